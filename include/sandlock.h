@@ -1,0 +1,350 @@
+/*
+ * libsandlock: run a bundle in a sandbox on a copy-on-write branch, see what
+ * it changed, commit or abort.
+ *
+ * Functions return 0 or a negative errno and fill a struct sandlock_error (may
+ * be NULL) that says what and what to do next. The library never prints, never
+ * exits, installs no signal handlers and keeps no global state; functions on
+ * different sandboxes or branches may run in different threads. The calling
+ * process may be multi-threaded, except for sandlock_run (see there).
+ *
+ * Strings returned through ret_ arguments are the caller's, by free(3).
+ */
+#ifndef SANDLOCK_H
+#define SANDLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SANDLOCK_VERSION "0.1.0"
+const char *sandlock_version(void);
+/* "2.5.4": the libseccomp this library was built with. */
+const char *sandlock_libseccomp_version(void);
+
+enum sandlock_error_kind {
+	SANDLOCK_ERR_NONE,
+	SANDLOCK_ERR_USAGE,
+	SANDLOCK_ERR_SYSTEM,
+	SANDLOCK_ERR_BUNDLE,
+	SANDLOCK_ERR_NAME,
+	SANDLOCK_ERR_EXISTS,
+	SANDLOCK_ERR_NOT_FOUND,
+	SANDLOCK_ERR_STATE,
+	SANDLOCK_ERR_UNSUPPORTED,
+	SANDLOCK_ERR_CONFLICT,
+	SANDLOCK_ERR_LOCKED,
+	SANDLOCK_ERR_TORN,
+	SANDLOCK_ERR_EXEC_MISSING,
+	SANDLOCK_ERR_EXEC_DENIED,
+	SANDLOCK_ERR_HOOK,
+	SANDLOCK_ERR_TIMEOUT,
+};
+
+struct sandlock_error {
+	enum sandlock_error_kind kind;
+	int sys;	/* errno value or 0 */
+	char msg[768];	/* lower case, one line, no full stop */
+	char hint[256]; /* the next step, or "" */
+};
+
+enum sandlock_log_level {
+	SANDLOCK_LOG_ERROR,
+	SANDLOCK_LOG_WARNING,
+	SANDLOCK_LOG_INFO,
+	SANDLOCK_LOG_DEBUG,
+};
+
+/*
+ * Where things are, and who is told of warnings. Zero-initialise it; NULL
+ * means the default. Borrowed by every call for as long as it runs.
+ */
+struct sandlock_env {
+	/* Runtime directory; default /dev/shm/sandlock-<uid>, or
+	 * $SANDLOCK_ROOT. */
+	const char *root;
+	/* Default branch store; default /var/lib/sandlock (root),
+	 * $XDG_STATE_HOME/sandlock, or $SANDLOCK_STORE. */
+	const char *store;
+	/* The sandlock program, for the waiter; default: the running program
+	 * if it is sandlock, else the installed one. */
+	const char *program;
+	void (*log)(void *data, enum sandlock_log_level level,
+		    const char *msg);
+	void *log_data;
+};
+
+enum sandlock_disposition {
+	SANDLOCK_UNSAID = -1,
+	SANDLOCK_COMMIT,
+	SANDLOCK_ABORT,
+	SANDLOCK_KEEP,
+	SANDLOCK_DEFER,
+};
+
+enum sandlock_branch_choice {
+	SANDLOCK_BRANCH_DEFAULT, /* a branch, unless the root is read-only */
+	SANDLOCK_BRANCH_NONE,	 /* writes go to the root file system */
+	SANDLOCK_BRANCH_ASKED,	 /* only if the bundle's annotations ask */
+};
+
+/* How a bundle is to be run. Zero-initialise, then set. */
+struct sandlock_bundle {
+	const char *name;	  /* NULL: a name is made up */
+	const char *bundle;	  /* directory; NULL: "." */
+	const char *config;	  /* NULL: <bundle>/config.json */
+	const char *console_socket;
+	const char *pidfd_socket;
+	const char *pid_file;
+	bool no_pivot;
+	bool no_new_keyring;
+	unsigned int preserve_fds; /* 3 .. 2+n are kept open */
+	bool disable_cgroups;	   /* --cgroup-manager=disabled */
+	enum sandlock_branch_choice branch;
+	enum sandlock_disposition on_exit, on_error; /* start as UNSAID! */
+	const char *storage;
+	bool durable;
+	/* run only */
+	bool detach;
+	bool keep; /* do not delete the container when it ends */
+};
+#define SANDLOCK_BUNDLE_INIT \
+	{ .on_exit = SANDLOCK_UNSAID, .on_error = SANDLOCK_UNSAID }
+
+enum sandlock_exit_kind {
+	SANDLOCK_EXIT_UNKNOWN,
+	SANDLOCK_EXIT_CODE,
+	SANDLOCK_EXIT_SIGNAL,
+	SANDLOCK_EXIT_TIMEOUT,
+};
+
+enum sandlock_outcome {
+	SANDLOCK_OUTCOME_NONE, /* there was no branch */
+	SANDLOCK_OUTCOME_PENDING,
+	SANDLOCK_OUTCOME_COMMITTED,
+	SANDLOCK_OUTCOME_ABORTED,
+	SANDLOCK_OUTCOME_EMPTY, /* nothing was changed, nothing is kept */
+};
+
+struct sandlock_result {
+	enum sandlock_exit_kind exit_kind;
+	int exit_value; /* exit code or signal number */
+	enum sandlock_outcome outcome;
+	size_t n_changes;
+	/* Why an automatic disposition was not carried out, kind NONE if it
+	 * was. */
+	struct sandlock_error outcome_error;
+	char name[256];
+};
+
+/* create: everything but the start of the user's program. */
+int sandlock_create(const struct sandlock_env *env,
+		    const struct sandlock_bundle *b,
+		    struct sandlock_error *err);
+/* Lets a created sandbox's program run; returns when it has been executed. */
+int sandlock_start(const struct sandlock_env *env, const char *name,
+		   struct sandlock_error *err);
+/*
+ * create, start, wait, settle, delete. With detach it returns after the start.
+ * Forwards signals to the program while it waits; must be called from a process
+ * with one thread.
+ */
+int sandlock_run(const struct sandlock_env *env,
+		 const struct sandlock_bundle *b, struct sandlock_result *ret,
+		 struct sandlock_error *err);
+
+struct sandlock_exec {
+	const char *process_file; /* process.json; else the fields below */
+	const char *const *args;
+	const char *cwd;
+	const char *user; /* "uid[:gid]" */
+	const char *const *env;	  /* "K=V", added; NULL-terminated or NULL */
+	const char *const *caps;  /* names, added */
+	const gid_t *additional_gids;
+	size_t n_additional_gids;
+	int terminal; /* 1 yes, 0 no, -1 as the process file says */
+	int no_new_privs; /* 1, 0, -1 unsaid */
+	const char *apparmor, *process_label;
+	const char *console_socket, *pidfd_socket, *pid_file;
+	const char *const *cgroups; /* "PATH" or "CONTROLLER:PATH" */
+	unsigned int preserve_fds;
+	bool ignore_paused;
+	bool detach;
+};
+
+int sandlock_exec(const struct sandlock_env *env, const char *name,
+		  const struct sandlock_exec *x, struct sandlock_result *ret,
+		  struct sandlock_error *err);
+
+/* The init process gets @sig. ERR_STATE "container not running". */
+int sandlock_kill(const struct sandlock_env *env, const char *name, int sig,
+		  bool all, struct sandlock_error *err);
+/*
+ * Ends the whole sandbox: SIGKILL to every process; returns when it is dead,
+ * settled and (what `run` started) gone.
+ */
+int sandlock_kill_tree(const struct sandlock_env *env, const char *name,
+		       struct sandlock_error *err);
+int sandlock_delete(const struct sandlock_env *env, const char *name,
+		    bool force, struct sandlock_error *err);
+int sandlock_pause(const struct sandlock_env *env, const char *name,
+		   struct sandlock_error *err);
+int sandlock_resume(const struct sandlock_env *env, const char *name,
+		    struct sandlock_error *err);
+/* @resources: a file with a resources object, "-" for standard input. */
+int sandlock_update(const struct sandlock_env *env, const char *name,
+		    const char *resources, struct sandlock_error *err);
+/* One JSON line as `events --stats` prints it. */
+int sandlock_stats(const struct sandlock_env *env, const char *name,
+		   char **ret_json, struct sandlock_error *err);
+/* The state JSON of the specification, pretty, as runc prints it. */
+int sandlock_state(const struct sandlock_env *env, const char *name,
+		   char **ret_json, struct sandlock_error *err);
+/* The pids inside, as seen from here; malloc'ed. */
+int sandlock_pids(const struct sandlock_env *env, const char *name,
+		  pid_t **ret, size_t *ret_n, struct sandlock_error *err);
+
+struct sandlock_info {
+	char *name;
+	pid_t pid;	     /* 0 when stopped */
+	const char *status;  /* creating created running paused stopped */
+	char *bundle;	     /* NULL for an ended sandbox with a branch only */
+	char *rootfs;
+	char *created;	     /* RFC 3339 */
+	uid_t owner;
+	char *command;	     /* whole, blanks between the words */
+	int64_t uptime_s;    /* -1 when not running */
+	char *branch;	     /* state of its branch, or NULL */
+};
+/*
+ * Every sandbox below the runtime directory, sorted by name, stale ones pruned
+ * (DESIGN section 6). @with_ended adds branches without a live sandbox.
+ */
+int sandlock_list(const struct sandlock_env *env, bool with_ended,
+		  struct sandlock_info **ret, size_t *ret_n,
+		  struct sandlock_error *err);
+void sandlock_list_free(struct sandlock_info *v, size_t n);
+
+/* ------------------------------------------------------------- branches -- */
+
+struct sandlock_branch_info {
+	char *name, *state, *lower, *dir, *upper, *command;
+	enum sandlock_disposition on_exit, on_error;
+	enum sandlock_exit_kind exit_kind;
+	int exit_value;
+	struct timespec created;
+};
+int sandlock_branches(const struct sandlock_env *env,
+		      struct sandlock_branch_info **ret, size_t *ret_n,
+		      struct sandlock_error *err);
+void sandlock_branches_free(struct sandlock_branch_info *v, size_t n);
+
+struct sandlock_side {
+	mode_t mode; /* 0: does not exist on this side */
+	uid_t uid;
+	gid_t gid;
+	uint64_t size;
+	dev_t rdev;
+	struct timespec mtime;
+	const char *link_target;
+};
+
+enum sandlock_change_flag {
+	SANDLOCK_CHANGE_CONTENT_SAME = 1 << 0,
+	SANDLOCK_CHANGE_MTIME_ONLY = 1 << 1,
+	SANDLOCK_CHANGE_CONFLICT = 1 << 2,
+	SANDLOCK_CHANGE_OPAQUE = 1 << 3,
+	SANDLOCK_CHANGE_LINK = 1 << 4,
+	SANDLOCK_CHANGE_LINK_BROKEN = 1 << 5,
+	SANDLOCK_CHANGE_SETID = 1 << 6,
+	SANDLOCK_CHANGE_SPECIAL = 1 << 7,
+	SANDLOCK_CHANGE_ABSENT = 1 << 8,
+	SANDLOCK_CHANGE_IMPLIED = 1 << 9,
+};
+
+struct sandlock_change {
+	char letter; /* A M m D T */
+	unsigned int flags;
+	const char *path;
+	struct sandlock_side before, after;
+	const char *link_to;
+	const char *xattrs;
+	const char *conflict;
+};
+typedef int sandlock_change_fn(void *data, const struct sandlock_change *c);
+
+enum sandlock_change_want {
+	SANDLOCK_WANT_UNCHANGED = 1 << 0,
+	SANDLOCK_WANT_CHILDREN = 1 << 1,
+	SANDLOCK_WANT_CONFLICTS = 1 << 2,
+	SANDLOCK_WANT_META = 1 << 3,
+};
+
+int sandlock_diff(const struct sandlock_env *env, const char *name,
+		  unsigned int want, const char *const *paths, size_t n_paths,
+		  sandlock_change_fn *fn, void *data,
+		  struct sandlock_error *err);
+/* Mounts that the branch does not cover, one call each (path only). */
+int sandlock_uncovered(const struct sandlock_env *env, const char *name,
+		       sandlock_change_fn *fn, void *data,
+		       struct sandlock_error *err);
+/* Opens one side (false: before) of a regular file, read-only. */
+int sandlock_open_content(const struct sandlock_env *env, const char *name,
+			  const char *path, bool after, int *ret_fd,
+			  struct sandlock_error *err);
+int sandlock_digest(const struct sandlock_env *env, const char *name,
+		    const char *path, bool after, char ret[65],
+		    struct sandlock_error *err);
+
+enum sandlock_conflicts {
+	SANDLOCK_CONFLICT_REFUSE,
+	SANDLOCK_CONFLICT_SKIP,
+	SANDLOCK_CONFLICT_FORCE,
+};
+
+struct sandlock_commit {
+	enum sandlock_conflicts conflicts;
+	bool force_torn;
+	bool allow_special;
+	int lock_timeout_ms; /* 0: 5000 */
+	const char *const *paths;
+	size_t n_paths;
+	sandlock_change_fn *on_conflict;
+	void *data;
+	size_t n_published, n_skipped; /* results */
+	bool gone;
+};
+
+int sandlock_commit(const struct sandlock_env *env, const char *name,
+		    struct sandlock_commit *c, struct sandlock_error *err);
+int sandlock_abort(const struct sandlock_env *env, const char *name,
+		   const char *const *paths, size_t n_paths,
+		   struct sandlock_error *err);
+
+enum sandlock_recovered {
+	SANDLOCK_RECOVERED_NOTHING,
+	SANDLOCK_RECOVERED_SETTLED,
+	SANDLOCK_RECOVERED_FORWARD,
+	SANDLOCK_RECOVERED_BACK,
+};
+int sandlock_recover(const struct sandlock_env *env, const char *name,
+		     bool rollback, enum sandlock_recovered *ret,
+		     struct sandlock_error *err);
+
+/*
+ * Entry of the waiter process; the program calls it first thing when its
+ * argv[0] is "sandlock-waiter". Returns the exit status.
+ */
+int sandlock_waiter_main(int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,20 @@
+/* Everything that a stranger can make grow has its limit here. */
+#ifndef SANDLOCK_BASE_LIMITS_H
+#define SANDLOCK_BASE_LIMITS_H
+
+enum {
+	LIMIT_NAME = 255,		      /* name of a sandbox or branch */
+	LIMIT_CONFIG_BYTES = 4 * 1024 * 1024, /* config.json, process.json */
+	LIMIT_CONFIG_DEPTH = 64,
+	LIMIT_CONFIG_VALUES = 400 * 1000,
+	LIMIT_STATE_BYTES = 8 * 1024 * 1024, /* state.json, meta.json */
+	LIMIT_ID_MAPPINGS = 340,	     /* UID_GID_MAP_MAX_EXTENTS */
+	LIMIT_MOUNTS = 4096,
+	LIMIT_DEVICES = 1024,
+	LIMIT_HOOKS = 256,
+	LIMIT_SYSCALL_RULES = 4096,
+	LIMIT_PRESERVE_FDS = 1024,
+	LIMIT_ERROR_BYTES = 1024, /* one record on the status pipe */
+};
+
+#endif

@@ -1,0 +1,42 @@
+/* Names and paths as strings. Nothing here touches the file system. */
+#ifndef SANDLOCK_BASE_PATH_H
+#define SANDLOCK_BASE_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf;
+struct error;
+
+/*
+ * Checks the name of a sandbox or branch: 1 to 255 of [A-Za-z0-9_+.-], not
+ * starting with '.' (so never "." or ".."). ERR_NAME.
+ */
+int name_check(const char *name, struct error *err);
+
+/* True if @path is @dir or lies below it; both absolute and normalised. */
+bool path_is_under(const char *path, const char *dir);
+
+/* "dir/name" without doubling the slash; malloc'ed, NULL on ENOMEM. */
+char *path_join(const char *dir, const char *name);
+
+/*
+ * Removes "//", "." and ".." lexically ("..", at the root stays there). The
+ * result is absolute if @path is. malloc'ed, NULL on ENOMEM.
+ */
+char *path_normalize(const char *path);
+
+/*
+ * Appends @n bytes of @s as git quotes them: as they are if all are plain
+ * printable UTF-8, else in double quotes with C escapes. Control characters,
+ * bidirectional and invisible characters never reach a terminal.
+ */
+void path_quote(struct buf *b, const char *s, size_t n);
+
+/* Cuts @s to @max characters on a code point boundary and appends it. */
+void text_cut(struct buf *b, const char *s, size_t max);
+
+/* Appends @s with control characters and broken UTF-8 as \xNN escapes. */
+void text_escape(struct buf *b, const char *s, size_t n);
+
+#endif

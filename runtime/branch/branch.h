@@ -1,0 +1,171 @@
+/*
+ * A branch holds what a sandbox wrote until somebody decides about it.
+ *
+ *	open -> (the sandbox writes) -> pending -> committing -> committed
+ *	                                pending -> aborted
+ *	open and nothing of it alive = interrupted, settled into pending
+ *
+ * On disk: <store>/branches/<name>/ with meta.json, lock, upper/, work/ and,
+ * while it is committed, intent, trash/, done (DESIGN section 5). What is on
+ * disk is the truth: any process may die at any instant.
+ *
+ * Life of one, seen from the sandbox that writes:
+ *
+ *	branch_create           directories and meta.json; nothing is synced
+ *	branch_overlay          a detached overlay mount of lower and upper
+ *	branch_set_made         what the runtime itself made in it
+ *	branch_set_init         who lives in it
+ *	branch_settle           init is gone: durable, status, pending
+ *	branch_dispose          the automatic disposition, if any
+ *
+ * and from a verb in another process:
+ *
+ *	branch_find -> branch_diff | branch_commit | branch_abort | branch_recover
+ *
+ * A struct branch is not thread-safe. Exclusion between processes is an flock
+ * on the branch's lock file, never inherited by a payload.
+ */
+#ifndef SANDLOCK_BRANCH_BRANCH_H
+#define SANDLOCK_BRANCH_BRANCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/disposition.h"
+#include "base/idmap.h"
+#include "kernel/pidfd.h"
+
+struct error;
+struct log_sink;
+
+enum branch_state {
+	BRANCH_OPEN,	    /* its sandbox is alive */
+	BRANCH_INTERRUPTED, /* open, but nothing of it is alive */
+	BRANCH_TORN,	    /* never settled before a reboot */
+	BRANCH_PENDING,
+	BRANCH_COMMITTING,  /* an intent exists, done does not */
+	BRANCH_COMMITTED,   /* only cleanup is left */
+};
+const char *branch_state_name(enum branch_state s);
+
+/*
+ * Where branches are kept. @dir NULL: $SANDLOCK_STORE, else (root)
+ * /var/lib/sandlock, else $XDG_STATE_HOME/sandlock or
+ * ~/.local/state/sandlock. The directory is made 0700 when first written to.
+ */
+struct store;
+int store_open(const char *dir, const struct log_sink *log, struct store **ret,
+	       struct error *err);
+void store_close(struct store *st);
+CLEANUP_PTR(struct store, store_close);
+const char *store_path(const struct store *st);
+
+struct branch;
+
+struct branch_options {
+	const char *name;
+	const char *lower;   /* path of the directory; made real and absolute */
+	const char *storage; /* --storage: a directory, or NULL for the rule */
+	bool durable;	     /* mount without "volatile" */
+	uint64_t quota_bytes;
+	enum disposition on_exit, on_error;
+	/* Maps of the user namespace that will own the overlay; empty: ours. */
+	struct idmap idmap;
+	const char *const *argv; /* for `branches`; NULL-terminated or NULL */
+	const char *bundle;	 /* or NULL */
+};
+
+/*
+ * Claims the name and makes the directories. ERR_EXISTS if a branch of that
+ * name waits in the store ("commit or abort it first"). On failure nothing is
+ * left.
+ */
+int branch_create(struct store *st, const struct branch_options *o,
+		  struct branch **ret, struct error *err);
+
+/* Opens a stored branch by name. ERR_NOT_FOUND. */
+int branch_find(struct store *st, const char *name, struct branch **ret,
+		struct error *err);
+void branch_close(struct branch *b); /* closes fds; disk is left alone */
+CLEANUP_PTR(struct branch, branch_close);
+
+/* Removes an unused branch right after branch_create (create failed). */
+void branch_discard(struct branch *b);
+
+/*
+ * A detached mount of the overlay (fsmount fd, no attributes set). Must be
+ * called in the user namespace of options.idmap; with an empty idmap by root.
+ * Options are DESIGN section 5's; a child forked after branch_create may call
+ * it, all fds are open.
+ */
+int branch_overlay(const struct branch *b, int *ret_mount_fd,
+		   struct error *err);
+
+/*
+ * Records objects that the runtime made or touched below the root: paths
+ * relative to it ("dev/console", "proc", "" for the root itself). Each is
+ * looked up in upper now; while it stays as it is now it is no change. Parents
+ * of what is listed are recorded by this function.
+ */
+int branch_set_made(struct branch *b, const char *const *paths, size_t n,
+		    struct error *err);
+/* Who lives in it; stored with the boot id. */
+int branch_set_init(struct branch *b, const struct proc_id *init,
+		    struct error *err);
+
+const char *branch_name(const struct branch *b);
+const char *branch_dir(const struct branch *b);	  /* …/branches/<name> */
+const char *branch_upper(const struct branch *b); /* …/upper */
+const char *branch_lower(const struct branch *b);
+
+struct branch_info {
+	char *name, *lower, *dir, *upper, *bundle;
+	char **argv;
+	enum branch_state state;
+	enum disposition on_exit, on_error;
+	struct exit_status status;
+	struct timespec created;
+	bool staged; /* store and lower are on different mounts */
+};
+int branch_get_info(struct branch *b, struct branch_info *ret,
+		    struct error *err);
+void branch_info_done(struct branch_info *i);
+
+/* State by disk and probe (DESIGN: alive is init, or the overlay). */
+int branch_get_state(struct branch *b, enum branch_state *ret,
+		     struct error *err);
+
+/* All names in the store, sorted; malloc'ed. Also resumes old trash. */
+int store_list(struct store *st, char ***ret_names, size_t *ret_n,
+	       struct error *err);
+void store_names_free(char **names, size_t n);
+
+struct branch_settled {
+	bool gone;	   /* the branch was empty and has disappeared */
+	size_t n_changes;  /* as `diff` counts them; bounded effort, see .c */
+};
+
+/*
+ * The one step at the end (DESIGN "Settle"), idempotent. @status as known, or
+ * EXIT_UNKNOWN. @caller_waited: init was waited for in its pid namespace, so
+ * the overlay is known to be gone and no probe is needed.
+ */
+int branch_settle(struct branch *b, const struct exit_status *status,
+		  bool caller_waited, struct branch_settled *ret,
+		  struct error *err);
+
+enum branch_outcome { OUTCOME_PENDING, OUTCOME_COMMITTED, OUTCOME_ABORTED,
+		      OUTCOME_GONE };
+
+/*
+ * Carries out the disposition that was asked for when the branch was made,
+ * given the recorded status. A commit that meets a conflict leaves the branch
+ * pending: returns the error, *ret is OUTCOME_PENDING.
+ */
+int branch_dispose(struct branch *b, enum branch_outcome *ret,
+		   struct error *err);
+
+#endif

@@ -1,0 +1,23 @@
+/* Capabilities of the calling thread, capabilities(7). */
+#ifndef SANDLOCK_KERNEL_CAPS_H
+#define SANDLOCK_KERNEL_CAPS_H
+
+#include <stdint.h>
+
+#include "base/capset.h"
+
+struct error;
+
+/* The highest number this kernel knows (/proc/sys/kernel/cap_last_cap). */
+int caps_last(void);
+
+/* Drops what is not in the bounding set. Needs CAP_SETPCAP. */
+int caps_apply_bounding(const struct capset *c, struct error *err);
+/*
+ * Sets effective, permitted, inheritable and ambient. An ambient capability
+ * that is not inheritable and permitted is dropped, as is any that the process
+ * does not have; @ret_missing (may be NULL) gets the set of those.
+ */
+int caps_apply(const struct capset *c, uint64_t *ret_missing, struct error *err);
+
+#endif

@@ -1,0 +1,38 @@
+/* Pseudo-terminals: opened inside, handed out, relayed. */
+#ifndef SANDLOCK_KERNEL_TTY_H
+#define SANDLOCK_KERNEL_TTY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct error;
+
+/*
+ * Opens a pty pair on the devpts instance whose ptmx is @ptmx_fd-relative
+ * "ptmx" below @devpts_dirfd; the slave by TIOCGPTPEER, never by name.
+ * width/height 0: left alone.
+ */
+int tty_open_pair(int devpts_dirfd, uint16_t width, uint16_t height,
+		  int *ret_master_fd, int *ret_slave_fd, struct error *err);
+
+/* New session, controlling terminal, fds 0 to 2. */
+int tty_make_controlling(int slave_fd, struct error *err);
+
+/*
+ * Connects to the AF_UNIX stream socket at @path (any length, through
+ * /proc/self/fd) and returns it: early, before anything is made.
+ */
+int tty_console_connect(const char *path, struct error *err);
+/* Sends the master with the payload "/dev/ptmx" (engine contract). */
+int tty_console_send(int sock, int master_fd, struct error *err);
+
+/*
+ * Copies between our terminal (fds 0 and 1) and @master_fd until the process
+ * behind @pidfd has ended and its output is drained. Raw mode meanwhile, put
+ * back on every way out; SIGWINCH is passed on; SIGTSTP is left to the inside.
+ * @signal_fd is a signalfd of the caller's for what is to be forwarded to
+ * @pidfd, or -1.
+ */
+int tty_relay(int master_fd, int pidfd, int signal_fd, struct error *err);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * The file system of a bundle: root, mounts, devices, masks, pivot.
+ *
+ *	rootfs_new		parent: checks, opens host-side sources by fd
+ *	rootfs_build		init child: root mount, mounts, devices, links
+ *	  (hooks run here)
+ *	rootfs_enter		init child: masks, read-only paths, pivot_root
+ *	rootfs_made		what was created below the root by us
+ *
+ * The child is forked from the parent after rootfs_new, so that it inherits
+ * the object and its fds; everything the child does happens in its own mount
+ * (and user) namespace. Destinations are opened inside the root with openat2
+ * (RESOLVE_IN_ROOT) and mounted on by fd with move_mount: there is no path
+ * string between the check and the use (oci.md section 4, every row).
+ */
+#ifndef SANDLOCK_SANDBOX_ROOTFS_H
+#define SANDLOCK_SANDBOX_ROOTFS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/cleanup.h"
+
+struct branch;
+struct cgroup;
+struct error;
+struct log_sink;
+struct spec;
+
+struct rootfs;
+
+struct rootfs_options {
+	const struct spec *spec;
+	struct branch *branch;	     /* NULL: writes go to the directory */
+	const struct cgroup *cgroup; /* for mounts of type cgroup; may be NULL */
+	bool new_userns;	     /* the child gets a new user namespace */
+	bool privileged;	     /* we are root in the initial namespace */
+	bool no_pivot;
+	const char *const *hidden;   /* host paths never visible inside: the
+					store and the runtime directory */
+	const struct log_sink *log;
+};
+
+/*
+ * Checks what can be checked before anything exists (the root is a directory,
+ * sources are there) and, if @privileged, takes detached clones of bind
+ * sources and of the overlay, so that a child in a new user namespace can
+ * attach them. An unprivileged child opens them itself in rootfs_build.
+ */
+int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
+	       struct error *err);
+void rootfs_free(struct rootfs *r);
+CLEANUP_PTR(struct rootfs, rootfs_free);
+
+/* In the child, once it is root in its namespaces. */
+int rootfs_build(struct rootfs *r, struct error *err);
+
+/*
+ * /dev/console for a terminal: binds the slave there. Returns master and slave
+ * opened on the container's own devpts (see kernel/tty.h). After build.
+ */
+int rootfs_open_console(struct rootfs *r, int *ret_master_fd,
+			int *ret_slave_fd, struct error *err);
+
+/* fd of the root as it will be "/"; borrowed, valid after build. */
+int rootfs_fd(const struct rootfs *r);
+
+/* Sysctls need the namespaces, not the root; keys are checked in rootfs_new's
+ * caller by sysctl_check. Writes through a procfs of our own (fsopen). */
+int rootfs_write_sysctls(struct rootfs *r, struct error *err);
+
+/* Masks, read-only paths, root read-only, propagation, pivot_root; afterwards
+ * the working directory is "/" and no host mount is reachable. */
+int rootfs_enter(struct rootfs *r, struct error *err);
+
+/*
+ * Paths relative to the root that were created or touched by build and enter
+ * (mount targets, devices, links, cwd), for branch_set_made: NUL-separated
+ * bytes to be sent to the parent. Borrowed.
+ */
+void rootfs_made(const struct rootfs *r, const char **ret, size_t *ret_len);
+/* Records one more (the cwd that the process set-up had to make). */
+int rootfs_add_made(struct rootfs *r, const char *path);
+
+/* The procfs mount of ours (fsopen'ed, never the container's); borrowed fd, or
+ * -1 with errno. For every write to /proc that must not be redirected. */
+int rootfs_proc_fd(struct rootfs *r, struct error *err);
+
+#endif
