@@ -1,0 +1,460 @@
+#include "control/rundir.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "kernel/userns.h"
+
+struct rundir {
+	char *path;
+	int fd;
+};
+
+struct rundir_slot {
+	char *name;
+	char *path;
+	int parent_fd;
+	int fd;
+	int lock_fd;
+	ino_t ino;
+};
+
+static int default_root(const char *given, char **ret)
+{
+	const char *env = getenv("SANDLOCK_ROOT");
+	char *path;
+
+	if (given)
+		path = strdup(given);
+	else if (env && *env)
+		path = strdup(env);
+	else if (asprintf(&path, "/dev/shm/sandlock-%u",
+			  (unsigned int)userns_initial_uid()) < 0)
+		path = NULL;
+	if (!path)
+		return -ENOMEM;
+	*ret = path;
+	return 0;
+}
+
+static int check_owner(int fd, const char *path, struct error *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot stat '%s'",
+				 path);
+	if (st.st_uid != geteuid()) {
+		(void)error_say(err, ERR_SYSTEM, EPERM,
+				"runtime directory '%s' belongs to uid %u, "
+				"not to uid %u",
+				path, (unsigned int)st.st_uid,
+				(unsigned int)geteuid());
+		return error_hint(err, "choose another one with --root");
+	}
+	if ((st.st_mode & 077) && fchmod(fd, 0700) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot close '%s' to other users", path);
+	return 0;
+}
+
+static int make_with_parents(const char *path)
+{
+	auto_free char *copy = strdup(path);
+
+	if (!copy)
+		return -ENOMEM;
+	for (char *p = strchr(copy + 1, '/'); p; p = strchr(p + 1, '/')) {
+		*p = '\0';
+		if (mkdir(copy, 0711) < 0 && errno != EEXIST)
+			return -errno;
+		*p = '/';
+	}
+	return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int make_root(const char *path, struct error *err)
+{
+	int r = 0;
+
+	if (mkdir(path, 0700) == 0 || errno == EEXIST)
+		return 0;
+	r = errno == ENOENT ? make_with_parents(path) : -errno;
+	if (r == 0)
+		return 0;
+	(void)error_set(err, ERR_SYSTEM, -r,
+			"cannot make runtime directory '%s'", path);
+	return error_hint(err, "choose another one with --root");
+}
+
+int rundir_open(const char *root, bool create, struct rundir **ret,
+		struct error *err)
+{
+	auto_ptr(rundir_close) struct rundir *d = calloc(1, sizeof(*d));
+	int r;
+
+	if (!d)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "runtime directory");
+	d->fd = -1;
+	if (root && (!*root || strcmp(root, "/") == 0))
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "'%s' cannot be the runtime directory", root);
+	r = default_root(root, &d->path);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "runtime directory");
+	r = create ? make_root(d->path, err) : 0;
+	if (r < 0)
+		return r;
+	d->fd = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (d->fd < 0)
+		return error_set(err,
+				 errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM,
+				 errno, "cannot open runtime directory '%s'",
+				 d->path);
+	r = check_owner(d->fd, d->path, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(&d);
+	return 0;
+}
+
+void rundir_close(struct rundir *d)
+{
+	if (!d)
+		return;
+	cleanup_close(&d->fd);
+	free(d->path);
+	free(d);
+}
+
+const char *rundir_path(const struct rundir *d)
+{
+	return d->path;
+}
+
+static int slot_new(struct rundir *d, const char *name,
+		    struct rundir_slot **ret)
+{
+	auto_ptr(rundir_slot_close) struct rundir_slot *s =
+		calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->parent_fd = s->fd = s->lock_fd = -1;
+	s->name = strdup(name);
+	s->path = path_join(d->path, name);
+	if (!s->name || !s->path)
+		return -ENOMEM;
+	s->parent_fd = fcntl(d->fd, F_DUPFD_CLOEXEC, 3);
+	if (s->parent_fd < 0)
+		return -errno;
+	*ret = take_ptr(&s);
+	return 0;
+}
+
+static int slot_open(struct rundir_slot *s)
+{
+	struct stat st;
+
+	s->fd = openat(s->parent_fd, s->name,
+		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->fd < 0 || fstat(s->fd, &st) < 0)
+		return -errno;
+	s->ino = st.st_ino;
+	return 0;
+}
+
+static int slot_make_lock(struct rundir_slot *s)
+{
+	s->lock_fd = openat(s->fd, "lock",
+			    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (s->lock_fd < 0 || flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	return 0;
+}
+
+int rundir_claim(struct rundir *d, const char *name, struct rundir_slot **ret,
+		 struct error *err)
+{
+	auto_ptr(rundir_slot_close) struct rundir_slot *s = NULL;
+	int r = name_check(name, err);
+
+	if (r < 0)
+		return r;
+	r = slot_new(d, name, &s);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "runtime directory");
+	if (mkdirat(d->fd, name, 0700) < 0) {
+		if (errno == EEXIST)
+			return error_say(err, ERR_EXISTS, EEXIST,
+					 "container with given ID already "
+					 "exists: '%s'",
+					 name);
+		(void)error_set(err, ERR_SYSTEM, errno, "cannot make '%s'",
+				s->path);
+		return error_hint(err, "choose a writable place with --root");
+	}
+	r = slot_open(s);
+	if (r == 0)
+		r = slot_make_lock(s);
+	if (r < 0) {
+		(void)error_set(err, ERR_SYSTEM, -r, "cannot set up '%s'",
+				s->path);
+		(void)rundir_remove(s, NULL);
+		return r;
+	}
+	*ret = take_ptr(&s);
+	return 0;
+}
+
+int rundir_find(struct rundir *d, const char *name, struct rundir_slot **ret,
+		struct error *err)
+{
+	auto_ptr(rundir_slot_close) struct rundir_slot *s = NULL;
+	int r = name_check(name, err);
+
+	if (r < 0)
+		return r;
+	r = slot_new(d, name, &s);
+	if (r == 0)
+		r = slot_open(s);
+	if (r == -ENOENT)
+		return error_say(err, ERR_NOT_FOUND, ENOENT,
+				 "container \"%s\" does not exist", name);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot open '%s/%s'",
+				 d->path, name);
+	*ret = take_ptr(&s);
+	return 0;
+}
+
+void rundir_slot_close(struct rundir_slot *s)
+{
+	if (!s)
+		return;
+	cleanup_close(&s->lock_fd);
+	cleanup_close(&s->fd);
+	cleanup_close(&s->parent_fd);
+	free(s->name);
+	free(s->path);
+	free(s);
+}
+
+const char *rundir_slot_name(const struct rundir_slot *s)
+{
+	return s->name;
+}
+
+const char *rundir_slot_path(const struct rundir_slot *s)
+{
+	return s->path;
+}
+
+int rundir_slot_fd(const struct rundir_slot *s)
+{
+	return s->fd;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int rundir_lock(struct rundir_slot *s, int timeout_ms, struct error *err)
+{
+	const struct timespec pause = { .tv_nsec = 2 * 1000 * 1000 };
+	int64_t end = now_ms() + timeout_ms;
+
+	if (s->lock_fd < 0) {
+		s->lock_fd = openat(s->fd, "lock",
+				    O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+		if (s->lock_fd < 0)
+			return error_set(err, ERR_STATE, errno,
+					 "'%s' has no lock of ours", s->path);
+	}
+	while (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return error_set(err, ERR_SYSTEM, errno,
+					 "cannot lock '%s'", s->path);
+		if (now_ms() >= end) {
+			(void)error_say(err, ERR_LOCKED, ETIMEDOUT,
+					"another command works on '%s'",
+					s->name);
+			return error_hint(err, "try again when it has ended");
+		}
+		(void)nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
+void rundir_unlock(struct rundir_slot *s)
+{
+	if (s->lock_fd >= 0)
+		(void)flock(s->lock_fd, LOCK_UN);
+}
+
+int rundir_age_ms(const struct rundir_slot *s)
+{
+	struct timespec now;
+	struct stat st;
+	int64_t age;
+
+	if (fstat(s->fd, &st) < 0 || clock_gettime(CLOCK_REALTIME, &now) < 0)
+		return 0;
+	age = ((int64_t)now.tv_sec - st.st_mtim.tv_sec) * 1000 +
+	      (now.tv_nsec - st.st_mtim.tv_nsec) / 1000000;
+	if (age < 0)
+		return 0;
+	return age > INT_MAX ? INT_MAX : (int)age;
+}
+
+bool rundir_is_ours(const struct rundir_slot *s)
+{
+	return faccessat(s->fd, "lock", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int rundir_write_pids(struct rundir_slot *s, pid_t init, pid_t server,
+		      struct error *err)
+{
+	char text[64];
+	int n = snprintf(text, sizeof(text), "%d\n%d\n", (int)init,
+			 (int)server);
+	int r = fd_write_atomic(s->fd, "pid", text, (size_t)n, 0600, false);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot write '%s/pid'",
+				 s->path);
+	return 0;
+}
+
+int rundir_read_pids(const struct rundir_slot *s, pid_t *ret_init,
+		     pid_t *ret_server)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	long init, server;
+	char *end;
+	int r = fd_read_file(s->fd, "pid", 64, &b);
+
+	if (r < 0)
+		return r;
+	init = strtol(buf_str(&b), &end, 10);
+	if (end == buf_str(&b) || init <= 0 || init > INT_MAX)
+		return -EINVAL;
+	server = strtol(end, NULL, 10);
+	if (server <= 0 || server > INT_MAX)
+		server = init;
+	*ret_init = (pid_t)init;
+	*ret_server = (pid_t)server;
+	return 0;
+}
+
+static int remove_contents(int dir_fd)
+{
+	auto_close int fd =
+		openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir)
+		return -errno;
+	(void)take_fd(&fd);
+	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+		if (strcmp(e->d_name, ".") == 0 ||
+		    strcmp(e->d_name, "..") == 0 ||
+		    strcmp(e->d_name, "lock") == 0)
+			continue;
+		if (unlinkat(dir_fd, e->d_name, 0) < 0 &&
+		    unlinkat(dir_fd, e->d_name, AT_REMOVEDIR) < 0 &&
+		    errno != ENOENT)
+			return -errno;
+	}
+	/* Last: until then the directory is recognisably ours and locked. */
+	if (unlinkat(dir_fd, "lock", 0) < 0 && errno != ENOENT)
+		return -errno;
+	return 0;
+}
+
+int rundir_remove(struct rundir_slot *s, struct error *err)
+{
+	struct stat st;
+	int r;
+
+	if (fstatat(s->parent_fd, s->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (errno == ENOENT)
+			return 0;
+		return error_set(err, ERR_SYSTEM, errno, "cannot stat '%s'",
+				 s->path);
+	}
+	if (st.st_ino != s->ino)
+		return 0;
+	r = remove_contents(s->fd);
+	if (r == 0 && unlinkat(s->parent_fd, s->name, AT_REMOVEDIR) < 0 &&
+	    errno != ENOENT)
+		r = -errno;
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot remove '%s'",
+				 s->path);
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int rundir_names(struct rundir *d, char ***ret, size_t *ret_n,
+		 struct error *err)
+{
+	auto_close int fd =
+		openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	char **names = NULL, **more;
+	size_t n = 0, cap = 0;
+
+	if (!dir)
+		return error_set(err, ERR_SYSTEM, errno, "cannot read '%s'",
+				 d->path);
+	(void)take_fd(&fd);
+	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+		if (name_check(e->d_name, NULL) < 0)
+			continue;
+		if (n == cap) {
+			cap = cap ? cap * 2 : 16;
+			more = realloc(names, cap * sizeof(*names));
+			if (!more)
+				goto no_memory;
+			names = more;
+		}
+		names[n] = strdup(e->d_name);
+		if (!names[n])
+			goto no_memory;
+		n++;
+	}
+	if (n)
+		qsort(names, n, sizeof(*names), compare_names);
+	*ret = names;
+	*ret_n = n;
+	return 0;
+
+no_memory:
+	rundir_names_free(names, n);
+	return error_set(err, ERR_SYSTEM, ENOMEM, "cannot list '%s'", d->path);
+}
+
+void rundir_names_free(char **names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+}
