@@ -7,6 +7,20 @@
 
 #include <linux/openat2.h>
 #include <linux/types.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
+
+/* pidfd: linux/pidfd.h, PIDFD_GET_INFO since 6.13, PIDFD_INFO_EXIT 6.15 */
+#ifndef PIDFD_GET_INFO
+#define PIDFD_INFO_EXIT (1UL << 3)
+struct pidfd_info {
+	__u64 mask;
+	__u64 cgroupid;
+	__u32 pid, tgid, ppid;
+	__u32 ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+	__s32 exit_code;
+};
+#define PIDFD_GET_INFO _IOWR(0xFF, 11, struct pidfd_info)
+#endif
 
 #endif

@@ -8,7 +8,7 @@
 
 struct error;
 
-/* The highest number this kernel knows (/proc/sys/kernel/cap_last_cap). */
+/* The highest number this kernel knows; asked by prctl(2), needs no /proc. */
 int caps_last(void);
 
 /* Drops what is not in the bounding set. Needs CAP_SETPCAP. */

@@ -15,6 +15,9 @@ struct error;
 /* The uid of the caller in the initial user namespace (/proc/self/uid_map). */
 uid_t userns_initial_uid(void);
 
+/* True if the user namespace we are in has exactly these maps. */
+bool userns_is_current(const struct idmap *m);
+
 /*
  * Writes the maps of @pid, which waits in a fresh user namespace. Directly
  * where the kernel allows it; else by newuidmap(1) and newgidmap(1), which are

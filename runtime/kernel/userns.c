@@ -1,0 +1,609 @@
+#include "kernel/userns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/uapi.h"
+
+enum {
+	MAP_FILE_MAX = 64 * 1024,
+	SUBID_FILE_MAX = 4 * 1024 * 1024,
+	HELPER_TEXT_MAX = 512,
+	HELPER_TIMEOUT_MS = 30 * 1000,
+	PASSWD_BUF = 16 * 1024,
+};
+
+/* What differs between users and groups. */
+struct id_kind {
+	const char *map; /* in /proc/PID */
+	const char *helper;
+	const char *subid;
+	const char *what;
+};
+
+/* clang-format off */
+static const struct id_kind user_ids = {
+	"uid_map", "newuidmap", "/etc/subuid", "user"
+};
+static const struct id_kind group_ids = {
+	"gid_map", "newgidmap", "/etc/subgid", "group"
+};
+/* clang-format on */
+
+/* Reads "inside outside count" lines. */
+static int read_map(const char *path, struct idmap_list *ret)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	char *line, *save = NULL;
+	int r = fd_read_file(AT_FDCWD, path, MAP_FILE_MAX, &b);
+
+	if (r < 0)
+		return r;
+	if (!b.data)
+		return 0;
+	for (line = strtok_r(b.data, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		unsigned int in, out, count;
+
+		if (sscanf(line, "%u %u %u", &in, &out, &count) != 3)
+			return -EIO;
+		r = idmap_add(ret, in, out, count);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+uid_t userns_initial_uid(void)
+{
+	auto_(idmap) struct idmap m = IDMAP_INIT;
+	uint32_t out;
+
+	if (read_map("/proc/self/uid_map", &m.uids) < 0)
+		return geteuid();
+	if (idmap_to_outside(&m.uids, geteuid(), &out) < 0)
+		return geteuid();
+	return out;
+}
+
+static bool has_extent(const struct idmap_list *l, const struct idmap_extent *e)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (memcmp(&l->extents[i], e, sizeof(*e)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* In any order: the kernel sorts maps of more than five extents. */
+static bool same_list(const struct idmap_list *a, const struct idmap_list *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++) {
+		if (!has_extent(b, &a->extents[i]))
+			return false;
+	}
+	return true;
+}
+
+bool userns_is_current(const struct idmap *m)
+{
+	auto_(idmap) struct idmap now = IDMAP_INIT;
+
+	return read_map("/proc/self/uid_map", &now.uids) == 0 &&
+	       read_map("/proc/self/gid_map", &now.gids) == 0 &&
+	       same_list(&now.uids, &m->uids) && same_list(&now.gids, &m->gids);
+}
+
+static bool is_single(const struct idmap_list *l, uint32_t id)
+{
+	return l->n == 1 && l->extents[0].count == 1 &&
+	       l->extents[0].outside == id;
+}
+
+static int write_proc(pid_t pid, const char *file, const char *text)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	return fd_write_file(AT_FDCWD, path, text);
+}
+
+/* One write(2): the kernel takes a map only whole. */
+static int write_map(pid_t pid, const struct id_kind *kind,
+		     const struct idmap_list *l)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+
+	for (size_t i = 0; i < l->n; i++)
+		buf_printf(&b, "%u %u %u\n", l->extents[i].inside,
+			   l->extents[i].outside, l->extents[i].count);
+	if (buf_failed(&b))
+		return -ENOMEM;
+	return write_proc(pid, kind->map, buf_str(&b));
+}
+
+/* newuidmap(1) is set-user-ID: never looked up in a stranger's $PATH. */
+static bool find_helper(const char *name, char *ret, size_t size)
+{
+	static const char *const dirs[] = { "/usr/bin", "/bin",
+					    "/usr/local/bin",
+					    "/run/wrappers/bin" };
+
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		(void)snprintf(ret, size, "%s/%s", dirs[i], name);
+		if (access(ret, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+struct helper {
+	const struct id_kind *kind;
+	pid_t pid;  /* 0: not started */
+	int out_fd; /* its output */
+};
+
+#define HELPER_INIT          \
+	{                    \
+		.out_fd = -1 \
+	}
+
+static void helper_done(struct helper *h)
+{
+	if (h->out_fd >= 0)
+		(void)close(h->out_fd);
+	if (h->pid > 0) {
+		(void)kill(h->pid, SIGKILL);
+		(void)waitpid(h->pid, NULL, 0);
+	}
+	*h = (struct helper)HELPER_INIT;
+}
+
+static int spawn_quiet(const char *path, char *const argv[], int out_fd,
+		       pid_t *ret)
+{
+	static char *const env[] = { (char *)"PATH=/usr/sbin:/usr/bin:/bin",
+				     (char *)"LC_ALL=C", NULL };
+	posix_spawn_file_actions_t fa;
+	posix_spawnattr_t at;
+	sigset_t none, all;
+	int r;
+
+	(void)sigemptyset(&none);
+	(void)sigfillset(&all);
+	if (posix_spawn_file_actions_init(&fa))
+		return -ENOMEM;
+	if (posix_spawnattr_init(&at)) {
+		(void)posix_spawn_file_actions_destroy(&fa);
+		return -ENOMEM;
+	}
+	(void)posix_spawnattr_setsigmask(&at, &none);
+	(void)posix_spawnattr_setsigdefault(&at, &all);
+	(void)posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK |
+						    POSIX_SPAWN_SETSIGDEF);
+	r = posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+	if (!r)
+		r = posix_spawn_file_actions_adddup2(&fa, out_fd, 1);
+	if (!r)
+		r = posix_spawn_file_actions_adddup2(&fa, out_fd, 2);
+	if (!r)
+		r = posix_spawn(ret, path, &fa, &at, argv, env);
+	(void)posix_spawnattr_destroy(&at);
+	(void)posix_spawn_file_actions_destroy(&fa);
+	return -r;
+}
+
+/* "PROGRAM PID inside outside count ..." */
+static char **helper_argv(const char *path, pid_t pid,
+			  const struct idmap_list *l, struct buf *text)
+{
+	size_t argc = 2 + 3 * l->n;
+	char **argv = calloc(argc + 1, sizeof(*argv));
+	char *p;
+
+	if (!argv)
+		return NULL;
+	buf_printf(text, "%s%c%d%c", path, 0, (int)pid, 0);
+	for (size_t i = 0; i < l->n; i++)
+		buf_printf(text, "%u%c%u%c%u%c", l->extents[i].inside, 0,
+			   l->extents[i].outside, 0, l->extents[i].count, 0);
+	if (buf_failed(text)) {
+		free(argv);
+		return NULL;
+	}
+	p = text->data;
+	for (size_t i = 0; i < argc; i++) {
+		argv[i] = p;
+		p += strlen(p) + 1;
+	}
+	return argv;
+}
+
+static int helper_start(struct helper *h, const struct id_kind *kind, pid_t pid,
+			const struct idmap_list *l, struct error *err)
+{
+	auto_(buf) struct buf text = BUF_INIT;
+	auto_free char **argv = NULL;
+	auto_close int in = -1, out = -1;
+	char path[64];
+	int fds[2], r;
+
+	if (!find_helper(kind->helper, path, sizeof(path))) {
+		(void)error_say(err, ERR_UNSUPPORTED, ENOENT,
+				"cannot map %s ids: '%s' is not installed",
+				kind->what, kind->helper);
+		return error_hint(err, "install the package 'uidmap', or map "
+				       "only your own id");
+	}
+	argv = helper_argv(path, pid, l, &text);
+	if (!argv)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot run '%s'",
+				 path);
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot make a pipe");
+	in = fds[0];
+	out = fds[1];
+	r = spawn_quiet(path, argv, out, &h->pid);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot run '%s'", path);
+	h->kind = kind;
+	h->out_fd = take_fd(&in);
+	return 0;
+}
+
+/* Reads what the helper says until it ends; -ETIMEDOUT. */
+static int helper_listen(int fd, char *text, size_t size)
+{
+	size_t len = 0;
+	ssize_t n;
+
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		char rest[256];
+		int r = poll(&p, 1, HELPER_TIMEOUT_MS);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r <= 0)
+			return r < 0 ? -errno : -ETIMEDOUT;
+		n = read(fd, rest, sizeof(rest));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		for (ssize_t i = 0; i < n && len + 1 < size; i++)
+			text[len++] = rest[i] == '\n' ? ' ' : rest[i];
+	}
+	while (len > 0 && text[len - 1] == ' ')
+		len--;
+	text[len] = '\0';
+	return 0;
+}
+
+static int helper_wait(struct helper *h, struct error *err)
+{
+	char text[HELPER_TEXT_MAX] = "";
+	int status, r;
+	pid_t pid;
+
+	if (h->pid <= 0)
+		return 0;
+	r = helper_listen(h->out_fd, text, sizeof(text));
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "'%s' does not answer",
+				 h->kind->helper);
+	do {
+		pid = waitpid(h->pid, &status, 0);
+	} while (pid < 0 && errno == EINTR);
+	h->pid = 0;
+	if (pid < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot wait for '%s'",
+				 h->kind->helper);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	(void)error_say(err, ERR_UNSUPPORTED, EPERM, "cannot map %s ids: %s",
+			h->kind->what, *text ? text : "the helper was refused");
+	return error_hint(err, "the range must be given to you in '%s'",
+			  h->kind->subid);
+}
+
+static int map_error(const struct id_kind *kind, int sys, struct error *err)
+{
+	(void)error_set(err, sys == EPERM ? ERR_UNSUPPORTED : ERR_SYSTEM, sys,
+			"cannot write the %s id map", kind->what);
+	if (sys == EPERM && geteuid() == 0)
+		return error_hint(err, "the ids outside must be mapped in the "
+				       "user namespace we run in");
+	if (sys == EINVAL)
+		return error_hint(err, "the ranges must not overlap, and 340 "
+				       "is the largest number of them");
+	return error_code(err);
+}
+
+/* Direct, or with @h started. */
+static int map_ids(pid_t pid, const struct id_kind *kind,
+		   const struct idmap_list *l, uint32_t own, struct helper *h,
+		   struct error *err)
+{
+	int r = write_map(pid, kind, l);
+
+	if (r == -EPERM && is_single(l, own) && kind == &group_ids) {
+		/* user_namespaces(7): an own gid needs setgroups denied. */
+		r = write_proc(pid, "setgroups", "deny");
+		if (r == 0)
+			r = write_map(pid, kind, l);
+	}
+	if (r == 0)
+		return 0;
+	if (r != -EPERM || is_single(l, own) || geteuid() == 0)
+		return map_error(kind, -r, err);
+	return helper_start(h, kind, pid, l, err);
+}
+
+int userns_write_maps(pid_t pid, const struct idmap *m, struct error *err)
+{
+	auto_(helper) struct helper users = HELPER_INIT, groups = HELPER_INIT;
+	int r;
+
+	r = map_ids(pid, &user_ids, &m->uids, geteuid(), &users, err);
+	if (r < 0)
+		return r;
+	r = map_ids(pid, &group_ids, &m->gids, getegid(), &groups, err);
+	if (r < 0)
+		return r;
+	r = helper_wait(&users, err);
+	if (r < 0)
+		return r;
+	return helper_wait(&groups, err);
+}
+
+/* Adds the ranges of @name or @id in a file of "name:start:count" lines. */
+static int add_subids(const char *path, const char *name, uint32_t id,
+		      struct idmap_list *l)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	uint64_t inside = 1;
+	char *line, *save = NULL;
+	char number[16];
+	int r = fd_read_file(AT_FDCWD, path, SUBID_FILE_MAX, &b);
+
+	if (r == -ENOENT || !b.data)
+		return 0;
+	if (r < 0)
+		return r;
+	(void)snprintf(number, sizeof(number), "%u", id);
+	for (line = strtok_r(b.data, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		char *colon = strchr(line, ':');
+		unsigned int start, count;
+
+		if (!colon || sscanf(colon, ":%u:%u", &start, &count) != 2)
+			continue;
+		*colon = '\0';
+		if (strcmp(line, name) != 0 && strcmp(line, number) != 0)
+			continue;
+		if (count == 0 || inside + count > UINT32_MAX ||
+		    l->n >= LIMIT_ID_MAPPINGS)
+			continue;
+		r = idmap_add(l, (uint32_t)inside, start, count);
+		if (r < 0)
+			return r;
+		inside += count;
+	}
+	return 0;
+}
+
+static int add_default(const struct id_kind *kind, const char *name,
+		       uint32_t uid, uint32_t own, struct idmap_list *l,
+		       struct error *err)
+{
+	char path[64];
+	int r = idmap_add(l, 0, own, 1);
+
+	if (r == 0 && find_helper(kind->helper, path, sizeof(path)))
+		r = add_subids(kind->subid, name, uid, l);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot read '%s'",
+				 kind->subid);
+	return 0;
+}
+
+int userns_default_maps(struct idmap *ret, struct error *err)
+{
+	auto_(idmap) struct idmap m = IDMAP_INIT;
+	auto_free char *space = malloc(PASSWD_BUF);
+	struct passwd pw, *found = NULL;
+	uid_t uid = geteuid();
+	const char *name;
+	int r;
+
+	if (!space)
+		return error_set(err, ERR_SYSTEM, ENOMEM,
+				 "cannot look up user %u", uid);
+	(void)getpwuid_r(uid, &pw, space, PASSWD_BUF, &found);
+	name = found ? found->pw_name : "";
+	r = add_default(&user_ids, name, uid, uid, &m.uids, err);
+	if (r < 0)
+		return r;
+	r = add_default(&group_ids, name, uid, getegid(), &m.gids, err);
+	if (r < 0)
+		return r;
+	*ret = m;
+	m = (struct idmap)IDMAP_INIT;
+	return 0;
+}
+
+static int unshare_error(int sys, bool user, struct error *err)
+{
+	if (!user)
+		return error_set(err, ERR_SYSTEM, sys,
+				 "cannot make a mount namespace");
+	if (sys != EPERM && sys != ENOSPC && sys != EUSERS && sys != EINVAL)
+		return error_set(err, ERR_SYSTEM, sys,
+				 "cannot make a user namespace");
+	(void)error_set(err, ERR_UNSUPPORTED, sys,
+			"cannot make a user namespace");
+	if (sys == EINVAL)
+		return error_hint(err, "the process has threads, or the kernel "
+				       "lacks CONFIG_USER_NS");
+	if (sys == EPERM)
+		return error_hint(err, "see the sysctls kernel.apparmor_"
+				       "restrict_unprivileged_userns and "
+				       "kernel.unprivileged_userns_clone");
+	return error_hint(err, "see the sysctl user.max_user_namespaces");
+}
+
+/* The helper child: writes the maps of its parent when told to. */
+static void write_parent_maps(pid_t parent, const struct idmap *m, int sock)
+{
+	struct error e = ERROR_INIT;
+	char c;
+
+	if (fd_read_full(sock, &c, 1) == 1)
+		(void)userns_write_maps(parent, m, &e);
+	else
+		(void)error_say(&e, ERR_SYSTEM, EPIPE, "the parent is gone");
+	(void)send(sock, &e, sizeof(e), MSG_NOSIGNAL);
+}
+
+/* Unshares, tells the child on @sock, and waits for its answer. */
+static int unshare_and_wait(int flags, int sock, struct error *err)
+{
+	struct error e = ERROR_INIT;
+
+	if (unshare(flags) < 0)
+		return unshare_error(errno, true, err);
+	(void)send(sock, "", 1, MSG_NOSIGNAL);
+	if (fd_read_full(sock, &e, sizeof(e)) != (ssize_t)sizeof(e))
+		return error_say(err, ERR_SYSTEM, EIO,
+				 "the child that writes the id maps has died");
+	if (e.kind == ERR_NONE)
+		return 0;
+	if (err)
+		*err = e;
+	return error_code(&e);
+}
+
+/* The child stays in the old namespace and so may write the maps. */
+static int unshare_mapped_by_child(const struct idmap *m, int flags,
+				   struct error *err)
+{
+	auto_close int ours = -1, theirs = -1;
+	pid_t parent = getpid(), child;
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make a socket pair");
+	ours = pair[0];
+	theirs = pair[1];
+	child = fork();
+	if (child < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot fork");
+	if (child == 0) {
+		(void)close(take_fd(&ours));
+		write_parent_maps(parent, m, theirs);
+		_exit(0);
+	}
+	(void)close(take_fd(&theirs));
+	r = unshare_and_wait(flags, ours, err);
+	(void)close(take_fd(&ours));
+	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	return r;
+}
+
+/* A process may map its own single ids itself. */
+static int unshare_own(const struct idmap *m, int flags, struct error *err)
+{
+	int r;
+
+	if (unshare(flags) < 0)
+		return unshare_error(errno, true, err);
+	r = write_map(getpid(), &user_ids, &m->uids);
+	if (r < 0)
+		return map_error(&user_ids, -r, err);
+	r = write_proc(getpid(), "setgroups", "deny");
+	if (r == 0)
+		r = write_map(getpid(), &group_ids, &m->gids);
+	if (r < 0)
+		return map_error(&group_ids, -r, err);
+	return 0;
+}
+
+static int become_root(const struct idmap *m, struct error *err)
+{
+	uint32_t out;
+
+	/* EPERM: "deny" was written, and nothing can be dropped. */
+	if (setgroups(0, NULL) < 0 && errno != EPERM)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot drop the supplementary groups");
+	if (idmap_to_outside(&m->gids, 0, &out) == 0 && setresgid(0, 0, 0) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot become group 0");
+	if (idmap_to_outside(&m->uids, 0, &out) == 0 && setresuid(0, 0, 0) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot become user 0");
+	return 0;
+}
+
+static int enter_mapped(const struct idmap *m, int flags, struct error *err)
+{
+	int r, dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+
+	/* Else /proc/PID is root's, and neither we nor newuidmap may write. */
+	if (dumpable != 1 && geteuid() != 0 &&
+	    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make /proc/self ours");
+	if (geteuid() != 0 && is_single(&m->uids, geteuid()) &&
+	    is_single(&m->gids, getegid()))
+		r = unshare_own(m, flags, err);
+	else
+		r = unshare_mapped_by_child(m, flags, err);
+	if (dumpable == 0 && geteuid() != 0)
+		(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (r < 0)
+		return r;
+	return become_root(m, err);
+}
+
+int userns_enter(const struct idmap *m, bool mounts, struct error *err)
+{
+	int flags = mounts ? CLONE_NEWNS : 0;
+	int r;
+
+	if (!idmap_is_empty(m)) {
+		r = enter_mapped(m, flags | CLONE_NEWUSER, err);
+		if (r < 0)
+			return r;
+	} else if (mounts && unshare(CLONE_NEWNS) < 0) {
+		return unshare_error(errno, false, err);
+	}
+	if (mounts && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make the mounts private");
+	return 0;
+}
