@@ -1,4 +1,4 @@
-/* Sets of capabilities as data, and their names (libcap's). */
+/* Sets of capabilities as data, and their names. */
 #ifndef SANDLOCK_BASE_CAPSET_H
 #define SANDLOCK_BASE_CAPSET_H
 

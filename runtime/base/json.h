@@ -63,7 +63,10 @@ bool json_bool_or(const struct json *obj, const char *key, bool dflt);
  * The writer appends to a buf. A string that is not UTF-8 is written with its
  * bad bytes as U+FFFD; use json_out_bytes for names that must survive.
  * Members: json_out_key(), then a value; the _member forms do both. Errors are
- * remembered and reported by json_out_end, which also adds a newline.
+ * remembered and reported by json_out_end, which also adds a newline; a NULL
+ * writer (json_out_new out of memory) is such an error. Nesting ends at 128
+ * levels. Control, bidirectional and invisible characters are written as
+ * escapes: the text may go to a terminal.
  */
 struct json_out;
 struct json_out *json_out_new(bool pretty);
@@ -73,6 +76,7 @@ void json_out_object_end(struct json_out *o);
 void json_out_array(struct json_out *o);
 void json_out_array_end(struct json_out *o);
 void json_out_key(struct json_out *o, const char *key);
+/* NULL is written as null. */
 void json_out_str(struct json_out *o, const char *s);
 /* A name: a string if it is UTF-8, else {"b64":"…","display":"…"}. */
 void json_out_bytes(struct json_out *o, const char *s, size_t n);

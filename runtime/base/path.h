@@ -22,7 +22,8 @@ char *path_join(const char *dir, const char *name);
 
 /*
  * Removes "//", "." and ".." lexically ("..", at the root stays there). The
- * result is absolute if @path is. malloc'ed, NULL on ENOMEM.
+ * result is absolute if @path is; a relative one keeps the ".." that lead out
+ * of it, and an empty one is ".". malloc'ed, NULL on ENOMEM.
  */
 char *path_normalize(const char *path);
 
@@ -36,7 +37,7 @@ void path_quote(struct buf *b, const char *s, size_t n);
 /* Cuts @s to @max characters on a code point boundary and appends it. */
 void text_cut(struct buf *b, const char *s, size_t max);
 
-/* Appends @s with control characters and broken UTF-8 as \xNN escapes. */
+/* Appends @s with what path_quote escapes, broken UTF-8 too, as \xNN. */
 void text_escape(struct buf *b, const char *s, size_t n);
 
 #endif

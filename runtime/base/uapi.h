@@ -5,6 +5,7 @@
 #ifndef SANDLOCK_BASE_UAPI_H
 #define SANDLOCK_BASE_UAPI_H
 
+#include <linux/close_range.h>
 #include <linux/openat2.h>
 #include <linux/types.h>
 #include <sys/ioctl.h>
