@@ -24,6 +24,7 @@ endif
 lib_src := $(wildcard runtime/*.c runtime/*/*.c spec/*.c hooks/*.c)
 cmd_src := $(wildcard cmd/*.c)
 lib_obj := $(lib_src:%.c=$B/obj/%.o)
+lib_obj += $B/obj/runtime/sandbox/launcher/blob.o
 cmd_obj := $(cmd_src:%.c=$B/obj/%.o)
 libs := -Wl,-Bstatic -lseccomp -lcap -lyajl_s -lmd -Wl,-Bdynamic
 
@@ -35,6 +36,21 @@ all: $B/sandlock $B/sandlock-oci
 $B/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(base_cflags) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# The launcher is a program of its own, embedded as bytes: no libc, no start
+# files, no sanitizer, whatever the library is built with.
+launcher_cflags := -std=gnu17 -O2 -ffreestanding -fno-stack-protector -fno-pic \
+	-fno-asynchronous-unwind-tables -Wall -Wextra
+launcher_ldflags := -nostdlib -static -no-pie -s -Wl,-z,noseparate-code \
+	-Wl,-z,noexecstack -Wl,--build-id=none
+
+$B/launcher: runtime/sandbox/launcher/main.c
+	@mkdir -p $(@D)
+	$(CC) $(launcher_cflags) $(launcher_ldflags) -o $@ $<
+
+$B/obj/runtime/sandbox/launcher/blob.o: runtime/sandbox/launcher/blob.S $B/launcher
+	@mkdir -p $(@D)
+	$(CC) -DLAUNCHER='"$B/launcher"' -c -o $@ $<
 
 $B/libsandlock.a: $(lib_obj)
 	@rm -f $@

@@ -11,6 +11,11 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
+/* memfd: linux/memfd.h, 6.3 */
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
 /* pidfd: linux/pidfd.h, PIDFD_GET_INFO since 6.13, PIDFD_INFO_EXIT 6.15 */
 #ifndef PIDFD_GET_INFO
 #define PIDFD_INFO_EXIT (1UL << 3)

@@ -1,0 +1,95 @@
+#include "sandbox/launcher.h"
+
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/uapi.h"
+#include "kernel/seccomp.h"
+
+extern const char launcher_image[];
+extern const char launcher_image_end[];
+
+enum { ALL_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
+
+static int sealed_memfd(const char *name, unsigned int flags, const void *data,
+			size_t n, int *ret_fd)
+{
+	auto_close int fd = memfd_create(
+		name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+	int r;
+
+	if (fd < 0 && errno == EINVAL && (flags & MFD_EXEC))
+		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	r = fd_write_full(fd, data, n);
+	if (r < 0)
+		return r;
+	if (fcntl(fd, F_ADD_SEALS, ALL_SEALS) < 0)
+		return -errno;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int launcher_open(int *ret_fd, struct error *err)
+{
+	int r = sealed_memfd("launcher", MFD_EXEC, launcher_image,
+			     (size_t)(launcher_image_end - launcher_image),
+			     ret_fd);
+
+	if (r == -EACCES) {
+		(void)error_set(err, ERR_UNSUPPORTED, EACCES,
+				"cannot make an executable memfd");
+		return error_hint(err,
+				  "vm.memfd_noexec=2 forbids it: set it to 1");
+	}
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot make a memfd");
+	return 0;
+}
+
+int launcher_filter(const struct seccomp_program *p, int *ret_fd,
+		    struct error *err)
+{
+	int r = sealed_memfd("seccomp", 0, p->insns,
+			     p->n_insns * sizeof(struct sock_filter), ret_fd);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot make a memfd");
+	return 0;
+}
+
+int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
+		  const struct seccomp_program *filter, const char *path,
+		  char *const *argv, char *const *envp, struct error *err)
+{
+	char control[64];
+	size_t n = 0;
+	auto_free char **all = NULL;
+
+	while (argv[n])
+		n++;
+	all = calloc(n + 3, sizeof(*all));
+	if (!all)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot execute '%s'",
+				 path);
+	(void)snprintf(control, sizeof(control), "%d:%d:%zu:%u", status_fd,
+		       filter ? filter_fd : 0, filter ? filter->n_insns : 0,
+		       filter ? filter->flags : 0);
+	all[0] = control;
+	all[1] = (char *)path;
+	memcpy(all + 2, argv, n * sizeof(*all));
+	if (fcntl(status_fd, F_SETFD, 0) < 0 ||
+	    (filter && fcntl(filter_fd, F_SETFD, 0) < 0))
+		return error_set(err, ERR_SYSTEM, errno, "cannot pass an fd");
+	(void)syscall(SYS_execveat, launcher_fd, "", all, envp, AT_EMPTY_PATH);
+	return error_set(err, ERR_SYSTEM, errno, "cannot execute the launcher");
+}

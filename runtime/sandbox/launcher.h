@@ -1,0 +1,29 @@
+/*
+ * Executing the payload by way of the launcher (launcher/main.c says why).
+ */
+#ifndef SANDLOCK_SANDBOX_LAUNCHER_H
+#define SANDLOCK_SANDBOX_LAUNCHER_H
+
+struct error;
+struct seccomp_program;
+
+/*
+ * Makes the sealed memfd that launcher_exec executes; O_CLOEXEC. Done before
+ * the payload's limits and confinement are in force.
+ */
+int launcher_open(int *ret_fd, struct error *err);
+
+/* A memfd with the instructions of @p, for launcher_exec. */
+int launcher_filter(const struct seccomp_program *p, int *ret_fd,
+		    struct error *err);
+
+/*
+ * Replaces the process. @status_fd (inherited by the launcher) gets an errno
+ * as int if the program cannot be executed; @filter may be NULL. Returns only
+ * if the launcher itself cannot be executed.
+ */
+int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
+		  const struct seccomp_program *filter, const char *path,
+		  char *const *argv, char *const *envp, struct error *err);
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * The last program before the payload: a freestanding executable of a page or
+ * two that init executes from a sealed memfd and that executes the payload.
+ *
+ * It exists because of CVE-2019-5736. Whatever a container executes through
+ * /proc/self/exe, and whatever it finds in /proc/PID/exe while it is started,
+ * is this sealed copy and never the sandlock binary on the host. It also keeps
+ * the seccomp filter from having to allow more than execve: the filter is
+ * loaded here, right before it.
+ *
+ *	argv[0]	"STATUS_FD:FILTER_FD:N_INSNS:FLAGS", unsigned decimals;
+ *		FILTER_FD is a file of struct sock_filter, N_INSNS 0: no filter
+ *	argv[1]	the program, resolved by init
+ *	argv[2]...	its argv
+ *
+ * If the filter cannot be loaded or the program cannot be executed, the errno
+ * goes to STATUS_FD as an int, and the exit status is 126 or 127. STATUS_FD is
+ * close-on-exec then: its end without bytes means that the payload runs.
+ */
+#include <asm/unistd.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/filter.h>
+#include <linux/mman.h>
+#include <linux/seccomp.h>
+
+#if defined(__x86_64__)
+static long call6(long n, long a, long b, long c, long d, long e, long f)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+	long ret;
+
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8),
+			   "r"(r9)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+
+__asm__(".text\n.global _start\n_start:\n\txor %ebp, %ebp\n"
+	"\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall launch\n\thlt\n");
+#elif defined(__aarch64__)
+static long call6(long n, long a, long b, long c, long d, long e, long f)
+{
+	register long x8 __asm__("x8") = n;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
+
+	__asm__ volatile("svc 0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+			 : "memory");
+	return x0;
+}
+
+__asm__(".text\n.global _start\n_start:\n\tmov x29, #0\n\tmov x0, sp\n"
+	"\tbl launch\n");
+#elif defined(__riscv) && __riscv_xlen == 64
+static long call6(long n, long a, long b, long c, long d, long e, long f)
+{
+	register long a7 __asm__("a7") = n;
+	register long a0 __asm__("a0") = a;
+	register long a1 __asm__("a1") = b;
+	register long a2 __asm__("a2") = c;
+	register long a3 __asm__("a3") = d;
+	register long a4 __asm__("a4") = e;
+	register long a5 __asm__("a5") = f;
+
+	__asm__ volatile("ecall"
+			 : "+r"(a0)
+			 : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5)
+			 : "memory");
+	return a0;
+}
+
+__asm__(".text\n.global _start\n_start:\n\tmv a0, sp\n\tcall launch\n");
+#else
+#error "the launcher has no system call stub for this architecture"
+#endif
+
+static unsigned long next_number(const char **p)
+{
+	unsigned long n = 0;
+
+	while (**p >= '0' && **p <= '9')
+		n = n * 10 + (unsigned long)(*(*p)++ - '0');
+	if (**p == ':')
+		(*p)++;
+	return n;
+}
+
+static void fail(long status_fd, long error)
+{
+	int sys = (int)-error;
+
+	(void)call6(__NR_write, status_fd, (long)&sys, sizeof(sys), 0, 0, 0);
+	(void)call6(__NR_exit_group,
+		    error == -ENOENT || error == -ENOTDIR ? 127 : 126, 0, 0, 0,
+		    0, 0);
+}
+
+static long load_filter(long fd, unsigned long n, unsigned long flags)
+{
+	struct sock_fprog prog = { .len = (unsigned short)n };
+	long at = call6(__NR_mmap, 0, (long)(n * sizeof(struct sock_filter)),
+			PROT_READ, MAP_PRIVATE, fd, 0);
+
+	if (at < 0 && at > -4096)
+		return at;
+	prog.filter = (struct sock_filter *)at;
+	return call6(__NR_seccomp, SECCOMP_SET_MODE_FILTER, (long)flags,
+		     (long)&prog, 0, 0, 0);
+}
+
+void launch(long *stack);
+
+void __attribute__((noreturn, used)) launch(long *stack)
+{
+	long argc = stack[0];
+	char **argv = (char **)&stack[1];
+	char **envp = &argv[argc + 1];
+	const char *p = argc > 0 ? argv[0] : "";
+	long status_fd = (long)next_number(&p);
+	long filter_fd = (long)next_number(&p);
+	unsigned long n_insns = next_number(&p);
+	unsigned long flags = next_number(&p);
+	long r = -EINVAL;
+
+	/* Executed by the payload itself: there is nothing to launch. */
+	if (argc < 3)
+		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
+	if (call6(__NR_fcntl, status_fd, F_SETFD, FD_CLOEXEC, 0, 0, 0) < 0)
+		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
+	if (n_insns) {
+		/* Before the filter, which may forbid what is not execve. */
+		(void)call6(__NR_fcntl, filter_fd, F_SETFD, FD_CLOEXEC, 0, 0,
+			    0);
+		r = load_filter(filter_fd, n_insns, flags);
+		if (r < 0)
+			fail(status_fd, r);
+	}
+	r = call6(__NR_execve, (long)argv[1], (long)&argv[2], (long)envp, 0, 0,
+		  0);
+	fail(status_fd, r);
+	for (;;)
+		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
+}
