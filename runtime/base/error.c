@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 /* Not strerror: it may allocate, and error_set works after fork too. */
 static const char *sys_text(int sys)
 {
@@ -20,14 +22,15 @@ static const char *sys_text(int sys)
 static void trim_partial(char *text, size_t size)
 {
 	size_t len = strnlen(text, size);
+	size_t lead = len;
+	uint32_t cp;
 
 	if (len + 1 < size)
 		return;
-	while (len > 0 && ((unsigned char)text[len - 1] & 0xc0) == 0x80)
-		len--;
-	if (len > 0 && (unsigned char)text[len - 1] >= 0xc0)
-		len--;
-	text[len] = '\0';
+	while (lead > 0 && ((unsigned char)text[lead - 1] & 0xc0) == 0x80)
+		lead--;
+	if (lead > 0 && !utf8_decode(text + lead - 1, len - lead + 1, &cp))
+		text[lead - 1] = '\0';
 }
 
 /* By way of @tmp: an argument may point into @dst. */
