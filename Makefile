@@ -1,41 +1,80 @@
-# sandlock: plain GNU make. Everything that is built lands below build/.
+# sandlock: plain GNU make. Everything that is built lands below $B.
 #
-#	make [DEVELOPER=1] [SAN=address,undefined] [CC=clang] [B=build]
+#	make				the program and the libraries
+#	make check			every test; as root it installs what they need
+#	make lint			what a reviewer should not have to look for
+#	make demo			a real bundle, changed, aborted, committed
+#	make bench			side by side with crun, runc, bwrap
+#	make install DESTDIR= PREFIX=
+#
+# Variables: DEVELOPER=1 (warnings are errors), SAN=address,undefined,
+# CC=clang, B=directory, CFLAGS, LDFLAGS. A change of any rebuilds.
 
 B ?= build
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+OBJCOPY ?= objcopy
 PREFIX ?= /usr/local
 DESTDIR ?=
+LIBDIR ?= $(PREFIX)/lib
+
+version := $(shell sed -n 's/^.define SANDLOCK_VERSION "\(.*\)"/\1/p' \
+	include/sandlock.h)
+soname := libsandlock.so.0
 
 CFLAGS ?= -O2 -g
 base_cflags := -std=gnu17 -D_GNU_SOURCE -Iinclude -Iruntime -I. -fPIC \
-	-fvisibility=hidden -fstack-protector-strong \
+	-fvisibility=hidden -ffunction-sections -fdata-sections \
+	-fno-semantic-interposition -fstack-protector-strong \
 	-Wall -Wextra -Wformat=2 -Wundef -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes -Wwrite-strings -Wpointer-arith -Wvla \
 	-Wno-unused-parameter -Wno-missing-field-initializers
+base_ldflags := -Wl,--as-needed -Wl,--gc-sections -Wl,-z,relro,-z,now \
+	-Wl,-z,noexecstack
+exe_ldflags := -pie
 ifdef DEVELOPER
 base_cflags += -Werror
 endif
 ifdef SAN
-base_cflags += -fsanitize=$(SAN) -fno-omit-frame-pointer
+base_cflags += -fsanitize=$(SAN) -fno-sanitize-recover=all \
+	-fno-omit-frame-pointer
 base_ldflags += -fsanitize=$(SAN)
+else ifeq ($(filter -O0,$(CFLAGS)),)
+base_cflags += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 endif
 
 lib_src := $(wildcard runtime/*.c runtime/*/*.c spec/*.c hooks/*.c)
 cmd_src := $(wildcard cmd/*.c)
-lib_obj := $(lib_src:%.c=$B/obj/%.o)
-lib_obj += $B/obj/runtime/sandbox/launcher/blob.o
-cmd_obj := $(cmd_src:%.c=$B/obj/%.o)
-libs := -Wl,-Bstatic -lseccomp -lcap -lyajl_s -lmd -Wl,-Bdynamic
-
 unit_src := $(wildcard tests/unit/test_*.c)
+fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
+man_src := $(wildcard docs/*.[1-8].scd)
+
+lib_obj := $(lib_src:%.c=$B/obj/%.o) $B/obj/runtime/sandbox/launcher/blob.o
+cmd_obj := $(cmd_src:%.c=$B/obj/%.o)
 unit_bin := $(unit_src:tests/unit/%.c=$B/unit/%)
+fuzz_bin := $(fuzz_src:tests/fuzz/%.c=$B/fuzz/%)
+man := $(man_src:docs/%.scd=$B/man/%)
 
-all: $B/sandlock $B/sandlock-oci
+static_libs := -Wl,-Bstatic -lseccomp -lcap -lyajl_s -lmd -Wl,-Bdynamic
+shared_libs := -lseccomp -lcap -lyajl -lmd
 
-$B/obj/%.o: %.c
+cc = $(CC) $(base_cflags) $(CFLAGS)
+ld = $(CC) $(base_ldflags) $(CFLAGS) $(LDFLAGS)
+
+all: $B/sandlock $B/sandlock-oci $B/libsandlock.so $B/libsandlock.a
+
+# What everything is built with; its time changes only with its contents.
+flags := $(CC) $(base_cflags) $(CFLAGS) $(base_ldflags) $(exe_ldflags) \
+	$(LDFLAGS)
+$B/flags: FORCE
 	@mkdir -p $(@D)
-	$(CC) $(base_cflags) $(CFLAGS) -MMD -MP -c -o $@ $<
+	@echo '$(subst ','\'',$(flags))' | cmp -s - $@ || \
+		echo '$(subst ','\'',$(flags))' >$@
+
+$B/obj/%.o: %.c $B/flags
+	@mkdir -p $(@D)
+	$(cc) -MMD -MP -c -o $@ $<
 
 # The launcher is a program of its own, embedded as bytes: no libc, no start
 # files, no sanitizer, whatever the library is built with.
@@ -44,34 +83,155 @@ launcher_cflags := -std=gnu17 -O2 -ffreestanding -fno-stack-protector -fno-pic \
 launcher_ldflags := -nostdlib -static -no-pie -s -Wl,-z,noseparate-code \
 	-Wl,-z,noexecstack -Wl,--build-id=none
 
-$B/launcher: runtime/sandbox/launcher/main.c
+$B/launcher: runtime/sandbox/launcher/main.c $B/flags
 	@mkdir -p $(@D)
 	$(CC) $(launcher_cflags) $(launcher_ldflags) -o $@ $<
 
-$B/obj/runtime/sandbox/launcher/blob.o: runtime/sandbox/launcher/blob.S $B/launcher
+$B/obj/runtime/sandbox/launcher/blob.o: runtime/sandbox/launcher/blob.S \
+		$B/launcher
 	@mkdir -p $(@D)
 	$(CC) -DLAUNCHER='"$B/launcher"' -c -o $@ $<
 
-$B/libsandlock.a: $(lib_obj)
+# For the program and the tests, which use spec/ and base/ too.
+$B/obj/internal.a: $(lib_obj)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$B/sandlock: $(cmd_obj) $B/libsandlock.a
-	$(CC) $(base_ldflags) $(LDFLAGS) -o $@ $^ $(libs)
+# For others: one object that exports sandlock_* and nothing else.
+$B/libsandlock.a: $(lib_obj)
+	$(CC) -r -nostdlib -o $B/obj/libsandlock.o $^
+	$(OBJCOPY) --localize-hidden $B/obj/libsandlock.o
+	@rm -f $@
+	$(AR) rcs $@ $B/obj/libsandlock.o
+
+$B/libsandlock.so: $(lib_obj) runtime/libsandlock.map
+	$(ld) -shared -Wl,-soname,$(soname) \
+		-Wl,--version-script=runtime/libsandlock.map \
+		-o $@ $(lib_obj) $(shared_libs)
+	@ln -sf libsandlock.so $B/$(soname)
+
+$B/sandlock: $(cmd_obj) $B/obj/internal.a
+	$(ld) $(exe_ldflags) -o $@ $^ $(static_libs)
 
 $B/sandlock-oci: $B/sandlock
 	ln -sf sandlock $@
 
-$B/unit/%: tests/unit/%.c $B/libsandlock.a
+# ---------------------------------------------------------------- tests --
+
+$B/unit/%: $B/obj/tests/unit/%.o $B/obj/internal.a
 	@mkdir -p $(@D)
-	$(CC) $(base_cflags) $(CFLAGS) $(base_ldflags) -o $@ $< $B/libsandlock.a $(libs) -lcmocka
+	$(ld) $(exe_ldflags) -o $@ $^ $(static_libs) -lcmocka
+
+# A fuzz target is LLVMFuzzerTestOneInput; replay.c feeds it files.
+$B/fuzz/%: $B/obj/tests/fuzz/%.o $B/obj/tests/fuzz/replay.o $B/obj/internal.a
+	@mkdir -p $(@D)
+	$(ld) $(exe_ldflags) -o $@ $^ $(static_libs)
+
+unit-build: $(unit_bin)
+fuzz-build: $(fuzz_bin)
 
 unit: $(unit_bin)
-	@for t in $(unit_bin); do $$t || exit 1; done
+	@failed=; for t in $^; do $$t || failed="$$failed $$t"; done; \
+		[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+fuzz-replay: $(fuzz_bin)
+	@for t in $^; do \
+		name=$${t##*/fuzz_}; \
+		find tests/fuzz/corpus/$$name -type f -exec $$t {} + || exit 1; \
+	done
+
+# As root this works on a bare Debian: nothing is compiled before the packages
+# are there.
+check:
+	@scripts/packages install build test
+	+@$(MAKE) --no-print-directory check-built
+
+check-built: all unit-build fuzz-build
+	BUILD=$(abspath $B) tests/run $(TESTS)
+
+lint:
+	@scripts/packages install build test lint
+	+@$(MAKE) --no-print-directory compile_commands.json \
+		$B/libsandlock.so $B/sandlock
+	B=$B scripts/lint
+
+demo:
+	@scripts/packages install build demo
+	+@$(MAKE) --no-print-directory all
+	BUILD=$(abspath $B) scripts/demo
+
+bench:
+	@scripts/packages install build bench
+	+@$(MAKE) --no-print-directory all
+	BUILD=$(abspath $B) bench/run
+
+compile_commands.json: Makefile $B/flags
+	@{ echo '['; sep=; \
+	for f in $(lib_src) $(cmd_src) $(unit_src) $(fuzz_src) \
+			$(wildcard tests/fuzz/replay.c); do \
+		printf '%s{ "directory": "%s", "file": "%s", "command": "%s" }' \
+			"$$sep" '$(CURDIR)' "$$f" \
+			'$(subst ",\",$(cc)) -c '"$$f"; \
+		sep=','; echo; \
+	done; echo ']'; } >$@
+
+# -------------------------------------------------------------- install --
+
+$B/man/%: docs/%.scd
+	@mkdir -p $(@D)
+	scdoc <$< >$@
+
+man: $(man)
+
+$B/libsandlock.pc: libsandlock.pc.in include/sandlock.h $B/flags
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+		-e 's|@VERSION@|$(version)|' $< >$@
+
+bindir = $(DESTDIR)$(PREFIX)/bin
+libdir = $(DESTDIR)$(LIBDIR)
+sharedir = $(DESTDIR)$(PREFIX)/share
+bash_completions = $(sharedir)/bash-completion/completions
+zsh_completions = $(sharedir)/zsh/site-functions
+fish_completions = $(sharedir)/fish/vendor_completions.d
+
+install: all man $B/libsandlock.pc
+	install -D -m 755 $B/sandlock $(bindir)/sandlock
+	ln -sf sandlock $(bindir)/sandlock-oci
+	install -D -m 644 include/sandlock.h \
+		$(DESTDIR)$(PREFIX)/include/sandlock.h
+	install -D -m 644 $B/libsandlock.a $(libdir)/libsandlock.a
+	install -D -m 755 $B/libsandlock.so $(libdir)/libsandlock.so.$(version)
+	ln -sf libsandlock.so.$(version) $(libdir)/$(soname)
+	ln -sf $(soname) $(libdir)/libsandlock.so
+	install -D -m 644 $B/libsandlock.pc $(libdir)/pkgconfig/libsandlock.pc
+	for m in $(man); do \
+		install -D -m 644 $$m \
+			$(sharedir)/man/man$${m##*.}/$${m##*/} || exit 1; \
+	done
+	install -D -m 644 completions/sandlock.bash $(bash_completions)/sandlock
+	ln -sf sandlock $(bash_completions)/sandlock-oci
+	install -D -m 644 completions/_sandlock $(zsh_completions)/_sandlock
+	install -D -m 644 completions/sandlock.fish \
+		$(fish_completions)/sandlock.fish
+
+uninstall:
+	rm -f $(bindir)/sandlock $(bindir)/sandlock-oci \
+		$(DESTDIR)$(PREFIX)/include/sandlock.h \
+		$(libdir)/libsandlock.a $(libdir)/libsandlock.so \
+		$(libdir)/$(soname) $(libdir)/libsandlock.so.$(version) \
+		$(libdir)/pkgconfig/libsandlock.pc \
+		$(bash_completions)/sandlock $(bash_completions)/sandlock-oci \
+		$(zsh_completions)/_sandlock $(fish_completions)/sandlock.fish
+	for m in $(notdir $(man)); do \
+		rm -f $(sharedir)/man/man$${m##*.}/$$m; \
+	done
 
 clean:
-	rm -rf $B
+	rm -rf $B compile_commands.json
 
-.PHONY: all unit clean
+.PHONY: all unit unit-build fuzz-build fuzz-replay check check-built lint demo \
+	bench man install uninstall clean FORCE
 .SECONDARY:
+.DELETE_ON_ERROR:
 -include $(lib_obj:.o=.d) $(cmd_obj:.o=.d)
+-include $(patsubst %.c,$B/obj/%.d,$(unit_src) $(fuzz_src))

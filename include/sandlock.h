@@ -23,6 +23,9 @@
 extern "C" {
 #endif
 
+/* What is declared here is what the library exports. */
+#pragma GCC visibility push(default)
+
 #define SANDLOCK_VERSION "0.1.0"
 const char *sandlock_version(void);
 /* "2.5.4": the libseccomp this library was built with. */
@@ -342,6 +345,8 @@ int sandlock_recover(const struct sandlock_env *env, const char *name,
  * argv[0] is "sandlock-waiter". Returns the exit status.
  */
 int sandlock_waiter_main(int argc, char **argv);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }
