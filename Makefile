@@ -8,7 +8,8 @@
 #	make install DESTDIR= PREFIX=
 #
 # Variables: DEVELOPER=1 (warnings are errors), SAN=address,undefined,
-# CC=clang, B=directory, CFLAGS, LDFLAGS. A change of any rebuilds.
+# CC=clang, B=directory, CFLAGS, LDFLAGS, V=1 (whole commands). A change of a
+# flag rebuilds.
 
 B ?= build
 ifeq ($(origin CC),default)
@@ -59,22 +60,30 @@ man := $(man_src:docs/%.scd=$B/man/%)
 static_libs := -Wl,-Bstatic -lseccomp -lcap -lyajl_s -lmd -Wl,-Bdynamic
 shared_libs := -lseccomp -lcap -lyajl -lmd
 
+# Commands are shown short, unless V is set.
+say = @$(if $(V),set -x;,printf '  %-7s %s\n' $1 $@;)
+
 cc = $(CC) $(base_cflags) $(CFLAGS)
 ld = $(CC) $(base_ldflags) $(CFLAGS) $(LDFLAGS)
 
 all: $B/sandlock $B/sandlock-oci $B/libsandlock.so $B/libsandlock.a
 
-# What everything is built with; its time changes only with its contents.
+# What everything is built with, and from: files whose time changes only with
+# their contents, so that a new flag rebuilds and a removed source relinks.
 flags := $(CC) $(base_cflags) $(CFLAGS) $(base_ldflags) $(exe_ldflags) \
 	$(LDFLAGS)
+stamp = @mkdir -p $(@D); echo '$(subst ','\'',$1)' | cmp -s - $@ || \
+	echo '$(subst ','\'',$1)' >$@
+
 $B/flags: FORCE
-	@mkdir -p $(@D)
-	@echo '$(subst ','\'',$(flags))' | cmp -s - $@ || \
-		echo '$(subst ','\'',$(flags))' >$@
+	$(call stamp,$(flags))
+
+$B/sources: FORCE
+	$(call stamp,$(lib_src) $(cmd_src))
 
 $B/obj/%.o: %.c $B/flags
 	@mkdir -p $(@D)
-	$(cc) -MMD -MP -c -o $@ $<
+	$(call say,CC) $(cc) -MMD -MP -c -o $@ $<
 
 # The launcher is a program of its own, embedded as bytes: no libc, no start
 # files, no sanitizer, whatever the library is built with.
@@ -85,47 +94,48 @@ launcher_ldflags := -nostdlib -static -no-pie -s -Wl,-z,noseparate-code \
 
 $B/launcher: runtime/sandbox/launcher/main.c $B/flags
 	@mkdir -p $(@D)
-	$(CC) $(launcher_cflags) $(launcher_ldflags) -o $@ $<
+	$(call say,LD) $(CC) $(launcher_cflags) $(launcher_ldflags) -o $@ $<
 
 $B/obj/runtime/sandbox/launcher/blob.o: runtime/sandbox/launcher/blob.S \
 		$B/launcher
 	@mkdir -p $(@D)
-	$(CC) -DLAUNCHER='"$B/launcher"' -c -o $@ $<
+	$(call say,AS) $(CC) -DLAUNCHER='"$B/launcher"' -c -o $@ $<
 
 # For the program and the tests, which use spec/ and base/ too.
-$B/obj/internal.a: $(lib_obj)
+$B/obj/internal.a: $(lib_obj) $B/sources
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,AR) $(AR) rcs $@ $(lib_obj)
 
 # For others: one object that exports sandlock_* and nothing else.
-$B/libsandlock.a: $(lib_obj)
-	$(CC) -r -nostdlib -o $B/obj/libsandlock.o $^
-	$(OBJCOPY) --localize-hidden $B/obj/libsandlock.o
+$B/libsandlock.a: $(lib_obj) $B/sources
+	@$(CC) -r -nostdlib -o $B/obj/libsandlock.o $(lib_obj)
+	@$(OBJCOPY) --localize-hidden $B/obj/libsandlock.o
 	@rm -f $@
-	$(AR) rcs $@ $B/obj/libsandlock.o
+	$(call say,AR) $(AR) rcs $@ $B/obj/libsandlock.o
 
-$B/libsandlock.so: $(lib_obj) runtime/libsandlock.map
-	$(ld) -shared -Wl,-soname,$(soname) \
+$B/libsandlock.so: $(lib_obj) $B/sources runtime/libsandlock.map
+	$(call say,LD) $(ld) -shared -Wl,-soname,$(soname) \
 		-Wl,--version-script=runtime/libsandlock.map \
 		-o $@ $(lib_obj) $(shared_libs)
 	@ln -sf libsandlock.so $B/$(soname)
 
-$B/sandlock: $(cmd_obj) $B/obj/internal.a
-	$(ld) $(exe_ldflags) -o $@ $^ $(static_libs)
+$B/sandlock: $(cmd_obj) $B/obj/internal.a $B/sources
+	$(call say,LD) $(ld) $(exe_ldflags) -o $@ $(cmd_obj) $B/obj/internal.a \
+		$(static_libs)
 
 $B/sandlock-oci: $B/sandlock
-	ln -sf sandlock $@
+	@ln -sf sandlock $@
 
 # ---------------------------------------------------------------- tests --
 
 $B/unit/%: $B/obj/tests/unit/%.o $B/obj/internal.a
 	@mkdir -p $(@D)
-	$(ld) $(exe_ldflags) -o $@ $^ $(static_libs) -lcmocka
+	$(call say,LD) $(ld) $(exe_ldflags) -o $@ $^ $(static_libs) -lcmocka
 
 # A fuzz target is LLVMFuzzerTestOneInput; replay.c feeds it files.
 $B/fuzz/%: $B/obj/tests/fuzz/%.o $B/obj/tests/fuzz/replay.o $B/obj/internal.a
 	@mkdir -p $(@D)
-	$(ld) $(exe_ldflags) -o $@ $^ $(static_libs)
+	$(call say,LD) $(ld) $(exe_ldflags) -o $@ $^ $(static_libs)
 
 unit-build: $(unit_bin)
 fuzz-build: $(fuzz_bin)
@@ -179,12 +189,12 @@ compile_commands.json: Makefile $B/flags
 
 $B/man/%: docs/%.scd
 	@mkdir -p $(@D)
-	scdoc <$< >$@
+	$(call say,MAN) scdoc <$< >$@
 
 man: $(man)
 
 $B/libsandlock.pc: libsandlock.pc.in include/sandlock.h $B/flags
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 		-e 's|@VERSION@|$(version)|' $< >$@
 
 bindir = $(DESTDIR)$(PREFIX)/bin
