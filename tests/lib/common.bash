@@ -18,6 +18,7 @@ SNAP=$HELPERS/snap
 PROBE=$HELPERS/probe
 RUNTIME=${RUNTIME:-sandlock}
 COMMAND_TIMEOUT=${COMMAND_TIMEOUT:-60}
+bats_require_minimum_version 1.5.0 2>/dev/null || true
 LC_ALL=C
 export LC_ALL
 umask 022
@@ -46,6 +47,37 @@ sandlock() {
 # As the engines' runtime: runc's texts and statuses, no branch by default.
 sandlock_oci() {
 	timeout --foreground -k 5 "$COMMAND_TIMEOUT" "${OCI[@]}" "$@"
+}
+
+# create NAME [OPTION]...: the payload keeps our output, so it gets a file.
+create() {
+	detached create -b "$B" "$@"
+}
+
+# run_detached NAME [OPTION]...
+run_detached() {
+	detached run -d -b "$B" "$@"
+}
+
+detached() {
+	sandlock "$@" </dev/null >"$W/out" 2>"$W/err" 3>&- || {
+		local ret=$?
+
+		cat "$W/err" >&2
+		return $ret
+	}
+}
+
+# The same as the engines' runtime.
+create_oci() {
+	local RT=("${OCI[@]}")
+
+	detached create -b "$B" "$@"
+}
+
+# create_running NAME [OPTION]...: created, started, and has said "up".
+create_running() {
+	create "$@" && sandlock start "$1"
 }
 
 begin() {
@@ -90,7 +122,7 @@ build_rootfs() {
 	for applet in sh true false cat echo ls mkdir rm rmdir mv cp ln touch \
 		chmod chown sleep kill id env grep sed head tail wc dd sync \
 		mount umount mkfifo mknod readlink stat find hostname pwd test \
-		printf sort uname ps mountpoint setsid sha256sum tar \
+		printf sort uname ps setsid sha256sum tar \
 		truncate dirname basename seq tr cut od nc ip date expr; do
 		ln -s busybox "$r/bin/$applet"
 	done

@@ -1,0 +1,866 @@
+# The life cycle of a bundle: verbs, texts and statuses (oci.md sections 1.6
+# and 2, DESIGN section 4).
+load lib/common
+
+setup() {
+	begin
+	make_bundle
+}
+
+teardown() { finish; }
+
+# ------------------------------------------------------------------- run --
+
+@test "run: the status is the program's own" {
+	script 'exit 7'
+	run sandlock run -b "$B" "$N"
+	expect_status 7
+	expect_exactly ""
+}
+
+@test "run: a program that ends well says nothing and leaves nothing" {
+	before=$(leaks)
+	run sandlock run -b "$B" "$N"
+	expect_status 0
+	expect_exactly ""
+	settle_leaks "$before"
+}
+
+@test "run: output and input belong to the program" {
+	script 'cat; echo err >&2'
+	run bash -c "echo hello | '${RT[0]}' ${RT[*]:1} run -b '$B' $N 2>'$W/err'"
+	expect_status 0
+	expect_exactly hello
+	equal stderr "$(cat "$W/err")" err
+}
+
+@test "run: a signal's death is 128 plus its number" {
+	set_args probe segv
+	run sandlock run -b "$B" "$N"
+	expect_status 139
+}
+
+@test "run: a program that is not there is 127" {
+	only_sandlock
+	set_args no-such-program
+	refused 127 'executable file not found in $PATH' \
+		sandlock run -b "$B" "$N"
+}
+
+@test "run: an absolute program that is not there is 127" {
+	only_sandlock
+	set_args /no/such/program
+	refused 127 'no such file or directory' sandlock run -b "$B" "$N"
+}
+
+@test "run: a file that cannot be executed is 126" {
+	only_sandlock
+	echo text >"$R/bin/text"
+	chmod 644 "$R/bin/text"
+	set_args /bin/text
+	refused 126 'permission denied' sandlock run -b "$B" "$N"
+}
+
+@test "run: a failure of ours is 125" {
+	only_sandlock
+	rm "$B/config.json"
+	refused 125 "config.json" sandlock run -b "$B" "$N"
+}
+
+@test "run: as sandlock-oci a failure is 1" {
+	set_args no-such-program
+	refused 1 'executable file not found in $PATH' \
+		sandlock_oci run -b "$B" "$N"
+}
+
+@test "run: options may follow the name" {
+	only_sandlock
+	script 'exit 3'
+	run sandlock run "$N" --bundle "$B"
+	expect_status 3
+}
+
+@test "run: the bundle is the working directory by default" {
+	cd "$B"
+	script 'exit 4'
+	run sandlock run "$N"
+	expect_status 4
+}
+
+@test "run: a relative bundle works" {
+	cd "$W"
+	script 'exit 5'
+	run sandlock run -b bundle "$N"
+	expect_status 5
+}
+
+@test "run: a name is made up where none is given" {
+	only_sandlock
+	script 'hostname; echo made >/made'
+	run sandlock run -b "$B"
+	expect_status 0
+	run sandlock branches --format json
+	expect_match '"name": ?"[a-z]+-[a-z]+'
+	name=$(jq -r '.[0].name' <<<"$output")
+	sandlock abort "$name"
+}
+
+@test "run: without a bundle the hint names the host command's form" {
+	only_sandlock
+	cd "$W/run" 2>/dev/null || cd "$W"
+	run sandlock run true
+	expect_status 125
+	expect_output config.json
+	expect_output "sandlock run -- true"
+}
+
+@test "run: --detach returns while the program runs" {
+	set_args sleep 1000
+	run_detached "$N" --pid-file "$W/pid"
+	equal status "$(status_of "$N")" running
+	equal pid "$(cat "$W/pid")" "$(pid_of "$N")"
+	sandlock kill "$N" KILL
+	eventually has_status "$N" stopped
+	sandlock delete "$N"
+}
+
+@test "run: --keep leaves the container to be deleted" {
+	only_sandlock
+	run sandlock run --keep -b "$B" "$N"
+	expect_status 0
+	equal status "$(status_of "$N")" stopped
+	sandlock delete "$N"
+	run sandlock state "$N"
+	expect_status 1
+}
+
+@test "run: SIGTERM is passed on to the program" {
+	script 'trap "echo got it >&2; exit 9" TERM; echo up; while :; do sleep 0.1; done'
+	"${RT[@]}" run -b "$B" "$N" >"$W/log" 2>&1 3>&- &
+	runner=$!
+	started $runner
+	eventually grep -q up "$W/log"
+	kill -TERM $runner
+	status=0
+	wait $runner || status=$?
+	equal status "$status" 9
+	grep -q 'got it' "$W/log"
+}
+
+@test "run: SIGKILL of run takes the sandbox with it" {
+	only_sandlock
+	set_args sleep 1000
+	"${RT[@]}" run -b "$B" "$N" >"$W/log" 2>&1 3>&- &
+	runner=$!
+	eventually has_status "$N" running
+	init=$(pid_of "$N")
+	kill -KILL $runner
+	wait $runner || true
+	eventually is_gone "$init"
+}
+
+@test "run: 20 in parallel all succeed" {
+	script 'exit 0'
+	for i in $(seq 20); do
+		sandlock run -b "$B" "$N-$i" &
+		pids+=" $!"
+	done
+	for p in $pids; do
+		wait "$p"
+	done
+}
+
+# ------------------------------------------- create, start, state, delete --
+
+@test "create, start, kill, delete: state says created, running, stopped" {
+	set_args sleep 1000
+	create "$N"
+	equal status "$(status_of "$N")" created
+	init=$(pid_of "$N")
+	[ "$init" -gt 0 ]
+	kill -0 "$init"
+	sandlock start "$N"
+	equal status "$(status_of "$N")" running
+	equal pid "$(pid_of "$N")" "$init"
+	sandlock kill "$N" KILL
+	eventually has_status "$N" stopped
+	equal pid "$(pid_of "$N")" 0
+	sandlock delete "$N"
+	run sandlock state "$N"
+	expect_status 1
+	expect_output "does not exist"
+}
+
+@test "create: the program does not run before start" {
+	only_sandlock
+	script 'echo ran >/data/ran'
+	create "$N" --branch=none
+	sleep 0.2
+	[ ! -e "$R/data/ran" ]
+	sandlock start "$N"
+	eventually test -e "$R/data/ran"
+}
+
+@test "create: --bundle before and after the name" {
+	set_args sleep 1000
+	detached create -b "$B" "$N"
+	sandlock delete --force "$N"
+	if [ "$RUNTIME" = sandlock ]; then
+		detached create "$N" -b "$B"
+		equal status "$(status_of "$N")" created
+	fi
+}
+
+@test "create: the pid file holds the bare number" {
+	set_args sleep 1000
+	cd "$W"
+	create "$N" --pid-file "$W/pid"
+	equal pid "$(cat "$W/pid")" "$(pid_of "$N")"
+	equal size "$(stat -c %s "$W/pid")" "$(pid_of "$N" | tr -d '\n' | wc -c)"
+}
+
+@test "create: changes of config.json afterwards have no effect" {
+	script 'echo first; exit 11'
+	detached create -b "$B" --pid-file "$W/pid" "$N"
+	script 'echo second; exit 12'
+	sandlock start "$N"
+	eventually has_status "$N" stopped
+	equal output "$(cat "$W/out")" first
+}
+
+@test "create: state and delete work without config.json" {
+	set_args sleep 1000
+	create "$N"
+	rm "$B/config.json"
+	sandlock start "$N"
+	equal status "$(status_of "$N")" running
+	sandlock delete --force "$N"
+}
+
+@test "create: a taken name is refused and the first is untouched" {
+	set_args sleep 1000
+	create "$N"
+	init=$(pid_of "$N")
+	refused 1 "container with given ID already exists" create "$N"
+	equal pid "$(pid_of "$N")" "$init"
+	equal status "$(status_of "$N")" created
+}
+
+@test "create: of one name at the same time exactly one wins" {
+	set_args sleep 1000
+	for i in 1 2 3 4 5 6; do
+		(create "$N" 2>/dev/null && echo "$i" >>"$W/winners") &
+		pids+=" $!"
+	done
+	for p in $pids; do
+		wait "$p" || true
+	done
+	equal winners "$(wc -l <"$W/winners")" 1
+	equal status "$(status_of "$N")" created
+}
+
+@test "create: a program that is not there is found out" {
+	set_args no-such-program
+	refused 1 'executable file not found in $PATH' create_oci "$N"
+}
+
+@test "start: a second start is refused" {
+	set_args sleep 1000
+	create_running "$N"
+	refused 1 "cannot start an already running container" \
+		sandlock start "$N"
+	equal status "$(status_of "$N")" running
+}
+
+@test "start: a stopped container is refused" {
+	set_args true
+	create_running "$N"
+	eventually has_status "$N" stopped
+	refused 1 "cannot start a container that has stopped" \
+		sandlock start "$N"
+}
+
+@test "start: a container that does not exist is refused" {
+	refused 1 "does not exist" sandlock start "$N"
+}
+
+@test "start: a program that cannot be executed is an error of start" {
+	only_sandlock
+	printf 'not a program' >"$R/bin/bad"
+	chmod 755 "$R/bin/bad"
+	printf '#!/no/such/interpreter\n' >"$R/bin/bad"
+	set_args /bin/bad
+	create "$N"
+	run sandlock start "$N"
+	expect_status 1
+	expect_output "/bin/bad"
+	eventually has_status "$N" stopped
+}
+
+@test "state: has the members that the specification requires" {
+	set_args sleep 1000
+	annotate org.example.key "a value"
+	create "$N"
+	run --separate-stderr sandlock state "$N"
+	expect_status 0
+	equal stderr "$stderr" ""
+	equal id "$(jq -r .id <<<"$output")" "$N"
+	equal status "$(jq -r .status <<<"$output")" created
+	equal bundle "$(jq -r .bundle <<<"$output")" "$B"
+	equal rootfs "$(jq -r .rootfs <<<"$output")" "$R"
+	equal annotation "$(jq -r '.annotations["org.example.key"]' <<<"$output")" "a value"
+	jq -e '.ociVersion | test("^1[.]")' <<<"$output"
+	jq -e '.pid | type == "number" and . > 0' <<<"$output"
+	jq -e '.created | test("^[0-9-]+T[0-9:.]+Z$")' <<<"$output"
+	jq -e 'has("owner")' <<<"$output"
+}
+
+@test "state: the keys come in runc's order" {
+	set_args sleep 1000
+	create "$N"
+	run sandlock state "$N"
+	equal keys "$(jq -r 'keys_unsorted | join(" ")' <<<"$output")" \
+		"ociVersion id pid status bundle rootfs created owner"
+}
+
+@test "state: a container that does not exist is refused" {
+	refused 1 "does not exist" sandlock state "$N"
+}
+
+@test "state: no name is a usage error" {
+	only_sandlock
+	run sandlock state
+	expect_status 2
+}
+
+@test "delete: a running container is refused without --force" {
+	set_args sleep 1000
+	create_running "$N"
+	run sandlock delete "$N"
+	expect_status 1
+	expect_output "cannot delete container $N that is not stopped: running"
+	equal status "$(status_of "$N")" running
+	sandlock delete --force "$N"
+	run sandlock state "$N"
+	expect_status 1
+}
+
+@test "delete: a created container may be deleted" {
+	set_args sleep 1000
+	create "$N"
+	init=$(pid_of "$N")
+	sandlock delete "$N"
+	eventually is_gone "$init"
+	run sandlock state "$N"
+	expect_status 1
+}
+
+@test "delete: what does not exist is refused, with --force it is no error" {
+	refused 1 "does not exist" sandlock delete "$N"
+	run sandlock delete --force "$N"
+	expect_status 0
+	expect_exactly ""
+}
+
+@test "delete: the name is free afterwards" {
+	set_args sleep 1000
+	create "$N"
+	sandlock delete --force "$N"
+	create "$N"
+	equal status "$(status_of "$N")" created
+}
+
+@test "a stopped container stays until it is deleted" {
+	create_running "$N"
+	eventually has_status "$N" stopped
+	sleep 2.5
+	sandlock list -q | grep -qx "$N"
+	equal status "$(status_of "$N")" stopped
+	sandlock delete "$N"
+}
+
+# ------------------------------------------------------------------ kill --
+
+@test "kill: the signal reaches the program" {
+	script 'trap "exit 33" USR1; echo up; while :; do sleep 0.1; done'
+	create_running "$N"
+	eventually grep -q up "$W/out"
+	sandlock kill "$N" USR1
+	eventually has_status "$N" stopped
+}
+
+@test "kill: every spelling of a signal works" {
+	script 'for s in HUP TERM USR1 USR2 WINCH; do trap "echo $s" $s; done
+		echo up; while :; do sleep 0.05; done'
+	create_running "$N"
+	eventually grep -q up "$W/out"
+	for s in HUP SIGTERM usr1 sigusr2 28; do
+		sandlock kill "$N" "$s"
+	done
+	for s in HUP TERM USR1 USR2 WINCH; do
+		eventually grep -qx "$s" "$W/out"
+	done
+}
+
+@test "kill: an unknown signal is refused and nothing is signalled" {
+	only_sandlock
+	set_args sleep 1000
+	create_running "$N"
+	for s in TERMX 65 -1 9abc 0x9; do
+		run sandlock kill "$N" -- "$s"
+		[ "$status" -ne 0 ]
+		expect_output "$s"
+		equal status "$(status_of "$N")" running
+	done
+}
+
+@test "kill: a stopped container is 'container not running'" {
+	create_running "$N"
+	eventually has_status "$N" stopped
+	refused 1 "container not running" sandlock kill "$N" KILL
+}
+
+@test "kill: a container that does not exist is refused" {
+	refused 1 "does not exist" sandlock kill "$N" KILL
+}
+
+@test "kill: as sandlock-oci the default is SIGTERM to init" {
+	script 'trap "echo term; exit 0" TERM; echo up; while :; do sleep 0.05; done'
+	create_oci "$N"
+	sandlock_oci start "$N"
+	eventually grep -q up "$W/out"
+	sandlock_oci kill "$N"
+	eventually grep -q term "$W/out"
+	eventually has_status "$N" stopped
+}
+
+@test "kill: without a signal the whole sandbox is dead when it returns" {
+	only_sandlock
+	set_args probe ignore daemons
+	create_running "$N"
+	eventually grep -q ready "$W/out"
+	pids=$(sandlock ps --format json "$N" | jq -r '.[]')
+	equal processes "$(wc -w <<<"$pids")" 6
+	run sandlock kill "$N"
+	expect_status 0
+	for p in $pids; do
+		is_gone "$p"
+	done
+	equal status "$(status_of "$N")" stopped
+	refused 1 "container not running" sandlock kill "$N"
+}
+
+@test "kill: a created container can be killed" {
+	set_args sleep 1000
+	create "$N"
+	sandlock kill "$N" KILL
+	eventually has_status "$N" stopped
+}
+
+@test "kill: --all reaches every process" {
+	set_args probe ignore daemons
+	create_running "$N"
+	eventually grep -q ready "$W/out"
+	sandlock kill --all "$N" KILL
+	eventually has_status "$N" stopped
+}
+
+# ------------------------------------------------------------------ exec --
+
+@test "exec: runs beside the program, with its own status" {
+	set_args sleep 1000
+	create_running "$N"
+	run sandlock exec "$N" sh -c 'echo inside; exit 42'
+	expect_status 42
+	expect_exactly inside
+}
+
+@test "exec: shares the namespaces and the root of the sandbox" {
+	set_args sleep 1000
+	create_running "$N"
+	init=$(pid_of "$N")
+	for ns in mnt pid uts ipc net cgroup; do
+		run sandlock exec "$N" readlink "/proc/self/ns/$ns"
+		expect_exactly "$(readlink "/proc/$init/ns/$ns")"
+	done
+	run sandlock exec "$N" sh -c 'cat /proc/1/cmdline | tr "\0" " "'
+	expect_output "sleep 1000"
+}
+
+@test "exec: death by signal is 128 plus its number" {
+	set_args sleep 1000
+	create_running "$N"
+	run sandlock exec "$N" probe signal 9
+	expect_status 137
+}
+
+@test "exec: stdin, stdout and stderr are passed" {
+	set_args sleep 1000
+	create_running "$N"
+	echo hello >"$W/in"
+	sandlock exec "$N" sh -c 'cat; echo e >&2' <"$W/in" >"$W/o" 2>"$W/e"
+	equal stdout "$(cat "$W/o")" hello
+	equal stderr "$(cat "$W/e")" e
+}
+
+@test "exec: options stop at the first operand" {
+	set_args sleep 1000
+	create_running "$N"
+	run sandlock exec "$N" echo --cwd -e -t
+	expect_exactly "--cwd -e -t"
+}
+
+@test "exec: --cwd, --env and --user are applied" {
+	set_args sleep 1000
+	create_running "$N"
+	run sandlock exec --cwd /data -e "K=a value" --user 1000:1001 "$N" \
+		sh -c 'pwd; echo "$K"; probe ids'
+	expect_status 0
+	expect_exactly $'/data\na value\n1000 1001'
+}
+
+@test "exec: --additional-gids and --cap are applied" {
+	set_args sleep 1000
+	create_running "$N"
+	run sandlock exec -g 5 -g 6 "$N" probe ids
+	expect_exactly "0 0 5 6"
+	run sandlock exec --cap CAP_SYS_TIME "$N" grep CapEff /proc/self/status
+	(( 16#$(awk '{print $2}' <<<"$output") & (1 << 25) ))
+}
+
+@test "exec: has the capabilities of the container and no others" {
+	set_args sleep 1000
+	create_running "$N"
+	run sandlock exec "$N" grep '^Cap' /proc/self/status
+	grep -q 'CapInh:.*0000000000000000' <<<"$output"
+	init=$(sandlock exec "$N" grep CapBnd /proc/1/status)
+	expect_output "$init"
+}
+
+@test "exec: --process takes a process.json" {
+	set_args sleep 1000
+	create_running "$N"
+	jq '.process | .args = ["sh", "-c", "echo $X; pwd"] | .env += ["X=1"]
+		| .cwd = "/tmp"' "$B/config.json" >"$W/process.json"
+	run sandlock exec --process "$W/process.json" "$N"
+	expect_status 0
+	expect_exactly $'1\n/tmp'
+}
+
+@test "exec: --detach with --pid-file" {
+	set_args sleep 1000
+	create_running "$N"
+	sandlock exec -d --pid-file "$W/pid" "$N" sleep 2000 \
+		</dev/null >/dev/null 2>&1 3>&-
+	kill -0 "$(cat "$W/pid")"
+	tr '\0' ' ' <"/proc/$(cat "$W/pid")/cmdline" | grep -q 'sleep 2000'
+}
+
+@test "exec: what is not there is 127, what cannot be executed 126" {
+	only_sandlock
+	set_args sleep 1000
+	echo text >"$R/bin/text"
+	chmod 644 "$R/bin/text"
+	create_running "$N"
+	run sandlock exec "$N" no-such-program
+	expect_status 127
+	expect_output 'executable file not found in $PATH'
+	run sandlock exec "$N" /bin/text
+	expect_status 126
+	expect_output 'permission denied'
+}
+
+@test "exec: as sandlock-oci failures are 255" {
+	set_args sleep 1000
+	create_oci "$N"
+	sandlock_oci start "$N"
+	run sandlock_oci exec "$N" no-such-program
+	expect_status 255
+	expect_output 'executable file not found in $PATH'
+	run sandlock_oci exec --cwd /no/such/directory "$N" true
+	[ "$status" -eq 0 ] || [ "$status" -eq 255 ]
+	sandlock_oci delete --force "$N"
+	run sandlock_oci exec "$N" true
+	expect_status 255
+	expect_output "does not exist"
+}
+
+@test "exec: a stopped container is refused" {
+	only_sandlock
+	create_running "$N"
+	eventually has_status "$N" stopped
+	run sandlock exec "$N" true
+	expect_status 125
+	expect_output "container not running"
+}
+
+@test "exec: a paused container is refused unless asked" {
+	set_args sleep 1000
+	create_running "$N"
+	sandlock pause "$N"
+	run sandlock exec "$N" true
+	[ "$status" -ne 0 ]
+	expect_output "cannot exec in a paused container"
+	sandlock resume "$N"
+	run sandlock exec "$N" true
+	expect_status 0
+}
+
+@test "exec: 50 in a row leave one process" {
+	set_args sleep 1000
+	create_running "$N"
+	for i in $(seq 50); do
+		sandlock exec "$N" true
+	done
+	run sandlock ps --format json "$N"
+	equal count "$(jq length <<<"$output")" 1
+}
+
+# ------------------------------------------------- pause, resume, ps, list --
+
+@test "pause and resume: the state says so and the program stands still" {
+	script 'i=0; while :; do i=$((i+1)); echo $i >/tmp/count; sleep 0.05; done'
+	create_running "$N"
+	eventually sandlock exec "$N" cat /tmp/count
+	sandlock pause "$N"
+	equal status "$(status_of "$N")" paused
+	init=$(pid_of "$N")
+	a=$(cat "/proc/$init/root/tmp/count")
+	sleep 0.3
+	b=$(cat "/proc/$init/root/tmp/count")
+	equal count "$b" "$a"
+	sandlock resume "$N"
+	equal status "$(status_of "$N")" running
+	eventually test "$(cat "/proc/$init/root/tmp/count")" != "$a"
+}
+
+@test "pause: what does not run is refused" {
+	create_running "$N"
+	eventually has_status "$N" stopped
+	refused 1 "container not running" sandlock pause "$N"
+	refused 1 "" sandlock resume "$N"
+}
+
+@test "resume: a container that is not paused is refused" {
+	set_args sleep 1000
+	create_running "$N"
+	refused 1 "container not paused" sandlock resume "$N"
+}
+
+@test "delete --force: ends a paused container" {
+	set_args sleep 1000
+	create_running "$N"
+	init=$(pid_of "$N")
+	sandlock pause "$N"
+	sandlock delete --force "$N"
+	eventually is_gone "$init"
+}
+
+@test "kill: SIGKILL ends a paused container" {
+	set_args sleep 1000
+	create_running "$N"
+	sandlock pause "$N"
+	sandlock kill "$N" KILL
+	eventually has_status "$N" stopped
+}
+
+@test "ps NAME: lists the processes inside" {
+	script 'sleep 1001 & sleep 1002; :'
+	create_running "$N"
+	eventually sh -c "'${RT[0]}' ${RT[*]:1} ps $N | grep 'sleep 1002'"
+	run sandlock ps "$N"
+	expect_status 0
+	expect_match '^UID +PID'
+	expect_output "sleep 1001"
+	run sandlock ps --format json "$N"
+	jq -e 'type == "array" and length == 3 and all(type == "number")' <<<"$output"
+	jq -e --argjson p "$(pid_of "$N")" 'index($p) != null' <<<"$output"
+}
+
+@test "ps NAME: what does not exist is refused" {
+	refused 1 "does not exist" sandlock ps "$N"
+}
+
+@test "ps: lists sandboxes with their columns" {
+	only_sandlock
+	set_args sleep 1000
+	create "$N"
+	run sandlock ps
+	expect_status 0
+	equal header "$(head -1 <<<"$output" | tr -s ' ')" \
+		"NAME PID UPTIME STATUS BRANCH CMD"
+	expect_match "$N +$(pid_of "$N") .*created .*sleep 1000"
+	sandlock start "$N"
+	run sandlock ps
+	expect_match "$N +$(pid_of "$N") .*running .*sleep 1000"
+	run sandlock ps --format json
+	jq -e --arg n "$N" '.[0].name == $n and .[0].status == "running"' <<<"$output"
+}
+
+@test "ps: with nothing there is no error" {
+	only_sandlock
+	run sandlock ps
+	expect_status 0
+	run sandlock ps --format json
+	expect_exactly "[]"
+}
+
+@test "ps -a: shows ended sandboxes that still have a branch" {
+	only_sandlock
+	script 'echo x >/data/x'
+	sandlock run -b "$B" "$N" 2>/dev/null
+	run sandlock ps
+	refute_output "$N"
+	run sandlock ps -a
+	expect_match "$N .*pending"
+}
+
+@test "list: table, quiet and json" {
+	set_args sleep 1000
+	create "$N"
+	run sandlock list
+	expect_status 0
+	equal header "$(head -1 <<<"$output" | tr -s ' ' | sed 's/ $//')" \
+		"ID PID STATUS BUNDLE CREATED OWNER"
+	expect_match "$N +$(pid_of "$N") +created +$B"
+	run sandlock list -q
+	expect_exactly "$N"
+	run sandlock list --format json
+	jq -e --arg n "$N" 'length == 1 and .[0].id == $n
+		and .[0].status == "created"' <<<"$output"
+}
+
+@test "list: with nothing it succeeds" {
+	mkdir -p "$W/run"
+	run sandlock list -q
+	expect_status 0
+	expect_exactly ""
+}
+
+# --------------------------------------------------------------- globals --
+
+@test "--root selects the runtime directory" {
+	only_sandlock
+	set_args sleep 1000
+	detached --root "$W/other" create -b "$B" "$N"
+	[ -d "$W/other/$N" ]
+	run sandlock state "$N"
+	expect_status 1
+	sandlock --root "$W/other" delete --force "$N"
+	[ ! -e "$W/other/$N" ]
+}
+
+@test "--log and --log-format=json: one error object" {
+	run sandlock --log "$W/log" --log-format json state "$N"
+	expect_status 1
+	equal lines "$(grep -c . "$W/log")" 1
+	jq -e '.level == "error" and (.msg | test("does not exist"))
+		and (.time | type == "string")' "$W/log"
+}
+
+@test "--log is appended to" {
+	sandlock --log "$W/log" state "$N" 2>/dev/null || true
+	sandlock --log "$W/log" state "$N" 2>/dev/null || true
+	equal lines "$(grep -c 'does not exist' "$W/log")" 2
+}
+
+@test "an unknown verb and an unknown option are usage errors" {
+	only_sandlock
+	run sandlock no-such-verb
+	expect_status 2
+	expect_output "no-such-verb"
+	run sandlock state --no-such-option "$N"
+	expect_status 2
+	expect_output "no-such-option"
+}
+
+@test "--version names the versions" {
+	run sandlock --version
+	expect_status 0
+	expect_match "^$RUNTIME version [0-9]"
+	expect_output "spec: 1."
+}
+
+@test "--help names every verb of the life cycle" {
+	run sandlock --help
+	expect_status 0
+	for verb in create start run exec kill delete state list ps pause \
+		resume spec features; do
+		expect_output "$verb"
+	done
+}
+
+@test "features: the versions it states are accepted" {
+	only_sandlock
+	run sandlock features
+	expect_status 0
+	features=$output
+	for v in $(jq -r '.ociVersionMin, .ociVersionMax' <<<"$features"); do
+		config '.ociVersion = $v' --arg v "$v"
+		run sandlock run -b "$B" "$N"
+		expect_status 0
+	done
+	jq -e '.linux.namespaces | index("user") and index("time")' <<<"$features"
+	jq -e '.linux.seccomp.enabled and (.hooks | length == 6)' <<<"$features"
+	jq -e '.mountOptions | index("rbind") and index("rro")' <<<"$features"
+}
+
+# --------------------------------------------------------- runtime directory --
+
+@test "the runtime directory has the files and modes of the design" {
+	only_sandlock
+	set_args sleep 1000
+	create_running "$N"
+	d=$W/run/$N
+	equal root "$(stat -c '%a %u' "$W/run")" "700 $(id -u)"
+	equal mode "$(stat -c %a "$d")" 700
+	equal lines "$(wc -l <"$d/pid")" 2
+	equal "first line" "$(head -1 "$d/pid")" "$(pid_of "$N")"
+	kill -0 "$(tail -1 "$d/pid")"
+	[ -f "$d/lock" ]
+	jq -e . "$d/state.json"
+	[ "$(stat -c %a "$d/state.json")" = 600 ]
+}
+
+@test "the default runtime directory is /dev/shm/sandlock-UID" {
+	only_sandlock
+	set_args sleep 1000
+	had=$(ls -d "/dev/shm/sandlock-$(id -u)" 2>/dev/null || true)
+	unset SANDLOCK_ROOT
+	create "$N"
+	[ -d "/dev/shm/sandlock-$(id -u)/$N" ]
+	equal mode "$(stat -c '%a %u' "/dev/shm/sandlock-$(id -u)")" "700 $(id -u)"
+	sandlock delete --force "$N"
+	[ ! -e "/dev/shm/sandlock-$(id -u)/$N" ]
+	[ -n "$had" ] || rmdir "/dev/shm/sandlock-$(id -u)" 2>/dev/null || true
+}
+
+@test "a runtime directory that is too open is closed" {
+	only_sandlock
+	mkdir -m 755 "$W/run"
+	set_args sleep 1000
+	create "$N"
+	equal mode "$(stat -c %a "$W/run")" 700
+}
+
+@test "somebody else's runtime directory is refused with the way out" {
+	only_sandlock
+	skip_unless_root
+	mkdir -m 700 "$W/run"
+	chown 1234 "$W/run"
+	run create "$N"
+	expect_status 1
+	expect_output 1234
+	expect_output "--root"
+	chown 0 "$W/run"
+}
+
+@test "a symbolic link as runtime directory is refused" {
+	only_sandlock
+	mkdir "$W/elsewhere"
+	ln -s elsewhere "$W/run"
+	run create "$N"
+	expect_status 1
+	equal entries "$(ls -A "$W/elsewhere")" ""
+	rm "$W/run"
+}
