@@ -29,4 +29,9 @@ struct pidfd_info {
 #define PIDFD_GET_INFO _IOWR(0xFF, 11, struct pidfd_info)
 #endif
 
+/* seccomp: linux/seccomp.h, 5.19 */
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+
 #endif

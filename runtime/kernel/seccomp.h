@@ -32,6 +32,13 @@ int seccomp_program_get(const struct spec_seccomp *s, const char *cache_dir,
 			const struct log_sink *log,
 			struct seccomp_program *ret, struct error *err);
 
+/*
+ * Where the cache is: $SANDLOCK_CACHE/seccomp ("none": NULL), for root
+ * /var/cache/sandlock/seccomp, else $XDG_CACHE_HOME/sandlock/seccomp or
+ * ~/.cache/sandlock/seccomp; NULL where there is no place. 0 or -ENOMEM.
+ */
+int seccomp_cache_dir(char **ret);
+
 /* Loads the program into the calling thread; the listener fd or 0. */
 int seccomp_program_load(const struct seccomp_program *p, struct error *err);
 
