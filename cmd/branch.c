@@ -1,0 +1,94 @@
+/* What the verbs on branches share. */
+#include "cmd.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/path.h"
+
+void cmd_paths_done(struct cmd_paths *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		free((char *)p->v[i]);
+	free(p->v);
+	*p = (struct cmd_paths){ 0 };
+}
+
+/* Changes are named relative to the lower: "/etc/./motd" is "etc/motd". */
+int cmd_branch_paths(const struct args *args, struct cmd_paths *ret,
+		     struct sandlock_error *err)
+{
+	auto_(cmd_paths) struct cmd_paths p = { 0 };
+
+	if (args->n_operands < 2)
+		return 0;
+	p.v = calloc(args->n_operands, sizeof(*p.v));
+	for (size_t i = 1; p.v && i < args->n_operands; i++) {
+		auto_free char *whole = path_join("/", args->operands[i]);
+		auto_free char *norm = whole ? path_normalize(whole) : NULL;
+
+		p.v[p.n] = norm ? strdup(norm + 1) : NULL;
+		if (!p.v[p.n])
+			break;
+		if (!*p.v[p.n++])
+			return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+					 "'%s' names no path in the branch",
+					 args->operands[i]);
+	}
+	if (p.n != args->n_operands - 1)
+		return cmd_error(err, SANDLOCK_ERR_SYSTEM, ENOMEM,
+				 "out of memory");
+	*ret = p;
+	p = (struct cmd_paths){ 0 };
+	return 0;
+}
+
+/* The operand, or the only branch that waits. */
+int cmd_branch_name(const struct ctx *ctx, const struct args *args, char **ret,
+		    struct sandlock_error *err)
+{
+	struct sandlock_branch_info *v = NULL;
+	const char *name = args->operands[0];
+	size_t n = 0, n_pending = 0;
+	int r = 0;
+
+	if (!name) {
+		r = sandlock_branches(&ctx->env, &v, &n, err);
+		if (r < 0)
+			return r;
+		for (size_t i = 0; i < n; i++) {
+			if (strcmp(v[i].state, "pending"))
+				continue;
+			name = v[i].name;
+			n_pending++;
+		}
+		if (!n_pending)
+			r = cmd_error(err, SANDLOCK_ERR_NOT_FOUND, 0,
+				      "no branch is pending");
+		else if (n_pending > 1)
+			r = cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+				      "%zu branches are pending: which one?",
+				      n_pending);
+		if (r < 0)
+			(void)cmd_hint(err, "sandlock branches lists them");
+	}
+	if (!r) {
+		*ret = strdup(name);
+		if (!*ret)
+			r = cmd_error(err, SANDLOCK_ERR_SYSTEM, ENOMEM,
+				      "out of memory");
+	}
+	sandlock_branches_free(v, n);
+	return r;
+}
+
+void print_path(struct buf *b, const struct sandlock_change *c)
+{
+	auto_(buf) struct buf path = BUF_INIT;
+	bool is_dir = S_ISDIR(c->before.mode ? c->before.mode : c->after.mode);
+
+	buf_add_str(&path, c->path);
+	if (is_dir)
+		buf_add_char(&path, '/');
+	path_quote(b, buf_str(&path), path.len);
+}

@@ -1,0 +1,142 @@
+#include "cmd.h"
+
+#include <string.h>
+
+enum { COMMAND_WIDTH = 60 };
+
+static bool is_asked_for(const struct sandlock_branch_info *b,
+			 const struct args *args)
+{
+	for (size_t i = 0; i < args->n_operands; i++)
+		if (strstr(b->name, args->operands[i]))
+			return true;
+	return !args->n_operands;
+}
+
+static const char *disposition_word(enum sandlock_disposition d)
+{
+	switch (d) {
+	case SANDLOCK_COMMIT:
+		return "commit";
+	case SANDLOCK_ABORT:
+		return "abort";
+	case SANDLOCK_KEEP:
+		return "keep";
+	case SANDLOCK_DEFER:
+	case SANDLOCK_UNSAID:
+		break;
+	}
+	return "defer";
+}
+
+static void add_exit(struct json_out *o, const struct sandlock_branch_info *b)
+{
+	json_out_key(o, "exit");
+	switch (b->exit_kind) {
+	case SANDLOCK_EXIT_CODE:
+		json_out_object(o);
+		json_out_int_member(o, "code", b->exit_value);
+		json_out_object_end(o);
+		return;
+	case SANDLOCK_EXIT_SIGNAL:
+		json_out_object(o);
+		json_out_int_member(o, "signal", b->exit_value);
+		json_out_object_end(o);
+		return;
+	case SANDLOCK_EXIT_TIMEOUT:
+		json_out_object(o);
+		json_out_bool_member(o, "timeout", true);
+		json_out_object_end(o);
+		return;
+	case SANDLOCK_EXIT_UNKNOWN:
+		break;
+	}
+	json_out_null(o);
+}
+
+static void add_branch(struct json_out *o, const struct sandlock_branch_info *b)
+{
+	char when[32];
+
+	json_out_object(o);
+	json_out_str_member(o, "name", b->name);
+	json_out_str_member(o, "state", b->state);
+	json_out_str_member(o, "created", print_time(&b->created, when));
+	json_out_key(o, "lower");
+	json_out_bytes(o, b->lower, strlen(b->lower));
+	json_out_key(o, "upper");
+	json_out_bytes(o, b->upper, strlen(b->upper));
+	json_out_key(o, "command");
+	print_json_str_or_null(o, b->command);
+	json_out_str_member(o, "on_exit", disposition_word(b->on_exit));
+	json_out_str_member(o, "on_error", disposition_word(b->on_error));
+	add_exit(o, b);
+	json_out_object_end(o);
+}
+
+static int print_branches_json(struct ctx *ctx, const struct args *args,
+			       const struct sandlock_branch_info *v, size_t n)
+{
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(true);
+
+	if (!o)
+		return cmd_fail_memory(ctx);
+	json_out_object(o);
+	json_out_str_member(o, "schema", "sandlock.branches/1");
+	json_out_key(o, "branches");
+	json_out_array(o);
+	for (size_t i = 0; i < n; i++)
+		if (is_asked_for(&v[i], args))
+			add_branch(o, &v[i]);
+	json_out_array_end(o);
+	json_out_object_end(o);
+	return print_json(ctx, o);
+}
+
+static int print_branches_table(struct ctx *ctx, const struct args *args,
+				const struct sandlock_branch_info *v, size_t n)
+{
+	static const char *const header[] = { "NAME", "STATE", "CREATED",
+					      "LOWER", "CMD" };
+	auto_(table) struct table t;
+	char when[32];
+
+	table_init(&t, ARRAY_LEN(header), 0, 2);
+	for (size_t i = 0; i < ARRAY_LEN(header); i++)
+		table_add(&t, header[i], 0);
+	for (size_t i = 0; i < n; i++) {
+		if (!is_asked_for(&v[i], args))
+			continue;
+		table_add(&t, v[i].name, 0);
+		table_add(&t, v[i].state, 0);
+		table_add(&t, print_time(&v[i].created, when), 0);
+		table_add(&t, v[i].lower, 0);
+		table_add(&t, v[i].command, COMMAND_WIDTH);
+	}
+	if (table_print(&t, stdout) < 0)
+		return cmd_fail_memory(ctx);
+	return cmd_flush(ctx);
+}
+
+int cmd_branches(struct ctx *ctx, struct args *args)
+{
+	struct sandlock_branch_info *v = NULL;
+	struct sandlock_error err = { 0 };
+	size_t n = 0;
+	int r;
+
+	if (sandlock_branches(&ctx->env, &v, &n, &err) < 0)
+		return cmd_fail(ctx, &err);
+	if (args_has(args, "quiet")) {
+		for (size_t i = 0; i < n; i++)
+			if (is_asked_for(&v[i], args))
+				printf("%s\n", v[i].name);
+		r = cmd_flush(ctx);
+	} else if (args_json(args)) {
+		r = print_branches_json(ctx, args, v, n);
+	} else {
+		r = print_branches_table(ctx, args, v, n);
+	}
+	sandlock_branches_free(v, n);
+	return r;
+}

@@ -1,0 +1,177 @@
+/*
+ * What the verbs share: the context of one call, the way errors and notes are
+ * told, exit statuses, tables.
+ *
+ * A verb is `int cmd_<verb>(ctx, args)` in <verb>.c and returns the exit
+ * status; it ends with `return cmd_fail(ctx, &err)` where something failed.
+ * One thread.
+ */
+#ifndef SANDLOCK_CMD_CMD_H
+#define SANDLOCK_CMD_CMD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "opts.h"
+#include "sandlock.h"
+
+struct error;
+
+struct ctx {
+	struct sandlock_env env;
+	const char *program; /* "sandlock" or "sandlock-oci", for messages */
+	bool engine;	     /* called as sandlock-oci */
+	const struct verb *verb;
+
+	const char *log_path; /* NULL: standard error */
+	bool log_json;
+	enum sandlock_log_level log_level;
+	bool error_logged; /* engines read the log as one error object */
+
+	bool systemd_cgroup;
+	bool disable_cgroups;
+};
+
+/* clang-format off */
+int cmd_create(struct ctx *ctx, struct args *args);
+int cmd_start(struct ctx *ctx, struct args *args);
+int cmd_run(struct ctx *ctx, struct args *args);
+int cmd_exec(struct ctx *ctx, struct args *args);
+int cmd_kill(struct ctx *ctx, struct args *args);
+int cmd_delete(struct ctx *ctx, struct args *args);
+int cmd_state(struct ctx *ctx, struct args *args);
+int cmd_list(struct ctx *ctx, struct args *args);
+int cmd_ps(struct ctx *ctx, struct args *args);
+int cmd_pause(struct ctx *ctx, struct args *args);
+int cmd_resume(struct ctx *ctx, struct args *args);
+int cmd_update(struct ctx *ctx, struct args *args);
+int cmd_events(struct ctx *ctx, struct args *args);
+int cmd_spec(struct ctx *ctx, struct args *args);
+int cmd_features(struct ctx *ctx, struct args *args);
+int cmd_diff(struct ctx *ctx, struct args *args);
+int cmd_commit(struct ctx *ctx, struct args *args);
+int cmd_abort(struct ctx *ctx, struct args *args);
+int cmd_branches(struct ctx *ctx, struct args *args);
+int cmd_recover(struct ctx *ctx, struct args *args);
+int cmd_completion(struct ctx *ctx, struct args *args);
+int cmd_version(struct ctx *ctx, struct args *args);
+int cmd_help(struct ctx *ctx, struct args *args);
+/* clang-format on */
+
+/* Exit statuses of ours. */
+enum {
+	STATUS_FAILURE = 1,
+	STATUS_USAGE = 2,
+	STATUS_CONFLICT = 3,
+	STATUS_LOCKED = 75,
+	STATUS_TIMEOUT = 124,
+	STATUS_RUN_FAILURE = 125,
+	STATUS_EXEC_DENIED = 126,
+	STATUS_EXEC_MISSING = 127,
+	STATUS_ENGINE_UNKNOWN_VERB = 3,
+	STATUS_ENGINE_EXEC = 255,
+};
+
+/* report.c */
+
+/* Fill @err and return a negative errno; @sys 0: no text of errno. */
+int cmd_error(struct sandlock_error *err, enum sandlock_error_kind kind,
+	      int sys, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+int cmd_hint(struct sandlock_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* The library's inner error as one of the API. */
+void cmd_error_from(struct sandlock_error *err, const struct error *e);
+
+/* Which exit status @err means for the verb of @ctx. */
+int cmd_exit_status(const struct ctx *ctx, const struct sandlock_error *err);
+
+/* Tells the error on standard error and in the log; returns the status. */
+int cmd_fail(struct ctx *ctx, const struct sandlock_error *err);
+/* The same for running out of memory. */
+int cmd_fail_memory(struct ctx *ctx);
+
+/* One line for a person on standard error; nothing for an engine. */
+void cmd_note(const struct ctx *ctx, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The sink for warnings and debug lines of the library; @data is the ctx. */
+void cmd_log(void *data, enum sandlock_log_level level, const char *msg);
+
+/* Flushes standard output; 0, or the status of a failure that it told. */
+int cmd_flush(struct ctx *ctx);
+
+/* The exit status for how a sandbox or a process inside ended. */
+int cmd_child_status(const struct sandlock_result *r);
+
+/* bundle.c */
+
+/* The bundle that the options of create and run describe. */
+int cmd_bundle(const struct ctx *ctx, const struct args *args,
+	       struct sandlock_bundle *ret, struct sandlock_error *err);
+/* --preserve-fds, in range. */
+int cmd_preserve_fds(const struct args *args, unsigned int *ret,
+		     struct sandlock_error *err);
+
+/* branch.c */
+
+struct cmd_paths {
+	const char **v; /* owned, relative to the lower */
+	size_t n;
+};
+void cmd_paths_done(struct cmd_paths *p);
+/* The operands after the name of a branch. */
+int cmd_branch_paths(const struct args *args, struct cmd_paths *ret,
+		     struct sandlock_error *err);
+/* The first operand, or the only pending branch; malloc'ed. */
+int cmd_branch_name(const struct ctx *ctx, const struct args *args, char **ret,
+		    struct sandlock_error *err);
+/* The path of a change as git quotes it, directories with a slash. */
+void print_path(struct buf *b, const struct sandlock_change *c);
+
+/* print.c */
+
+/* A table whose columns are as wide as their cells. */
+struct table {
+	size_t n_columns;
+	size_t min_width, padding;
+	char **cells; /* row by row, the header first */
+	size_t n_cells;
+	bool failed;
+};
+
+void table_init(struct table *t, size_t n_columns, size_t min_width,
+		size_t padding);
+void table_done(struct table *t);
+/* The next cell, escaped for a terminal; @max 0: not cut. */
+void table_add(struct table *t, const char *text, size_t max);
+int table_print(const struct table *t, FILE *f);
+
+/* "42s", "3m12s", "4h05m", "12d3h"; "-" for a negative number. */
+const char *print_uptime(int64_t seconds, char ret[24]);
+/* RFC 3339 in UTC, with seconds. */
+const char *print_time(const struct timespec *ts, char ret[32]);
+
+void print_json_str_or_null(struct json_out *o, const char *s);
+/* Writes a finished JSON text to standard output. */
+int print_json(struct ctx *ctx, struct json_out *o);
+
+CLEANUP_PTR(struct json_out, json_out_free);
+
+/* help.c */
+int help_overview(struct ctx *ctx);
+int help_verb(struct ctx *ctx, const struct verb *v);
+/* "*-b*, *--bundle* _DIR_" and so on, in scdoc's syntax. */
+void help_man_options(FILE *f, const struct verb *v);
+/* "-b, --bundle DIR" */
+void help_option_names(struct buf *b, const struct opt *o);
+
+/* version.c */
+int version_print(struct ctx *ctx, bool json);
+
+#endif

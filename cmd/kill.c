@@ -1,0 +1,29 @@
+#include "cmd.h"
+
+#include <signal.h>
+
+#include "spec/spec.h"
+
+int cmd_kill(struct ctx *ctx, struct args *args)
+{
+	const char *name = args->operands[0], *signal_name = args->operands[1];
+	struct sandlock_error err = { 0 };
+	int r, sig = SIGTERM;
+
+	if (signal_name) {
+		sig = spec_signal_parse(signal_name);
+		if (sig < 0) {
+			(void)cmd_error(&err, SANDLOCK_ERR_USAGE, 0,
+					"unknown signal '%s'", signal_name);
+			(void)cmd_hint(&err, "a name or number of signal(7), "
+					     "such as TERM or 15");
+			return cmd_fail(ctx, &err);
+		}
+	}
+	if (signal_name || ctx->engine)
+		r = sandlock_kill(&ctx->env, name, sig, args_has(args, "all"),
+				  &err);
+	else
+		r = sandlock_kill_tree(&ctx->env, name, &err);
+	return r < 0 ? cmd_fail(ctx, &err) : 0;
+}

@@ -1,0 +1,488 @@
+#include "opts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "cmd.h"
+#include "sandlock.h"
+
+const struct verb *verb_find(const char *name)
+{
+	for (size_t i = 0; i < verb_table_len; i++)
+		if (!strcmp(verb_table[i].name, name))
+			return &verb_table[i];
+	return NULL;
+}
+
+const struct verb *verb_by_id(enum verb_id id)
+{
+	for (size_t i = 0; i < verb_table_len; i++)
+		if (verb_table[i].id == id)
+			return &verb_table[i];
+	return NULL;
+}
+
+const struct opt *opt_find_long(enum verb_id verb, const char *name, size_t n)
+{
+	for (size_t i = 0; i < opt_table_len; i++) {
+		const struct opt *o = &opt_table[i];
+
+		if (opt_is_of(o, verb) && !strncmp(o->name, name, n) &&
+		    !o->name[n])
+			return o;
+	}
+	return NULL;
+}
+
+const struct opt *opt_find_letter(enum verb_id verb, char letter)
+{
+	for (size_t i = 0; i < opt_table_len; i++)
+		if (opt_is_of(&opt_table[i], verb) &&
+		    opt_table[i].letter == letter)
+			return &opt_table[i];
+	return NULL;
+}
+
+enum { WORD_MAX = 63 };
+
+/* Edits (insert, delete, replace, swap neighbours) that make a into b. */
+static unsigned int distance(const char *a, const char *b)
+{
+	unsigned int rows[3][WORD_MAX + 1];
+	size_t n = strlen(a), m = strlen(b);
+	unsigned int *prev2 = rows[0], *prev = rows[1], *row = rows[2];
+
+	if (n > WORD_MAX || m > WORD_MAX)
+		return UINT32_MAX;
+	for (size_t j = 0; j <= m; j++)
+		prev[j] = j;
+	for (size_t i = 1; i <= n; i++) {
+		unsigned int *spare = prev2;
+
+		row[0] = i;
+		for (size_t j = 1; j <= m; j++) {
+			unsigned int best =
+				prev[j - 1] + (a[i - 1] != b[j - 1]);
+
+			if (prev[j] + 1 < best)
+				best = prev[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
+			    a[i - 2] == b[j - 1] && prev2[j - 2] + 1 < best)
+				best = prev2[j - 2] + 1;
+			row[j] = best;
+		}
+		prev2 = prev;
+		prev = row;
+		row = spare;
+	}
+	return prev[m];
+}
+
+const char *nearest_word(const char *word,
+			 const char *(*nth)(const void *, size_t),
+			 const void *v, size_t n)
+{
+	size_t len = strlen(word);
+	unsigned int best = len < 4 ? 2 : len < 8 ? 3 : 4;
+	const char *found = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *w = nth(v, i);
+		unsigned int d;
+
+		if (!w)
+			continue;
+		/* A beginning is nearer than any misspelling. */
+		d = len > 1 && !strncmp(word, w, len) ? 0 : distance(word, w);
+		if (d < best) {
+			best = d;
+			found = w;
+		}
+	}
+	return found;
+}
+
+static const char *nth_option(const void *v, size_t i)
+{
+	const enum verb_id *verb = v;
+	const struct opt *o = &opt_table[i];
+
+	return opt_is_of(o, *verb) && !(o->flags & OPT_HIDDEN) ? o->name : NULL;
+}
+
+struct parse {
+	enum verb_id id;
+	const char *what; /* "create", or NULL for global options */
+	char *const *argv;
+	size_t i;
+	struct args *a;
+	struct sandlock_error *err;
+};
+
+static int no_memory(struct sandlock_error *err)
+{
+	return cmd_error(err, SANDLOCK_ERR_SYSTEM, ENOMEM, "out of memory");
+}
+
+static int unknown_option(struct parse *p, const char *word, const char *name)
+{
+	const char *near =
+		nearest_word(name, nth_option, &p->id, opt_table_len);
+
+	if (p->what)
+		(void)cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
+				"unknown option '%s' for '%s'", word, p->what);
+	else
+		(void)cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
+				"unknown option '%s'", word);
+	if (near)
+		return cmd_hint(p->err, "did you mean '--%s'?", near);
+	return cmd_hint(p->err, "sandlock %s%s--help lists them",
+			p->what ? p->what : "", p->what ? " " : "");
+}
+
+static bool is_word_of(const char *values, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *s = values; n && s; s = strchr(s, '|')) {
+		s += *s == '|';
+		if (!strncmp(s, word, n) && (s[n] == '|' || !s[n]))
+			return true;
+	}
+	return false;
+}
+
+static bool is_number(const char *s)
+{
+	char *end;
+
+	errno = 0;
+	(void)strtoll(s, &end, 10);
+	return *s && (*s == '-' || (*s >= '0' && *s <= '9')) && !*end && !errno;
+}
+
+static int add_value(struct parse *p, const struct opt *o, const char *value,
+		     bool no)
+{
+	struct args *a = p->a;
+
+	if (value && o->kind == OPT_ENUM && !is_word_of(o->values, value)) {
+		(void)cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
+				"invalid value '%s' for '--%s'", value,
+				o->name);
+		return cmd_hint(p->err, "one of %s", o->values);
+	}
+	if (value && o->kind == OPT_NUMBER && !is_number(value))
+		return cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
+				 "'%s' for '--%s' is no number", value,
+				 o->name);
+	/* Grown at every power of two. */
+	if (!(a->n_values & (a->n_values - 1))) {
+		size_t cap = a->n_values ? 2 * a->n_values : 1;
+		void *bigger = reallocarray(a->values, cap, sizeof(*a->values));
+
+		if (!bigger)
+			return no_memory(p->err);
+		a->values = bigger;
+	}
+	a->values[a->n_values++] = (struct arg_value){ o, value, no };
+	return 0;
+}
+
+static int missing_value(struct parse *p, const struct opt *o)
+{
+	return cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
+			 "option '--%s' needs a value: %s", o->name, o->arg);
+}
+
+static int parse_long(struct parse *p)
+{
+	const char *word = p->argv[p->i++], *name = word + 2;
+	const char *value = strchr(name, '=');
+	size_t n = value ? (size_t)(value - name) : strlen(name);
+	const struct opt *o = opt_find_long(p->id, name, n);
+	bool no = false;
+
+	if (!o && n > 3 && !strncmp(name, "no-", 3)) {
+		o = opt_find_long(p->id, name + 3, n - 3);
+		no = true;
+		if (o && !(o->flags & OPT_NEGATABLE))
+			o = NULL;
+	}
+	if (!o) {
+		auto_free char *bare = strndup(name, n);
+		auto_(buf) struct buf shown = BUF_INIT;
+
+		buf_printf(&shown, "--%s", bare ? bare : "");
+		return unknown_option(p, buf_str(&shown), bare ? bare : "");
+	}
+	if (o->kind == OPT_FLAG) {
+		if (value)
+			return cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
+					 "option '--%.*s' takes no value",
+					 (int)n, name);
+		return add_value(p, o, NULL, no);
+	}
+	if (value)
+		return add_value(p, o, value + 1, false);
+	if (!p->argv[p->i])
+		return missing_value(p, o);
+	return add_value(p, o, p->argv[p->i++], false);
+}
+
+static int parse_short(struct parse *p)
+{
+	const char *word = p->argv[p->i++];
+	int r;
+
+	for (const char *s = word + 1; *s; s++) {
+		const struct opt *o = opt_find_letter(p->id, *s);
+
+		if (!o) {
+			char shown[3] = { '-', *s, 0 };
+
+			return unknown_option(
+				p, s == word + 1 && s[1] ? word : shown,
+				word + 1);
+		}
+		if (o->kind == OPT_FLAG) {
+			r = add_value(p, o, NULL, false);
+			if (r < 0)
+				return r;
+			continue;
+		}
+		if (s[1])
+			return add_value(p, o, s[1] == '=' ? s + 2 : s + 1,
+					 false);
+		if (!p->argv[p->i])
+			return missing_value(p, o);
+		return add_value(p, o, p->argv[p->i++], false);
+	}
+	return 0;
+}
+
+/* Fills @p->a; @stop: options end at the first operand. */
+static int parse_words(struct parse *p, bool stop)
+{
+	bool only_operands = false;
+
+	for (p->i = 0; p->argv[p->i];) {
+		const char *word = p->argv[p->i];
+		int r;
+
+		if (only_operands || word[0] != '-' || !word[1]) {
+			if (stop && p->id == VERB_GLOBAL)
+				return 0;
+			if (stop)
+				only_operands = true;
+			p->a->operands[p->a->n_operands++] = word;
+			p->i++;
+			continue;
+		}
+		if (!strcmp(word, "--")) {
+			/* Later ones belong to the command line inside. */
+			p->a->dashes = true;
+			only_operands = true;
+			p->i++;
+			continue;
+		}
+		r = word[1] == '-' ? parse_long(p) : parse_short(p);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void args_done(struct args *a)
+{
+	free(a->values);
+	free(a->operands);
+	*a = (struct args){ .verb = a->verb };
+}
+
+static int parse_into(const struct verb *verb, char *const *argv, bool stop,
+		      struct args *ret, size_t *ret_used,
+		      struct sandlock_error *err)
+{
+	auto_(args) struct args a = { .verb = verb };
+	struct parse p = {
+		.id = verb ? verb->id : VERB_GLOBAL,
+		.what = verb ? verb->name : NULL,
+		.argv = argv,
+		.a = &a,
+		.err = err,
+	};
+	size_t n = 0;
+	int r;
+
+	while (argv[n])
+		n++;
+	a.operands = calloc(n + 1, sizeof(*a.operands));
+	if (!a.operands)
+		return no_memory(err);
+	r = parse_words(&p, stop);
+	if (r < 0)
+		return r;
+	if (ret_used)
+		*ret_used = p.i;
+	*ret = a;
+	a = (struct args){ .verb = verb };
+	return 0;
+}
+
+static int check_operands(const struct verb *v, const struct args *a,
+			  bool engine, struct sandlock_error *err)
+{
+	int min = v->min;
+
+	/* An engine always says the name. */
+	if (engine && (v->flags & VERB_ENGINE_NEEDS_NAME))
+		min = 1;
+	if ((int)a->n_operands < min)
+		(void)cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+				"'%s' needs more than that", v->name);
+	else if (v->max >= 0 && (int)a->n_operands > v->max)
+		(void)cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+				"'%s' is too much for '%s'",
+				a->operands[v->max], v->name);
+	else
+		return 0;
+	return cmd_hint(err, "usage: sandlock %s %s", v->name, v->operands);
+}
+
+/*
+ * `run NAME -b BUNDLE` and `run -b BUNDLE NAME -d` name a bundle, `run -- ls
+ * -b` is a command line. So options are looked for everywhere first, and that
+ * reading holds if it finds -b, or nothing but one operand without "--".
+ */
+static int parse_run(const struct verb *verb, char *const *argv,
+		     struct args *ret, struct sandlock_error *err)
+{
+	auto_(args) struct args a = { .verb = verb };
+	struct sandlock_error first = { 0 };
+	int r;
+
+	r = parse_into(verb, argv, false, &a, NULL, &first);
+	if (!r && (args_has_value(&a, "bundle") || args_has(&a, "help") ||
+		   (!a.dashes && a.n_operands <= 1))) {
+		*ret = a;
+		a = (struct args){ .verb = verb };
+		return 0;
+	}
+	args_done(&a);
+	r = parse_into(verb, argv, true, &a, NULL, err);
+	if (r < 0)
+		return r;
+	if (args_has_value(&a, "bundle") && first.kind) {
+		*err = first;
+		return -EINVAL;
+	}
+	*ret = a;
+	a = (struct args){ .verb = verb };
+	return 0;
+}
+
+int args_parse_globals(char *const *argv, struct args *ret, size_t *ret_used,
+		       struct sandlock_error *err)
+{
+	return parse_into(NULL, argv, true, ret, ret_used, err);
+}
+
+int args_parse(const struct verb *verb, bool engine, char *const *argv,
+	       struct args *ret, struct sandlock_error *err)
+{
+	auto_(args) struct args a = { .verb = verb };
+	int r;
+
+	if ((verb->flags & VERB_STOPS_UNLESS_BUNDLE) && !engine)
+		r = parse_run(verb, argv, &a, err);
+	else
+		r = parse_into(verb, argv, verb->flags & VERB_STOPS, &a, NULL,
+			       err);
+	if (r < 0)
+		return r;
+	if (!args_has(&a, "help")) {
+		r = check_operands(verb, &a, engine, err);
+		if (r < 0)
+			return r;
+	}
+	*ret = a;
+	a = (struct args){ .verb = verb };
+	return 0;
+}
+
+static const struct arg_value *find_value(const struct args *a,
+					  const char *name)
+{
+	enum verb_id id = a->verb ? a->verb->id : VERB_GLOBAL;
+
+	assert(opt_find_long(id, name, strlen(name)));
+	for (size_t i = a->n_values; i-- > 0;)
+		if (!strcmp(a->values[i].opt->name, name))
+			return &a->values[i];
+	return NULL;
+}
+
+const char *args_str(const struct args *a, const char *name)
+{
+	const struct arg_value *v = find_value(a, name);
+
+	return v ? v->value : NULL;
+}
+
+int args_flag(const struct args *a, const char *name)
+{
+	const struct arg_value *v = find_value(a, name);
+
+	return v ? !v->no : -1;
+}
+
+bool args_has(const struct args *a, const char *name)
+{
+	return args_flag(a, name) == 1;
+}
+
+bool args_has_value(const struct args *a, const char *name)
+{
+	return find_value(a, name);
+}
+
+int64_t args_number(const struct args *a, const char *name, int64_t dflt)
+{
+	const char *s = args_str(a, name);
+
+	return s ? strtoll(s, NULL, 10) : dflt;
+}
+
+int args_list(const struct args *a, const char *name, const char ***ret,
+	      size_t *ret_n)
+{
+	const char **v;
+	size_t n = 0;
+
+	*ret = NULL;
+	*ret_n = 0;
+	if (!find_value(a, name))
+		return 0;
+	v = calloc(a->n_values + 1, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->n_values; i++)
+		if (!strcmp(a->values[i].opt->name, name))
+			v[n++] = a->values[i].value;
+	*ret = v;
+	*ret_n = n;
+	return 0;
+}
+
+bool args_json(const struct args *a)
+{
+	const char *format = args_str(a, "format");
+
+	return args_has(a, "json") || (format && !strcmp(format, "json"));
+}
