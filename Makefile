@@ -150,6 +150,16 @@ fuzz-replay: $(fuzz_bin)
 		find tests/fuzz/corpus/$$name -type f -exec $$t {} + || exit 1; \
 	done
 
+# Searches for new inputs: make fuzz-json CC=clang B=build/fuzzer TIME=600.
+fuzz-%: tests/fuzz/fuzz_%.c
+	+@$(MAKE) CC=$(CC) B=$B SAN=address,undefined,fuzzer-no-link \
+		$B/obj/tests/fuzz/fuzz_$*.o $B/obj/internal.a
+	@mkdir -p $B/corpus/$*
+	$(CC) -fsanitize=address,undefined,fuzzer -o $B/fuzzer-$* \
+		$B/obj/tests/fuzz/fuzz_$*.o $B/obj/internal.a $(static_libs)
+	$B/fuzzer-$* -max_total_time=$(or $(TIME),60) $B/corpus/$* \
+		tests/fuzz/corpus/$*
+
 # As root this works on a bare Debian: nothing is compiled before the packages
 # are there.
 check:
