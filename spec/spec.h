@@ -299,6 +299,8 @@ int spec_process_copy(const struct spec_process *from,
 /* `update`: a resources object, from a file or "-" for standard input. */
 int spec_resources_load(const char *path, struct spec_resources **ret,
 			struct error *err);
+int spec_resources_parse(const char *data, size_t len,
+			 struct spec_resources **ret, struct error *err);
 void spec_resources_free(struct spec_resources *r);
 
 /* One table for namespaces: "pid", CLONE_NEWPID, "pid" in /proc/PID/ns. */

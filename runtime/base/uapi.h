@@ -16,6 +16,11 @@
 #define MFD_EXEC 0x0010U
 #endif
 
+/* memory policy: linux/mempolicy.h, since 6.9 */
+#ifndef MPOL_WEIGHTED_INTERLEAVE
+#define MPOL_WEIGHTED_INTERLEAVE 6
+#endif
+
 /* pidfd: linux/pidfd.h, PIDFD_GET_INFO since 6.13, PIDFD_INFO_EXIT 6.15 */
 #ifndef PIDFD_GET_INFO
 #define PIDFD_INFO_EXIT (1UL << 3)

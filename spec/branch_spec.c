@@ -1,0 +1,134 @@
+/* The annotations io.sandlock.branch and io.sandlock.branch.*. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "spec/parse.h"
+
+#define PREFIX "io.sandlock."
+
+static int read_want(const struct at *at, const char *value, struct spec *s)
+{
+	if (strcmp(value, "none") == 0)
+		s->branch.want = SPEC_BRANCH_NONE;
+	else if (strcmp(value, "yes") == 0)
+		s->branch.want = SPEC_BRANCH_YES;
+	else
+		return at_fail(at, "'%s' is neither 'yes' nor 'none'",
+			       SHOWN(value));
+	return 0;
+}
+
+static int read_disposition(const struct at *at, const char *value,
+			    enum disposition *ret)
+{
+	if (disposition_parse(value, ret) < 0)
+		return at_fail(at,
+			       "'%s' is none of 'commit', 'abort', "
+			       "'keep', 'defer'",
+			       SHOWN(value));
+	return 0;
+}
+
+static int read_on_exit(const struct at *at, const char *value, struct spec *s)
+{
+	return read_disposition(at, value, &s->branch.on_exit);
+}
+
+static int read_on_error(const struct at *at, const char *value, struct spec *s)
+{
+	return read_disposition(at, value, &s->branch.on_error);
+}
+
+static int read_storage(const struct at *at, const char *value, struct spec *s)
+{
+	if (value[0] != '/')
+		return at_fail(at, "'%s' is no absolute path", SHOWN(value));
+	s->branch.storage = strdup(value);
+	return s->branch.storage ? 0 : at_no_memory(at);
+}
+
+/* "1048576", "512K", "10M", "2G", "1T": powers of 1024. */
+static int read_quota(const struct at *at, const char *value, struct spec *s)
+{
+	static const char units[] = "KMGT";
+	const char *p = value, *unit;
+	unsigned int shift = 0;
+	uint64_t n = 0;
+
+	for (; *p >= '0' && *p <= '9' && n < UINT64_MAX / 10 - 9; p++)
+		n = n * 10 + (uint64_t)(*p - '0');
+	unit = *p ? strchr(units, *p) : NULL;
+	if (unit) {
+		shift = 10 * (unsigned int)(unit - units + 1);
+		p++;
+	}
+	if (p == value || *p || n == 0 || n > UINT64_MAX >> shift)
+		return at_fail(at, "'%s' is no size like 512M", SHOWN(value));
+	s->branch.quota_bytes = n << shift;
+	return 0;
+}
+
+static int read_durable(const struct at *at, const char *value, struct spec *s)
+{
+	bool yes = strcmp(value, "true") == 0;
+
+	if (!yes && strcmp(value, "false") != 0)
+		return at_fail(at, "'%s' is neither 'true' nor 'false'",
+			       SHOWN(value));
+	s->branch.has_durable = true;
+	s->branch.durable = yes;
+	return 0;
+}
+
+/* clang-format off */
+static const struct {
+	const char *key;
+	int (*read)(const struct at *at, const char *value, struct spec *s);
+} keys[] = {
+	{ PREFIX "branch",	    read_want },
+	{ PREFIX "branch.on-exit",  read_on_exit },
+	{ PREFIX "branch.on-error", read_on_error },
+	{ PREFIX "branch.storage",  read_storage },
+	{ PREFIX "branch.quota",    read_quota },
+	{ PREFIX "branch.durable",  read_durable },
+};
+/* clang-format on */
+
+static int read_one(const struct at *at, const struct spec_pair *a,
+		    struct spec *s)
+{
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (strcmp(a->key, keys[i].key) == 0)
+			return keys[i].read(at, a->value, s);
+	at_warn(at, "unknown annotation, ignored");
+	return 0;
+}
+
+static bool says_more(const struct spec_branch *b)
+{
+	return b->on_exit != DISPOSE_UNSAID || b->on_error != DISPOSE_UNSAID ||
+	       b->storage || b->quota_bytes || b->has_durable;
+}
+
+/* To say how is to ask for it; to say how and "none" makes no sense. */
+int read_branch(const struct at *at, struct spec *s)
+{
+	struct at map = { .p = at->p, .up = at, .key = "annotations" };
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < s->n_annotations; i++) {
+		const struct spec_pair *a = &s->annotations[i];
+		struct at item = { .p = at->p, .up = &map, .key = a->key };
+
+		if (strncmp(a->key, PREFIX, strlen(PREFIX)) == 0)
+			r = read_one(&item, a, s);
+	}
+	if (r < 0 || !says_more(&s->branch))
+		return r;
+	if (s->branch.want == SPEC_BRANCH_NONE)
+		return at_fail(&map, "'" PREFIX "branch' is 'none', but other "
+				     "annotations of it are given");
+	s->branch.want = SPEC_BRANCH_YES;
+	return 0;
+}
