@@ -82,13 +82,17 @@ int cmd_branch_name(const struct ctx *ctx, const struct args *args, char **ret,
 	return r;
 }
 
+bool change_is_dir(const struct sandlock_change *c)
+{
+	return S_ISDIR(c->before.mode ? c->before.mode : c->after.mode);
+}
+
 void print_path(struct buf *b, const struct sandlock_change *c)
 {
 	auto_(buf) struct buf path = BUF_INIT;
-	bool is_dir = S_ISDIR(c->before.mode ? c->before.mode : c->after.mode);
 
 	buf_add_str(&path, c->path);
-	if (is_dir)
+	if (change_is_dir(c))
 		buf_add_char(&path, '/');
 	path_quote(b, buf_str(&path), path.len);
 }

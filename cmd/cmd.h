@@ -131,6 +131,8 @@ int cmd_branch_paths(const struct args *args, struct cmd_paths *ret,
 /* The first operand, or the only pending branch; malloc'ed. */
 int cmd_branch_name(const struct ctx *ctx, const struct args *args, char **ret,
 		    struct sandlock_error *err);
+/* True if what a change names is, or was, a directory. */
+bool change_is_dir(const struct sandlock_change *c);
 /* The path of a change as git quotes it, directories with a slash. */
 void print_path(struct buf *b, const struct sandlock_change *c);
 

@@ -1,0 +1,241 @@
+#include "diff.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/path.h"
+
+static int no_memory(struct diff *d)
+{
+	return cmd_error(d->err, SANDLOCK_ERR_SYSTEM, ENOMEM, "out of memory");
+}
+
+/* Prints what has to come first at once and keeps the rest for the end. */
+static int emit(struct diff *d, const struct sandlock_change *c,
+		const struct buf *text)
+{
+	if (buf_failed(text))
+		return no_memory(d);
+	if (c->letter == 'D' || c->letter == 'T') {
+		(void)fwrite(text->data, 1, text->len, stdout);
+		return 0;
+	}
+	buf_add(&d->rest, text->data, text->len);
+	return buf_failed(&d->rest) ? no_memory(d) : 0;
+}
+
+int diff_list(void *data, const struct sandlock_change *c)
+{
+	auto_(buf) struct buf line = BUF_INIT;
+	struct diff *d = data;
+
+	d->n_changes++;
+	diff_line(&line, c, d->colour);
+	buf_add_char(&line, '\n');
+	return emit(d, c, &line);
+}
+
+int diff_name_status(void *data, const struct sandlock_change *c)
+{
+	auto_(buf) struct buf line = BUF_INIT;
+	struct diff *d = data;
+
+	d->n_changes++;
+	buf_add_char(&line, c->letter);
+	if (d->null) {
+		buf_add_char(&line, 0);
+		buf_add_str(&line, c->path);
+		if (change_is_dir(c))
+			buf_add_char(&line, '/');
+		buf_add_char(&line, 0);
+	} else {
+		buf_add_char(&line, '\t');
+		print_path(&line, c);
+		buf_add_char(&line, '\n');
+	}
+	return emit(d, c, &line);
+}
+
+static void count(struct diff *d, const struct sandlock_change *c)
+{
+	uint64_t was = S_ISREG(c->before.mode) ? c->before.size : 0;
+	uint64_t is = S_ISREG(c->after.mode) ? c->after.size : 0;
+
+	if (is > was)
+		d->sum.plus += is - was;
+	else
+		d->sum.minus += was - is;
+	d->sum.added += c->letter == 'A';
+	d->sum.modified += c->letter == 'M';
+	d->sum.meta += c->letter == 'm';
+	d->sum.deleted += c->letter == 'D';
+	d->sum.replaced += c->letter == 'T';
+	d->sum.conflicts += !!(c->flags & SANDLOCK_CHANGE_CONFLICT);
+}
+
+int diff_stat(void *data, const struct sandlock_change *c)
+{
+	struct diff *d = data;
+
+	count(d, c);
+	return diff_list(data, c);
+}
+
+static void print_sum(const struct diff *d)
+{
+	/* clang-format off */
+	const struct { size_t n; const char *word; } parts[] = {
+		{ d->sum.added, "added" },
+		{ d->sum.modified, "modified" },
+		{ d->sum.meta, "with other metadata" },
+		{ d->sum.deleted, "deleted" },
+		{ d->sum.replaced, "replaced" },
+		{ d->sum.conflicts, "in conflict" },
+	};
+	/* clang-format on */
+	const char *between = ": ";
+
+	printf("%zu change%s", d->n_changes, d->n_changes == 1 ? "" : "s");
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		if (!parts[i].n)
+			continue;
+		printf("%s%zu %s", between, parts[i].n, parts[i].word);
+		between = ", ";
+	}
+	printf("; +%llu -%llu bytes\n", (unsigned long long)d->sum.plus,
+	       (unsigned long long)d->sum.minus);
+}
+
+static int print_uncovered(void *data, const struct sandlock_change *c)
+{
+	auto_(buf) struct buf path = BUF_INIT;
+	struct diff *d = data;
+	const char *s = c->path;
+
+	d->n_uncovered++;
+	buf_add_str(&path, "# not covered: ");
+	if (*s != '/')
+		buf_add_char(&path, '/');
+	path_quote(&path, s, strlen(s));
+	if (buf_failed(&path))
+		return no_memory(d);
+	printf("%s\n", path.data);
+	return 0;
+}
+
+static bool wants_colour(const struct args *args)
+{
+	const char *when = args_str(args, "color");
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	if (when && strcmp(when, "auto"))
+		return !strcmp(when, "always");
+	return isatty(STDOUT_FILENO) && !(no && *no) && term &&
+	       strcmp(term, "dumb");
+}
+
+/* The format that was asked for, and what the walk has to tell for it. */
+static int choose_format(const struct args *args, sandlock_change_fn **ret_fn,
+			 unsigned int *ret_want, struct sandlock_error *err)
+{
+	/* clang-format off */
+	const struct { const char *name; bool given; sandlock_change_fn *fn; }
+	formats[] = {
+		{ "--name-status", args_has(args, "name-status"),
+		  diff_name_status },
+		{ "--stat", args_has(args, "stat"), diff_stat },
+		{ "--patch", args_has(args, "patch"), diff_patch },
+		{ "--format=json", args_json(args), diff_json },
+	};
+	/* clang-format on */
+	const char *chosen = NULL;
+
+	*ret_fn = diff_list;
+	*ret_want = SANDLOCK_WANT_CONFLICTS;
+	for (size_t i = 0; i < ARRAY_LEN(formats); i++) {
+		if (!formats[i].given)
+			continue;
+		if (chosen)
+			return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+					 "%s and %s exclude each other", chosen,
+					 formats[i].name);
+		chosen = formats[i].name;
+		*ret_fn = formats[i].fn;
+	}
+	if (args_has(args, "null") && *ret_fn != diff_name_status)
+		return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+				 "-z needs --name-status");
+	if (args_has(args, "digest") && *ret_fn != diff_json)
+		return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+				 "--digest needs --format=json");
+	if (args_has(args, "verbose"))
+		*ret_want |= SANDLOCK_WANT_CHILDREN | SANDLOCK_WANT_META;
+	/* A patch that removes a directory removes each file in it. */
+	if (*ret_fn == diff_patch)
+		*ret_want |= SANDLOCK_WANT_CHILDREN;
+	return 0;
+}
+
+static int show(struct diff *d, sandlock_change_fn *fn, unsigned int want,
+		const struct cmd_paths *paths)
+{
+	const struct sandlock_env *env = &d->ctx->env;
+	int r;
+
+	if (fn == diff_json)
+		diff_json_begin(d);
+	r = sandlock_diff(env, d->name, want, paths->v, paths->n, fn, d,
+			  d->err);
+	if (r < 0)
+		return r;
+	if (d->rest.len)
+		(void)fwrite(d->rest.data, 1, d->rest.len, stdout);
+	if (fn == diff_stat && d->n_changes)
+		print_sum(d);
+	if (fn == diff_list || fn == diff_stat)
+		r = sandlock_uncovered(env, d->name, print_uncovered, d,
+				       d->err);
+	if (fn == diff_json) {
+		r = sandlock_uncovered(env, d->name, diff_json_uncovered, d,
+				       d->err);
+		diff_json_end(d);
+	}
+	return r;
+}
+
+int cmd_diff(struct ctx *ctx, struct args *args)
+{
+	auto_(cmd_paths) struct cmd_paths paths = { 0 };
+	struct sandlock_error err = { 0 };
+	struct diff d = {
+		.ctx = ctx,
+		.name = args->operands[0],
+		.colour = wants_colour(args),
+		.null = args_has(args, "null"),
+		.digest = args_has(args, "digest"),
+		.err = &err,
+	};
+	bool exit_code = args_has(args, "exit-code");
+	sandlock_change_fn *fn;
+	unsigned int want;
+	int r, status;
+
+	if (choose_format(args, &fn, &want, &err) < 0 ||
+	    cmd_branch_paths(args, &paths, &err) < 0)
+		return cmd_fail(ctx, &err);
+	if (fn != diff_json && !d.null)
+		pager_start();
+	r = show(&d, fn, want, &paths);
+	buf_done(&d.rest);
+	if (r < 0) {
+		(void)fflush(stdout);
+		pager_finish();
+		status = cmd_fail(ctx, &err);
+		return exit_code ? STATUS_USAGE : status;
+	}
+	status = cmd_flush(ctx);
+	pager_finish();
+	if (status)
+		return exit_code ? STATUS_USAGE : status;
+	return exit_code && d.n_changes ? 1 : 0;
+}

@@ -1,0 +1,264 @@
+#include "diff.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "base/path.h"
+
+extern char **environ;
+
+/* One change as a patch: a side's fd is -1 where there is nothing. */
+struct patch {
+	struct diff *d;
+	const struct sandlock_change *c;
+	int before_fd, after_fd;
+	struct buf a, b; /* "a/path", "b/path", quoted, or "/dev/null" */
+};
+
+static int out_of_memory(struct diff *d)
+{
+	return cmd_error(d->err, SANDLOCK_ERR_SYSTEM, ENOMEM, "out of memory");
+}
+
+static void add_side_name(struct buf *b, const char *side, const char *path)
+{
+	auto_(buf) struct buf whole = BUF_INIT;
+
+	buf_printf(&whole, "%s%s", side, path);
+	path_quote(b, buf_str(&whole), whole.len);
+}
+
+static bool has_content(mode_t mode)
+{
+	return S_ISREG(mode) || S_ISLNK(mode);
+}
+
+/* git's patches hold the target of a symbolic link as its contents. */
+static int open_side(struct diff *d, const struct sandlock_change *c,
+		     bool after, int *ret_fd)
+{
+	const struct sandlock_side *s = after ? &c->after : &c->before;
+	const char *target = s->link_target ? s->link_target : "";
+	auto_close int fd = -1;
+
+	if (!has_content(s->mode))
+		return 0;
+	if (S_ISREG(s->mode))
+		return sandlock_open_content(&d->ctx->env, d->name, c->path,
+					     after, ret_fd, d->err);
+	fd = memfd_create("target", MFD_CLOEXEC);
+	if (fd < 0 || fd_write_full(fd, target, strlen(target)) < 0 ||
+	    lseek(fd, 0, SEEK_SET) < 0)
+		return cmd_error(d->err, SANDLOCK_ERR_SYSTEM, errno,
+				 "cannot hold the target of '%s'", c->path);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static void print_header(const struct patch *p)
+{
+	auto_(buf) struct buf a = BUF_INIT, b = BUF_INIT;
+	mode_t was = p->before_fd >= 0 ? p->c->before.mode : 0;
+	mode_t is = p->after_fd >= 0 ? p->c->after.mode : 0;
+
+	add_side_name(&a, "a/", p->c->path);
+	add_side_name(&b, "b/", p->c->path);
+	printf("diff --git %s %s\n", buf_str(&a), buf_str(&b));
+	if (!was)
+		printf("new file mode %06o\n", is);
+	else if (!is)
+		printf("deleted file mode %06o\n", was);
+	else if (was != is)
+		printf("old mode %06o\nnew mode %06o\n", was, is);
+}
+
+/* As diff(1) and git decide: a NUL near the beginning. */
+static int looks_binary(int fd)
+{
+	char head[8000];
+	ssize_t n = pread(fd, head, sizeof(head), 0);
+
+	return n > 0 && memchr(head, 0, n);
+}
+
+static uint64_t count_lines(FILE *f)
+{
+	uint64_t n = 0;
+	int ch, last = '\n';
+
+	while ((ch = getc_unlocked(f)) != EOF) {
+		n += ch == '\n';
+		last = ch;
+	}
+	return n + (last != '\n');
+}
+
+/* All lines of @f with @sign in front: a file that came or went as a whole. */
+static void print_lines(const struct patch *p, FILE *f, char sign)
+{
+	const char *colour = sign == '+' ? "\033[32m" : "\033[31m";
+	bool at_start = true;
+	int ch;
+
+	while ((ch = getc_unlocked(f)) != EOF) {
+		if (at_start && p->d->colour)
+			(void)fputs(colour, stdout);
+		if (at_start)
+			(void)putchar_unlocked(sign);
+		at_start = ch == '\n';
+		if (at_start && p->d->colour)
+			(void)fputs("\033[m", stdout);
+		(void)putchar_unlocked(ch);
+	}
+	if (!at_start)
+		printf("%s\n\\ No newline at end of file\n",
+		       p->d->colour ? "\033[m" : "");
+}
+
+static int print_whole(struct patch *p)
+{
+	bool added = p->before_fd < 0;
+	int *fd = added ? &p->after_fd : &p->before_fd;
+	bool binary = looks_binary(*fd);
+	auto_file FILE *f = fdopen(*fd, "r");
+	uint64_t n;
+
+	if (!f)
+		return out_of_memory(p->d);
+	(void)take_fd(fd);
+	n = binary ? 0 : count_lines(f);
+	if (binary)
+		printf("Binary files %s and %s differ\n", buf_str(&p->a),
+		       buf_str(&p->b));
+	if (!n)
+		return 0;
+	printf("--- %s\n+++ %s\n", buf_str(&p->a), buf_str(&p->b));
+	if (added)
+		printf("@@ -0,0 +1");
+	else
+		printf("@@ -1");
+	if (n > 1)
+		printf(",%llu", (unsigned long long)n);
+	printf(added ? " @@\n" : " +0,0 @@\n");
+	rewind(f);
+	print_lines(p, f, added ? '+' : '-');
+	return 0;
+}
+
+/* diff(1) finds the hunks; its labels are our names. */
+static int print_hunks(const struct patch *p)
+{
+	char before[FD_PATH_MAX], after[FD_PATH_MAX];
+	const char *argv[] = { "diff",
+			       "-u",
+			       p->d->colour ? "--color=always"
+					    : "--color=never",
+			       "--label",
+			       buf_str(&p->a),
+			       "--label",
+			       buf_str(&p->b),
+			       fd_proc_path(p->before_fd, before),
+			       fd_proc_path(p->after_fd, after),
+			       NULL };
+	posix_spawn_file_actions_t actions;
+	int r, status = 0;
+	pid_t pid = -1;
+
+	(void)fflush(stdout);
+	r = posix_spawn_file_actions_init(&actions);
+	if (!r) {
+		/* Onto themselves: that makes them survive the exec. */
+		r = posix_spawn_file_actions_adddup2(&actions, p->before_fd,
+						     p->before_fd);
+		if (!r)
+			r = posix_spawn_file_actions_adddup2(
+				&actions, p->after_fd, p->after_fd);
+		if (!r)
+			r = posix_spawnp(&pid, "diff", &actions, NULL,
+					 (char **)argv, environ);
+		(void)posix_spawn_file_actions_destroy(&actions);
+	}
+	if (r) {
+		(void)cmd_error(p->d->err, SANDLOCK_ERR_SYSTEM, r,
+				"cannot run 'diff'");
+		return cmd_hint(p->d->err, "install diffutils");
+	}
+	if (waitpid(pid, &status, 0) < 0 || !WIFEXITED(status) ||
+	    WEXITSTATUS(status) > 1)
+		return cmd_error(p->d->err, SANDLOCK_ERR_SYSTEM, 0,
+				 "'diff' failed on '%s'", p->c->path);
+	return 0;
+}
+
+static int print_patch(struct patch *p)
+{
+	if (p->before_fd >= 0)
+		add_side_name(&p->a, "a/", p->c->path);
+	else
+		buf_add_str(&p->a, "/dev/null");
+	if (p->after_fd >= 0)
+		add_side_name(&p->b, "b/", p->c->path);
+	else
+		buf_add_str(&p->b, "/dev/null");
+	if (buf_failed(&p->a) || buf_failed(&p->b))
+		return out_of_memory(p->d);
+	print_header(p);
+	if (p->before_fd < 0 || p->after_fd < 0)
+		return print_whole(p);
+	if (p->c->letter == 'm')
+		return 0;
+	return print_hunks(p);
+}
+
+static int patch_one(struct diff *d, const struct sandlock_change *c,
+		     bool before, bool after)
+{
+	struct patch p = { .d = d, .c = c, .before_fd = -1, .after_fd = -1 };
+	int r = 0;
+
+	if (before)
+		r = open_side(d, c, false, &p.before_fd);
+	if (!r && after)
+		r = open_side(d, c, true, &p.after_fd);
+	if (!r && (p.before_fd >= 0 || p.after_fd >= 0))
+		r = print_patch(&p);
+	cleanup_close(&p.before_fd);
+	cleanup_close(&p.after_fd);
+	buf_done(&p.a);
+	buf_done(&p.b);
+	return r;
+}
+
+/*
+ * What a patch cannot say (directories, devices, owners) is a comment line,
+ * which patch(1) and git skip.
+ */
+int diff_patch(void *data, const struct sandlock_change *c)
+{
+	auto_(buf) struct buf line = BUF_INIT;
+	bool before = has_content(c->before.mode);
+	bool after = has_content(c->after.mode);
+	bool is_silent = c->letter == 'm' && c->before.mode == c->after.mode;
+	struct diff *d = data;
+	int r;
+
+	d->n_changes++;
+	if (is_silent || (!before && !after)) {
+		buf_add_str(&line, "# ");
+		diff_line(&line, c, false);
+		if (buf_failed(&line))
+			return out_of_memory(d);
+		printf("%s\n", line.data);
+		return 0;
+	}
+	/* Another type is a deletion and an addition, as in git. */
+	if (c->letter != 'T')
+		return patch_one(d, c, before, after);
+	r = patch_one(d, c, before, false);
+	return r < 0 ? r : patch_one(d, c, false, after);
+}
