@@ -374,6 +374,7 @@ int fd_ensure_std(void)
 		if (fcntl(fd, F_GETFD) >= 0)
 			continue;
 		/* The lowest free number is this one; it is inherited. */
+		/* NOLINTNEXTLINE(android-cloexec-open) */
 		got = open("/dev/null", O_RDWR);
 		if (got < 0)
 			return -errno;

@@ -122,7 +122,7 @@ static uint32_t arch_token(const char *name)
 
 	if (strncmp(name, prefix, sizeof(prefix) - 1) == 0)
 		name += sizeof(prefix) - 1;
-	for (i = 0; name[i] && i < sizeof(text) - 1; i++)
+	for (i = 0; i < sizeof(text) - 1 && name[i]; i++)
 		text[i] = (char)tolower((unsigned char)name[i]);
 	text[i] = '\0';
 	return seccomp_arch_resolve_name(text);
