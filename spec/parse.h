@@ -148,8 +148,8 @@ void strings_done(struct spec_strings *s);
 extern const struct shape idmap_extent_shape;
 extern const struct shape process_shape, resources_shape, seccomp_shape,
 	hooks_shape, mount_shape, linux_shape, pair_shape;
-extern const struct names seccomp_action_names, seccomp_operator_names,
-	seccomp_arch_names, seccomp_flag_names, hook_names,
+extern const struct names profile_action_names, profile_operator_names,
+	profile_arch_names, profile_flag_names, hook_names,
 	memory_policy_mode_names, memory_policy_flag_names;
 
 /* What concerns more than one part of the document. */

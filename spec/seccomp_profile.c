@@ -19,7 +19,7 @@ static const struct name action_rows[] = {
 	{ "SCMP_ACT_TRACE",	   SECCOMP_RET_TRACE },
 	{ "SCMP_ACT_TRAP",	   SECCOMP_RET_TRAP },
 };
-const struct names seccomp_action_names = NAMES("seccomp action", action_rows);
+const struct names profile_action_names = NAMES("seccomp action", action_rows);
 
 static const struct name operator_rows[] = {
 	{ "SCMP_CMP_EQ",	SCMP_CMP_EQ },
@@ -30,7 +30,7 @@ static const struct name operator_rows[] = {
 	{ "SCMP_CMP_MASKED_EQ", SCMP_CMP_MASKED_EQ },
 	{ "SCMP_CMP_NE",	SCMP_CMP_NE },
 };
-const struct names seccomp_operator_names =
+const struct names profile_operator_names =
 	NAMES("seccomp operator", operator_rows);
 
 static const struct name arch_rows[] = {
@@ -47,7 +47,7 @@ static const struct name arch_rows[] = {
 	{ "SCMP_ARCH_X32" },	     { "SCMP_ARCH_X86" },
 	{ "SCMP_ARCH_X86_64" },
 };
-const struct names seccomp_arch_names =
+const struct names profile_arch_names =
 	NAMES("seccomp architecture", arch_rows);
 
 static const struct name flag_rows[] = {
@@ -56,7 +56,7 @@ static const struct name flag_rows[] = {
 	{ "SECCOMP_FILTER_FLAG_TSYNC" },
 	{ "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV" },
 };
-const struct names seccomp_flag_names = NAMES("seccomp flag", flag_rows);
+const struct names profile_flag_names = NAMES("seccomp flag", flag_rows);
 /* clang-format on */
 
 /* The kernel cuts an errno at MAX_ERRNO; a tracer gets 16 bits. */
@@ -136,7 +136,7 @@ static const struct field arg_fields[] = {
 	{ "value",    FIELD_UINT, FIELD_REQUIRED, A(value) },
 	{ "valueTwo", FIELD_UINT, 0, A(value_two) },
 	{ "op",	      FIELD_ENUM, FIELD_REQUIRED, A(op),
-	  .names = &seccomp_operator_names },
+	  .names = &profile_operator_names },
 };
 #undef A
 static const struct shape arg_shape = {
@@ -146,7 +146,7 @@ static const struct shape arg_shape = {
 static const struct field rule_fields[] = {
 	{ "names",    FIELD_STRS, FIELD_REQUIRED | STR_NONEMPTY, R(names) },
 	{ "action",   FIELD_ENUM, FIELD_REQUIRED, R(action),
-	  .names = &seccomp_action_names },
+	  .names = &profile_action_names },
 	{ "errnoRet", FIELD_UINT, 0, R(errno_ret),
 	  HAS(struct spec_seccomp_rule, has_errno), .max = 0xffff },
 	{ "args",     FIELD_ARRAY, 0, R(args),
@@ -160,13 +160,13 @@ static const struct shape rule_shape = {
 #define S(m) MEMBER(struct spec_seccomp, m)
 static const struct field seccomp_fields[] = {
 	{ "defaultAction",    FIELD_ENUM, FIELD_REQUIRED, S(default_action),
-	  .names = &seccomp_action_names },
+	  .names = &profile_action_names },
 	{ "defaultErrnoRet",  FIELD_UINT, 0, S(default_errno),
 	  HAS(struct spec_seccomp, has_default_errno), .max = 0xffff },
 	{ "architectures",    FIELD_STRS, 0, S(architectures),
-	  .names = &seccomp_arch_names },
+	  .names = &profile_arch_names },
 	{ "flags",	      FIELD_STRS, 0, S(flags),
-	  .names = &seccomp_flag_names },
+	  .names = &profile_flag_names },
 	{ "listenerPath",     FIELD_STR, STR_MAY_BE_NONE | STR_ABSOLUTE,
 	  S(listener_path) },
 	{ "listenerMetadata", FIELD_STR, STR_MAY_BE_NONE,
