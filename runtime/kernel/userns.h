@@ -28,12 +28,6 @@ bool userns_is_current(const struct idmap *m);
 int userns_write_maps(pid_t pid, const struct idmap *m, struct error *err);
 
 /*
- * The maps an ordinary user gets by default: inside 0 is the caller, inside
- * 1.. are the caller's ranges of /etc/subuid and /etc/subgid, if any.
- */
-int userns_default_maps(struct idmap *ret, struct error *err);
-
-/*
  * Moves the calling process, which must have one thread, into a new user
  * namespace with these maps and makes it root there (uid, gid 0 if mapped).
  * With @mounts also into a new mount namespace (private propagation). With an

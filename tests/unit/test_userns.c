@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/subid.h"
 #include "kernel/userns.h"
 
 enum { USER = 54321, SUB_FIRST = 5430000, SUB_COUNT = 65536 };
@@ -156,7 +157,7 @@ static int user_with_single_map(void)
 	int fd;
 
 	CHECK(become_user(false) == 0);
-	CHECK(userns_default_maps(&m, &err) == 0);
+	CHECK(subid_default_maps(&m, &err) == 0);
 	CHECK(m.uids.n == 1 && m.uids.extents[0].outside == USER);
 	CHECK(m.gids.n == 1 && m.gids.extents[0].count == 1);
 	CHECK(userns_initial_uid() == USER);
@@ -176,7 +177,7 @@ static int user_with_subids(void)
 	struct idmap m = IDMAP_INIT;
 
 	CHECK(become_user(true) == 0);
-	CHECK(userns_default_maps(&m, &err) == 0);
+	CHECK(subid_default_maps(&m, &err) == 0);
 	CHECK(m.uids.n == 2 && m.gids.n == 2);
 	CHECK(m.uids.extents[1].inside == 1);
 	CHECK(m.uids.extents[1].outside == SUB_FIRST);
@@ -209,7 +210,7 @@ static int helpers_are_missing(void)
 	CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
 	CHECK(cover("/usr/bin/newuidmap", "") == 0);
 	CHECK(become_user(true) == 0);
-	CHECK(userns_default_maps(&m, &err) == 0);
+	CHECK(subid_default_maps(&m, &err) == 0);
 	CHECK(m.uids.n == 1 && m.gids.n == 2);
 	CHECK(idmap_add(&m.uids, 1, SUB_FIRST, 10) == 0);
 	CHECK(userns_enter(&m, false, &err) == -ENOENT);
