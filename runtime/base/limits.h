@@ -7,7 +7,9 @@ enum {
 	LIMIT_CONFIG_BYTES = 4 * 1024 * 1024, /* config.json, process.json */
 	LIMIT_CONFIG_DEPTH = 64,
 	LIMIT_CONFIG_VALUES = 400 * 1000,
-	LIMIT_STATE_BYTES = 8 * 1024 * 1024, /* state.json, meta.json */
+	LIMIT_STATE_BYTES = 8 * 1024 * 1024, /* state.json */
+	LIMIT_META_BYTES = 64 * 1024 * 1024, /* meta.json of a branch */
+	LIMIT_META_VALUES = 8 * 1000 * 1000,
 	LIMIT_ID_MAPPINGS = 340,	     /* UID_GID_MAP_MAX_EXTENTS */
 	LIMIT_MOUNTS = 4096,
 	LIMIT_DEVICES = 1024,

@@ -13,8 +13,7 @@
  *
  *	branch_create           directories and meta.json; nothing is synced
  *	branch_overlay          a detached overlay mount of lower and upper
- *	branch_set_made         what the runtime itself made in it
- *	branch_set_init         who lives in it
+ *	branch_set_running      what the runtime made in it, who lives in it
  *	branch_settle           init is gone: durable, status, pending
  *	branch_dispose          the automatic disposition, if any
  *
@@ -92,7 +91,10 @@ int branch_find(struct store *st, const char *name, struct branch **ret,
 void branch_close(struct branch *b); /* closes fds; disk is left alone */
 CLEANUP_PTR(struct branch, branch_close);
 
-/* Removes an unused branch right after branch_create (create failed). */
+/*
+ * Removes an unused branch right after branch_create, because the rest of the
+ * creation failed; nothing of it is alive. To be closed all the same.
+ */
 void branch_discard(struct branch *b);
 
 /*
@@ -105,14 +107,18 @@ int branch_overlay(const struct branch *b, int *ret_mount_fd,
 		   struct error *err);
 
 /*
- * Records objects that the runtime made or touched below the root: paths
+ * Records who lives in it (stored with the boot id) and the objects that the
+ * runtime made or touched below the root, before the payload runs: paths
  * relative to it ("dev/console", "proc", "" for the root itself). Each is
  * looked up in upper now; while it stays as it is now it is no change. Parents
- * of what is listed are recorded by this function.
+ * of what is listed, and the root, are recorded by this function. Lets go of
+ * the branch lock, which was held since branch_create.
  */
+int branch_set_running(struct branch *b, const char *const *paths, size_t n,
+		       const struct proc_id *init, struct error *err);
+/* Either half alone; more paths are added to those recorded before. */
 int branch_set_made(struct branch *b, const char *const *paths, size_t n,
 		    struct error *err);
-/* Who lives in it; stored with the boot id. */
 int branch_set_init(struct branch *b, const struct proc_id *init,
 		    struct error *err);
 

@@ -1,11 +1,16 @@
 /*
  * What the files of branch/ share; no other layer includes this.
  *
- * store.c	where branches are, claiming names, listing, trash
- * meta.c	meta.json: written atomically, read strictly
- * branch.c	struct branch: create, find, close, info, state, probe
+ * store.c	where branches are: the default store, other storage, listing
+ * create.c	claiming a name and making a branch
+ * branch.c	struct branch: find, close, info, state, lock, removal
+ * meta.c, meta_read.c  meta.json: written atomically, read strictly
+ * record.c	what an object was: the identity in "made" and "bases"
  * overlay.c	the mount
- * settle.c	the one step at the end
+ * probe.c	is anything of it alive
+ * settle.c, scan.c  the one step at the end
+ * dispose.c	the automatic disposition
+ * trash.c	removal that nobody waits for
  * enter.c	running a function in the user namespace of a branch
  * walk.c	iterative walk over upper and lower
  * change.c	change list on top of the walk
@@ -59,34 +64,138 @@ struct branch_meta {
 	size_t n_bases;
 };
 
+/*
+ * A directory that holds branches/ and trash/: the default store, or a place
+ * on the lower's file system. The fds are -1 while it does not exist.
+ */
+struct storage {
+	char *path; /* real path */
+	int fd;
+	int branches_fd;
+};
+#define STORAGE_INIT { .fd = -1, .branches_fd = -1 }
+
+/* store.c */
+void storage_done(struct storage *s);
+/*
+ * Opens @path. With @make, what is missing is made; without, -ENOENT is
+ * returned and @err left alone. branches/ must be ours and is private.
+ */
+int storage_open(const char *path, bool make, struct storage *ret,
+		 struct error *err);
+/* A directory of ours, 0700, never a link; "@where/@name" in messages. */
+int storage_open_private(int dirfd, const char *where, const char *name,
+			 bool make, int *ret_fd, struct error *err);
+
+struct store {
+	struct storage home;
+	char *wanted; /* the path as given or by the rule, for messages */
+	const struct log_sink *log;
+};
+/* Makes the default store where it is missing. */
+int store_make(struct store *st, struct error *err);
+/* store.c: chooses the storage for a lower (DESIGN section 5, "Store"). */
+int store_choose(struct store *st, const struct branch_options *o,
+		 int lower_fd, const char *lower, struct storage *ret,
+		 bool *ret_staged, struct error *err);
+/*
+ * create.c: true if @name in the default store is no branch (yet). What a
+ * creator left behind when it died is removed.
+ */
+bool store_is_stale(struct store *st, const char *name);
+/* trash.c: goes on with what dead children left in trash/. Best effort. */
+void trash_resume(struct storage *s);
+/*
+ * trash.c: moves @name in @dirfd to trash/<unique>/<name>, or, if @whole, to
+ * trash/<unique> itself, and starts its removal. @m tells the id maps.
+ */
+int trash_put(struct storage *s, int dirfd, const char *name, bool whole,
+	      const struct branch_meta *m, struct error *err);
+
+/* The id of the mount that @fd was reached through, and st_dev. */
+int mount_id_of(int fd, uint64_t *ret_mnt, uint64_t *ret_dev);
+
 struct branch {
 	struct store *store; /* borrowed */
 	const struct log_sink *log;
+	struct storage *home; /* &store->home, or &elsewhere */
+	struct storage elsewhere;
 	char *dir;	    /* real path of …/branches/<name> */
 	char *upper;	    /* dir/upper */
 	int dir_fd;
-	int upper_fd;	    /* O_PATH or O_RDONLY directory; -1 if gone */
-	int work_fd;
-	int lower_fd;	    /* -1 if the lower cannot be opened */
+	int upper_fd;	    /* O_RDONLY directory; -1 if gone */
+	int work_fd;	    /* likewise */
+	int lower_fd;	    /* O_RDONLY, else O_PATH; -1 if it cannot be
+			       opened or is another directory now */
 	int lock_fd;
+	bool locked;
+	bool linked;	    /* the default store holds a link to it */
+	/* Of the meta.json that meta was read from or written to. */
+	uint64_t meta_ino;
+	struct timespec meta_ctime;
 	struct branch_meta meta;
 };
+struct branch *branch_alloc(struct store *st);
+/* Opens what is in dir_fd: lock, upper, work, lower. */
+int branch_open_parts(struct branch *b, struct error *err);
+/* Rewrites meta.json from b->meta, which the caller changed under the lock. */
+int branch_save(struct branch *b, bool durable, struct error *err);
 
 /* meta.c */
 int meta_write(int dir_fd, const struct branch_meta *m, bool durable,
 	       struct error *err);
 int meta_read(int dir_fd, struct branch_meta *ret, struct error *err);
+/* The same from bytes; what a fuzzer calls. ERR_TORN if they are no meta. */
+int meta_parse(const char *data, size_t len, const char *what,
+	       struct branch_meta *ret, struct error *err);
 void meta_done(struct branch_meta *m);
 
-/* branch.c: takes the branch lock, waiting up to @timeout_ms. ERR_LOCKED. */
+/* record.c: records are sorted by path (strcmp), each path once. */
+void record_set(struct branch_record *r, const struct stat *st);
+bool record_is(const struct branch_record *r, const struct stat *st);
+const struct branch_record *record_find(const struct branch_record *r,
+					size_t n, const char *path);
+/* Adds or replaces; keeps the order. 0 or -ENOMEM. */
+int record_put(struct branch_record **r, size_t *n, const char *path,
+	       const struct stat *st);
+void records_free(struct branch_record *r, size_t n);
+
+/*
+ * branch.c: takes the branch lock, waiting up to @timeout_ms, and reads
+ * meta.json again if another process wrote it meanwhile. ERR_LOCKED;
+ * ERR_NOT_FOUND if the branch was committed or aborted meanwhile. Taking it
+ * again while it is held is a no-op. Between branch_create and
+ * branch_set_running it is held by the creator.
+ */
 int branch_lock(struct branch *b, int timeout_ms, struct error *err);
 void branch_unlock(struct branch *b);
 
 /*
- * branch.c: neither init nor any mount of the overlay exists (probe). 1 alive,
- * 0 not, negative errno where it cannot be told.
+ * probe.c: does init or any mount of the overlay exist? 1 alive, 0 not,
+ * negative errno where it cannot be told.
  */
 int branch_is_alive(struct branch *b, struct error *err);
+
+/* overlay.c: work/work/incompat/volatile is there: not known to be on disk. */
+bool branch_has_marker(const struct branch *b);
+int branch_remove_marker(const struct branch *b);
+/* overlay.c: branch_overlay; @by_name as kernels before 6.13 want it. */
+int overlay_mount(const struct branch *b, bool by_name, int *ret_mount_fd,
+		  struct error *err);
+/* probe.c: 1 while a mount of upper lives anywhere, 0 not. */
+int overlay_probe(const struct branch *b, struct error *err);
+
+/*
+ * settle.c: puts on disk what settling left in the page cache, because a
+ * disposition was to follow that did not happen. The branch lock is held.
+ */
+int branch_make_durable(struct branch *b, struct error *err);
+
+/* settle.c: what the recorded status asks for. */
+enum disposition branch_wanted(const struct branch_meta *m);
+
+/* trash.c: removes the branch in place if it is small; -E2BIG, -EACCES ... */
+int remove_small(struct branch *b);
 
 /* "trusted.overlay." or "user.overlay." */
 const char *branch_xattr_prefix(const struct branch *b);
@@ -99,19 +208,23 @@ const char *branch_xattr_prefix(const struct branch *b);
  */
 typedef int enter_fn(void *data, int out_fd, struct error *err);
 typedef int enter_reader(void *data, int in_fd, struct error *err);
+/* True if that takes a user namespace: an ordinary user and a branch with maps. */
+bool branch_needs_userns(const struct branch_meta *m);
 int branch_enter(struct branch *b, enter_fn *fn, enter_reader *reader,
 		 void *data, struct error *err);
 
 /*
- * store.c: renames @name in @dirfd to <store>/trash/<unique> (or, where that
- * is another mount, to a trash directory beside the branch) and lets a
- * detached child remove it. Nobody waits. Later verbs resume what a dead child
- * left behind.
+ * trash.c: renames @name in @dirfd to trash/<unique>/ of the storage that
+ * holds the branch and lets a detached child remove it. Nobody waits. Later
+ * verbs resume what a dead child left behind.
  */
 int store_discard(struct branch *b, int dirfd, const char *name,
 		  struct error *err);
 
-/* branch.c: removes the (empty or committed) branch and its name. */
+/*
+ * branch.c: removes the (empty, committed or aborted) branch and its name: at
+ * once where it is small, else by way of the trash. The branch lock is held.
+ */
 int branch_remove(struct branch *b, struct error *err);
 
 #endif

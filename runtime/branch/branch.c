@@ -1,0 +1,587 @@
+#include "branch/branch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/path.h"
+#include "base/uapi.h"
+#include "branch/internal.h"
+
+enum { LOCK_POLL_NS = 5 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
+
+const char *branch_state_name(enum branch_state s)
+{
+	switch (s) {
+	case BRANCH_OPEN:
+		return "open";
+	case BRANCH_INTERRUPTED:
+		return "interrupted";
+	case BRANCH_TORN:
+		return "torn";
+	case BRANCH_PENDING:
+		return "pending";
+	case BRANCH_COMMITTING:
+		return "committing";
+	case BRANCH_COMMITTED:
+		return "committed";
+	}
+	return "unknown";
+}
+
+struct branch *branch_alloc(struct store *st)
+{
+	struct branch *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->store = st;
+	b->log = st->log;
+	b->home = &st->home;
+	b->elsewhere = (struct storage)STORAGE_INIT;
+	b->dir_fd = b->upper_fd = b->work_fd = b->lower_fd = b->lock_fd = -1;
+	return b;
+}
+
+static void close_if_open(int fd)
+{
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+void branch_close(struct branch *b)
+{
+	if (!b)
+		return;
+	branch_unlock(b);
+	close_if_open(b->dir_fd);
+	close_if_open(b->upper_fd);
+	close_if_open(b->work_fd);
+	close_if_open(b->lower_fd);
+	close_if_open(b->lock_fd);
+	storage_done(&b->elsewhere);
+	meta_done(&b->meta);
+	free(b->dir);
+	free(b->upper);
+	free(b);
+}
+
+const char *branch_name(const struct branch *b)
+{
+	return b->meta.name;
+}
+
+const char *branch_dir(const struct branch *b)
+{
+	return b->dir;
+}
+
+const char *branch_upper(const struct branch *b)
+{
+	return b->upper;
+}
+
+const char *branch_lower(const struct branch *b)
+{
+	return b->meta.lower;
+}
+
+const char *branch_xattr_prefix(const struct branch *b)
+{
+	return b->meta.userxattr ? "user.overlay." : "trusted.overlay.";
+}
+
+/* -1 where it is gone, unreadable, or not the directory of the start. */
+static int open_lower_again(const struct branch_meta *m)
+{
+	auto_close int fd = open(m->lower, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 && errno == EACCES)
+		fd = open(m->lower, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	return st.st_ino == m->lower_ino ? take_fd(&fd) : -1;
+}
+
+int branch_open_parts(struct branch *b, struct error *err)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+	b->lock_fd = openat(b->dir_fd, "lock",
+			    O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (b->lock_fd < 0)
+		return error_set(err, ERR_TORN, errno,
+				 "cannot open the lock of branch '%s'",
+				 b->meta.name);
+	/* A mode the caller may not read: as root of the user namespace. */
+	b->upper_fd = openat(b->dir_fd, "upper", flags);
+	if (b->upper_fd < 0 && errno == EACCES)
+		b->upper_fd = openat(b->dir_fd, "upper", flags | O_PATH);
+	b->work_fd = openat(b->dir_fd, "work", flags);
+	b->lower_fd = open_lower_again(&b->meta);
+	return 0;
+}
+
+static int open_dir_of(struct branch *b, const char *name)
+{
+	b->dir_fd = openat(b->home->branches_fd, name,
+			   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return b->dir_fd < 0 ? -errno : 0;
+}
+
+static int not_found(const char *name, struct error *err)
+{
+	(void)error_say(err, ERR_NOT_FOUND, ENOENT, "no branch named '%s'",
+			name);
+	return error_hint(err, "'sandlock branches' lists them");
+}
+
+/* The default store holds a link "<storage>/branches/<name>". */
+static int follow_link(struct branch *b, const char *name, struct error *err)
+{
+	char target[PATH_MAX], tail[LIMIT_NAME + 16];
+	size_t n_tail;
+	ssize_t n;
+	int r;
+
+	n = readlinkat(b->home->branches_fd, name, target, sizeof(target));
+	if (n < 0)
+		return errno == ENOENT
+			       ? not_found(name, err)
+			       : error_set(err, ERR_TORN, errno,
+					   "'%s' in the store is no branch",
+					   name);
+	n_tail = (size_t)snprintf(tail, sizeof(tail), "/branches/%s", name);
+	if ((size_t)n == sizeof(target) || (size_t)n <= n_tail ||
+	    target[0] != '/' || memcmp(target + n - n_tail, tail, n_tail) != 0)
+		return error_say(err, ERR_TORN, EINVAL,
+				 "the link '%s' in the store leads to no "
+				 "branch",
+				 name);
+	target[(size_t)n - n_tail] = '\0';
+	r = storage_open(target, false, &b->elsewhere, err);
+	if (r == 0) {
+		b->home = &b->elsewhere;
+		b->linked = true;
+		r = open_dir_of(b, name);
+		if (r == 0)
+			return 0;
+	} else if (r != -ENOENT) {
+		return r;
+	}
+	(void)error_set(err, ERR_NOT_FOUND, -r,
+			"branch '%s' is not in its storage '%s'", name, target);
+	return error_hint(err, "is that file system mounted?");
+}
+
+static int set_paths(struct branch *b, const char *name, struct error *err)
+{
+	auto_free char *branches = path_join(b->home->path, "branches");
+
+	b->dir = branches ? path_join(branches, name) : NULL;
+	b->upper = b->dir ? path_join(b->dir, "upper") : NULL;
+	return b->upper ? 0
+			: error_set(err, ERR_SYSTEM, ENOMEM,
+				    "cannot open branch '%s'", name);
+}
+
+/* An inode number alone may be used again. */
+static void note_meta(struct branch *b, const struct stat *st)
+{
+	b->meta_ino = st->st_ino;
+	b->meta_ctime = st->st_ctim;
+}
+
+static int read_meta(struct branch *b, const char *name, struct error *err)
+{
+	struct stat st;
+	int r;
+
+	if (fstatat(b->dir_fd, "meta.json", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT
+			       ? not_found(name, err)
+			       : error_set(err, ERR_TORN, errno,
+					   "cannot read branch '%s'", name);
+	r = meta_read(b->dir_fd, &b->meta, err);
+	if (r < 0) {
+		(void)error_wrap(err, "branch '%s'", name);
+		if (err && err->kind == ERR_TORN)
+			(void)error_hint(err, "what it wrote is in '%s'",
+					 b->upper);
+		return r;
+	}
+	if (strcmp(b->meta.name, name) != 0)
+		return error_say(err, ERR_TORN, EINVAL,
+				 "the branch in '%s' is named '%s'", b->dir,
+				 b->meta.name);
+	note_meta(b, &st);
+	return 0;
+}
+
+int branch_find(struct store *st, const char *name, struct branch **ret,
+		struct error *err)
+{
+	auto_ptr(branch_close) struct branch *b = NULL;
+	int r;
+
+	r = name_check(name, err);
+	if (r < 0)
+		return r;
+	if (st->home.branches_fd < 0) {
+		r = storage_open(st->wanted, false, &st->home, err);
+		if (r < 0)
+			return r == -ENOENT ? not_found(name, err) : r;
+	}
+	b = branch_alloc(st);
+	if (!b)
+		return error_set(err, ERR_SYSTEM, ENOMEM,
+				 "cannot open branch '%s'", name);
+	r = open_dir_of(b, name);
+	if (r == -ENOENT)
+		return not_found(name, err);
+	if (r == -ELOOP || r == -ENOTDIR)
+		r = follow_link(b, name, err);
+	else if (r < 0)
+		r = error_set(err, ERR_SYSTEM, -r, "cannot open branch '%s'",
+			      name);
+	if (r == 0)
+		r = set_paths(b, name, err);
+	if (r == 0)
+		r = read_meta(b, name, err);
+	if (r == 0)
+		r = branch_open_parts(b, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(&b);
+	return 0;
+}
+
+int branch_save(struct branch *b, bool durable, struct error *err)
+{
+	struct stat st;
+	int r = meta_write(b->dir_fd, &b->meta, durable, err);
+
+	if (r == 0 && fstatat(b->dir_fd, "meta.json", &st, 0) == 0)
+		note_meta(b, &st);
+	return r;
+}
+
+/* Another process may have written meta.json, or removed the branch. */
+static int refresh(struct branch *b, struct error *err)
+{
+	auto_(meta) struct branch_meta fresh = { 0 };
+	struct stat st;
+	int r;
+
+	if (fstatat(b->dir_fd, "meta.json", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_say(err, ERR_NOT_FOUND, ENOENT,
+				 "branch '%s' is gone: committed or aborted "
+				 "meanwhile",
+				 b->meta.name);
+	if (st.st_ino == b->meta_ino &&
+	    st.st_ctim.tv_sec == b->meta_ctime.tv_sec &&
+	    st.st_ctim.tv_nsec == b->meta_ctime.tv_nsec)
+		return 0;
+	r = meta_read(b->dir_fd, &fresh, err);
+	if (r < 0)
+		return error_wrap(err, "branch '%s'", b->meta.name);
+	meta_done(&b->meta);
+	b->meta = fresh;
+	fresh = (struct branch_meta){ 0 };
+	note_meta(b, &st);
+	return 0;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int wait_for_lock(int fd, int timeout_ms)
+{
+	const struct timespec nap = { .tv_nsec = LOCK_POLL_NS };
+	int64_t deadline = 0;
+
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno == EINTR)
+			continue;
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		if (!deadline)
+			deadline = now_ns() + (int64_t)timeout_ms * NS_PER_MS;
+		if (now_ns() >= deadline)
+			return -EWOULDBLOCK;
+		(void)nanosleep(&nap, NULL);
+	}
+	return 0;
+}
+
+int branch_lock(struct branch *b, int timeout_ms, struct error *err)
+{
+	int r;
+
+	if (b->locked)
+		return 0;
+	r = wait_for_lock(b->lock_fd, timeout_ms);
+	if (r == -EWOULDBLOCK)
+		return error_say(err, ERR_LOCKED, EWOULDBLOCK,
+				 "branch '%s' is in use by another process "
+				 "('%s/lock')",
+				 b->meta.name, b->dir);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot lock branch '%s'",
+				 b->meta.name);
+	b->locked = true;
+	r = refresh(b, err);
+	if (r < 0)
+		branch_unlock(b);
+	return r;
+}
+
+/* LOCK_UN, not close: a child that was forked meanwhile shares the lock. */
+void branch_unlock(struct branch *b)
+{
+	if (b->locked)
+		(void)flock(b->lock_fd, LOCK_UN);
+	b->locked = false;
+}
+
+/* Records @path and its parents as they are in upper now. */
+static int record_made(struct branch *b, const char *path)
+{
+	struct branch_meta *m = &b->meta;
+	auto_free char *part = strdup(path);
+	struct stat st;
+
+	if (!part)
+		return -ENOMEM;
+	for (;;) {
+		char *slash = strrchr(part, '/');
+		int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
+
+		if (fstatat(b->upper_fd, part, &st, flags) == 0) {
+			int r = record_put(&m->made, &m->n_made, part, &st);
+
+			if (r < 0)
+				return r;
+		}
+		if (part[0] == '\0')
+			return 0;
+		*(slash ? slash : part) = '\0';
+		/* The parents of a recorded parent are recorded. */
+		if (part[0] && record_find(m->made, m->n_made, part))
+			return 0;
+	}
+}
+
+static int record_all(struct branch *b, const char *const *paths, size_t n,
+		      struct error *err)
+{
+	int r = record_made(b, "");
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		auto_free char *normal = path_normalize(paths[i]);
+		const char *p = normal;
+
+		while (p && *p == '/')
+			p++;
+		if (!p)
+			r = -ENOMEM;
+		else if (strcmp(p, "..") != 0 && strncmp(p, "../", 3) != 0)
+			r = record_made(b, strcmp(p, ".") == 0 ? "" : p);
+	}
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot record what was made in branch '%s'",
+				 b->meta.name);
+	return 0;
+}
+
+int branch_set_running(struct branch *b, const char *const *paths, size_t n,
+		       const struct proc_id *init, struct error *err)
+{
+	int r = branch_lock(b, 0, err);
+
+	if (r == 0)
+		r = record_all(b, paths, n, err);
+	if (r < 0)
+		return r;
+	b->meta.init = *init;
+	r = branch_save(b, false, err);
+	branch_unlock(b);
+	return r;
+}
+
+int branch_set_made(struct branch *b, const char *const *paths, size_t n,
+		    struct error *err)
+{
+	bool held = b->locked;
+	int r = branch_lock(b, 0, err);
+
+	if (r == 0)
+		r = record_all(b, paths, n, err);
+	if (r == 0)
+		r = branch_save(b, false, err);
+	if (!held)
+		branch_unlock(b);
+	return r;
+}
+
+int branch_set_init(struct branch *b, const struct proc_id *init,
+		    struct error *err)
+{
+	int r = branch_lock(b, 0, err);
+
+	if (r < 0)
+		return r;
+	b->meta.init = *init;
+	r = branch_save(b, false, err);
+	branch_unlock(b);
+	return r;
+}
+
+static bool has_file(const struct branch *b, const char *name)
+{
+	struct stat st;
+
+	return fstatat(b->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool is_other_boot(const struct branch *b)
+{
+	char now[BOOT_ID_LEN + 1];
+
+	return proc_boot_id(now) < 0 || strcmp(now, b->meta.boot_id) != 0;
+}
+
+int branch_get_state(struct branch *b, enum branch_state *ret,
+		     struct error *err)
+{
+	int r;
+
+	if (has_file(b, "done")) {
+		*ret = BRANCH_COMMITTED;
+		return 0;
+	}
+	if (has_file(b, "intent")) {
+		*ret = BRANCH_COMMITTING;
+		return 0;
+	}
+	/*
+	 * The marker goes when everything is on disk: a branch that has it
+	 * still may have lost data at a reboot, settled or not.
+	 */
+	if (is_other_boot(b) && (!b->meta.settled || branch_has_marker(b))) {
+		*ret = BRANCH_TORN;
+		return 0;
+	}
+	if (b->meta.settled) {
+		*ret = BRANCH_PENDING;
+		return 0;
+	}
+	r = branch_is_alive(b, err);
+	if (r < 0)
+		return r;
+	*ret = r ? BRANCH_OPEN : BRANCH_INTERRUPTED;
+	return 0;
+}
+
+static char *copy_str(const char *s, bool *failed)
+{
+	char *copy = s ? strdup(s) : NULL;
+
+	if (s && !copy)
+		*failed = true;
+	return copy;
+}
+
+static char **copy_argv(char *const *argv, bool *failed)
+{
+	size_t n = 0;
+	char **copy;
+
+	if (!argv)
+		return NULL;
+	while (argv[n])
+		n++;
+	copy = calloc(n + 1, sizeof(*copy));
+	if (!copy)
+		*failed = true;
+	for (size_t i = 0; copy && i < n; i++)
+		copy[i] = copy_str(argv[i], failed);
+	return copy;
+}
+
+int branch_get_info(struct branch *b, struct branch_info *ret,
+		    struct error *err)
+{
+	struct branch_info i = {
+		.on_exit = b->meta.on_exit,
+		.on_error = b->meta.on_error,
+		.status = b->meta.status,
+		.created = b->meta.created,
+		.staged = b->meta.staged,
+	};
+	bool failed = false;
+	int r = branch_get_state(b, &i.state, err);
+
+	if (r < 0)
+		return r;
+	i.name = copy_str(b->meta.name, &failed);
+	i.lower = copy_str(b->meta.lower, &failed);
+	i.dir = copy_str(b->dir, &failed);
+	i.upper = copy_str(b->upper, &failed);
+	i.bundle = copy_str(b->meta.bundle, &failed);
+	i.argv = copy_argv(b->meta.argv, &failed);
+	if (failed) {
+		branch_info_done(&i);
+		return error_set(err, ERR_SYSTEM, ENOMEM,
+				 "cannot describe branch '%s'", b->meta.name);
+	}
+	*ret = i;
+	return 0;
+}
+
+void branch_info_done(struct branch_info *i)
+{
+	free(i->name);
+	free(i->lower);
+	free(i->dir);
+	free(i->upper);
+	free(i->bundle);
+	for (size_t k = 0; i->argv && i->argv[k]; k++)
+		free(i->argv[k]);
+	free(i->argv);
+	*i = (struct branch_info){ 0 };
+}
+
+/* The name is free only when the directory is gone: first the link's target. */
+int branch_remove(struct branch *b, struct error *err)
+{
+	int r = remove_small(b);
+
+	if (r < 0)
+		r = trash_put(b->home, b->home->branches_fd, b->meta.name, true,
+			      &b->meta, err);
+	if (r == 0 && b->linked &&
+	    unlinkat(b->store->home.branches_fd, b->meta.name, 0) < 0 &&
+	    errno != ENOENT)
+		r = error_set(err, ERR_SYSTEM, errno,
+			      "cannot remove the link to branch '%s'",
+			      b->meta.name);
+	branch_unlock(b);
+	return r;
+}

@@ -1,0 +1,446 @@
+/*
+ * Making a branch: on the path of every `sandlock run`, so nothing is synced,
+ * nothing is read twice, and on one file system no path is walked.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "base/uapi.h"
+#include "branch/internal.h"
+#include "kernel/userns.h"
+
+enum {
+	STALE_AFTER_S = 2,
+	XATTR_LIST_MAX_BYTES = 64 * 1024,
+	XATTR_VALUE_MAX_BYTES = 64 * 1024,
+};
+
+static int open_lower(const char *path, int *ret_fd, char **ret_path,
+		      struct error *err)
+{
+	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char link[FD_PATH_MAX], real[PATH_MAX];
+	ssize_t n;
+
+	if (fd < 0 && errno == EACCES)
+		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, ERR_BUNDLE, errno,
+				 "cannot open the lower directory '%s'", path);
+	n = readlink(fd_proc_path(fd, link), real, sizeof(real));
+	if (n < 0 || n == sizeof(real) || real[0] != '/')
+		return error_set(err, ERR_SYSTEM, n < 0 ? errno : ENAMETOOLONG,
+				 "cannot tell the path of '%s'", path);
+	real[n] = '\0';
+	*ret_path = strdup(real);
+	if (!*ret_path)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot open '%s'",
+				 path);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static int name_taken(const char *name, struct error *err)
+{
+	(void)error_say(err, ERR_EXISTS, EEXIST,
+			"the name '%s' is taken by a branch", name);
+	return error_hint(err,
+			  "commit or abort it first: see 'sandlock diff "
+			  "%s'",
+			  name);
+}
+
+static bool is_old(const struct stat *st)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec - st->st_ctim.tv_sec > STALE_AFTER_S;
+}
+
+/* Somebody holds the lock of the directory, or it has none and is young. */
+static bool is_being_made(int dir_fd)
+{
+	auto_close int lock = openat(
+		dir_fd, "lock", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fstat(dir_fd, &st) < 0 || !is_old(&st))
+		return true;
+	return lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0;
+}
+
+static bool is_stale_dir(const struct storage *s, const char *name)
+{
+	auto_close int fd =
+		openat(s->branches_fd, name,
+		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ENOENT;
+	if (fstatat(fd, "meta.json", &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return false;
+	if (!is_being_made(fd))
+		(void)trash_put((struct storage *)s, s->branches_fd, name, true,
+				NULL, NULL);
+	return true;
+}
+
+/* The storage is there and the branch is not: its creator or remover died. */
+static bool is_stale_link(struct store *st, const char *name,
+			  const struct stat *link)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(st->home.branches_fd, name, target,
+			       sizeof(target) - 1);
+	auto_close int parent = -1;
+	char *slash;
+
+	if (n <= 0 || !is_old(link))
+		return false;
+	target[n] = '\0';
+	if (access(target, F_OK) == 0 || errno != ENOENT)
+		return false;
+	slash = strrchr(target, '/');
+	if (!slash)
+		return false;
+	*slash = '\0';
+	parent = open(target, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (parent < 0)
+		return false;
+	(void)unlinkat(st->home.branches_fd, name, 0);
+	return true;
+}
+
+bool store_is_stale(struct store *st, const char *name)
+{
+	struct stat s;
+
+	if (fstatat(st->home.branches_fd, name, &s, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT;
+	if (S_ISLNK(s.st_mode))
+		return is_stale_link(st, name, &s);
+	return S_ISDIR(s.st_mode) ? is_stale_dir(&st->home, name) : true;
+}
+
+/* One mkdir or symlink claims the name. */
+static int claim(struct branch *b, const char *name)
+{
+	int home = b->store->home.branches_fd;
+
+	if (b->linked && symlinkat(b->dir, home, name) < 0)
+		return -errno;
+	if (mkdirat(b->home->branches_fd, name, 0700) < 0) {
+		int r = -errno;
+
+		if (b->linked)
+			(void)unlinkat(home, name, 0);
+		return r;
+	}
+	return 0;
+}
+
+static int claim_name(struct branch *b, const char *name, struct error *err)
+{
+	int r = claim(b, name);
+
+	if (r == -EEXIST && store_is_stale(b->store, name))
+		r = claim(b, name);
+	if (r == -EEXIST)
+		return name_taken(name, err);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot make '%s'",
+				 b->dir);
+	return 0;
+}
+
+static bool is_overlay_xattr(const char *name)
+{
+	return strncmp(name, "user.overlay.", 13) == 0 ||
+	       strncmp(name, "trusted.overlay.", 16) == 0;
+}
+
+static void copy_xattr(const struct branch *b, const char *from,
+		       const char *name)
+{
+	char value[XATTR_VALUE_MAX_BYTES];
+	ssize_t n = getxattr(from, name, value, sizeof(value));
+
+	if (n >= 0 && fsetxattr(b->upper_fd, name, value, (size_t)n, 0) < 0)
+		log_debug(b->log, "cannot copy '%s' of '%s': %s", name,
+			  b->meta.lower, strerror(errno));
+}
+
+/*
+ * Best effort: the root of upper is recorded as it is and what could not be
+ * copied is no change. Through /proc, since the lower may be O_PATH.
+ */
+static void copy_xattrs(const struct branch *b)
+{
+	char from[FD_PATH_MAX], names[XATTR_LIST_MAX_BYTES];
+	ssize_t n = listxattr(fd_proc_path(b->lower_fd, from), names,
+			      sizeof(names));
+
+	for (ssize_t i = 0; i < n; i += (ssize_t)strlen(names + i) + 1) {
+		if (!is_overlay_xattr(names + i))
+			copy_xattr(b, from, names + i);
+	}
+}
+
+struct root_copy {
+	struct branch *b;
+	const struct stat *lower;
+};
+
+/* Makes the root of upper look as the root of the lower does. */
+static int copy_root(void *data, int out_fd, struct error *err)
+{
+	const struct root_copy *c = data;
+	const struct branch *b = c->b;
+	const struct timespec times[2] = { c->lower->st_atim,
+					   c->lower->st_mtim };
+	struct stat st;
+	int r = 0;
+
+	if (fstat(b->upper_fd, &st) < 0)
+		return -errno;
+	if ((st.st_uid != c->lower->st_uid || st.st_gid != c->lower->st_gid) &&
+	    fchown(b->upper_fd, c->lower->st_uid, c->lower->st_gid) < 0)
+		r = -errno;
+	copy_xattrs(b);
+	if (fchmod(b->upper_fd, c->lower->st_mode & 07777) < 0 ||
+	    futimens(b->upper_fd, times) < 0)
+		return -errno;
+	return r;
+}
+
+/* As the map shows it to the child, where it has to be one. */
+static int copy_root_inside(void *data, int out_fd, struct error *err)
+{
+	struct root_copy *c = data;
+	struct stat st;
+
+	if (fstat(c->b->lower_fd, &st) < 0)
+		return -errno;
+	c->lower = &st;
+	return copy_root(c, out_fd, err);
+}
+
+static int make_upper(struct branch *b, const struct stat *lower,
+		      struct error *err)
+{
+	struct root_copy c = { b, lower };
+	int r = copy_root(&c, -1, err);
+
+	/*
+	 * A root that a subordinate id owns is given to it by root of the
+	 * namespace; one of a stranger's stays ours.
+	 */
+	if (r == -EPERM && branch_needs_userns(&b->meta) &&
+	    idmap_has_outside(&b->meta.idmap.uids, lower->st_uid) &&
+	    idmap_has_outside(&b->meta.idmap.gids, lower->st_gid))
+		r = branch_enter(b, copy_root_inside, NULL, &c, err);
+	else if (r == -EPERM)
+		r = 0;
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot prepare '%s'",
+				 b->upper);
+	return 0;
+}
+
+static int make_dir(int dir_fd, const char *name, int *ret_fd)
+{
+	if (mkdirat(dir_fd, name, 0700) < 0)
+		return -errno;
+	*ret_fd = openat(dir_fd, name,
+			 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+/* The lock file's ctime is the base time: stamped by the same clock. */
+static int make_lock(struct branch *b)
+{
+	struct stat st;
+
+	b->lock_fd = openat(b->dir_fd, "lock",
+			    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			    0600);
+	if (b->lock_fd < 0 || flock(b->lock_fd, LOCK_EX | LOCK_NB) < 0 ||
+	    fstat(b->lock_fd, &st) < 0)
+		return -errno;
+	b->locked = true;
+	b->meta.base_time = st.st_ctim;
+	return 0;
+}
+
+static int make_parts(struct branch *b, const struct stat *lower,
+		      struct error *err)
+{
+	int r;
+
+	b->dir_fd = openat(b->home->branches_fd, b->meta.name,
+			   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = b->dir_fd < 0 ? -errno : make_lock(b);
+	if (r == 0)
+		r = make_dir(b->dir_fd, "upper", &b->upper_fd);
+	if (r == 0)
+		r = make_dir(b->dir_fd, "work", &b->work_fd);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot make '%s'",
+				 b->dir);
+	r = make_upper(b, lower, err);
+	if (r < 0)
+		return r;
+	(void)clock_gettime(CLOCK_REALTIME, &b->meta.created);
+	return branch_save(b, false, err);
+}
+
+static char **copy_argv(const char *const *argv)
+{
+	size_t n = 0;
+	char **copy;
+
+	while (argv[n])
+		n++;
+	copy = calloc(n + 1, sizeof(*copy));
+	for (size_t i = 0; copy && i < n; i++) {
+		copy[i] = strdup(argv[i]);
+		if (copy[i])
+			continue;
+		while (i > 0)
+			free(copy[--i]);
+		free(copy);
+		return NULL;
+	}
+	return copy;
+}
+
+static int fill_meta(struct branch_meta *m, const struct branch_options *o,
+		     char *lower, const struct stat *st)
+{
+	bool nested = geteuid() != 0 || userns_initial_uid() != 0;
+	int r;
+
+	m->version = BRANCH_META_VERSION;
+	m->lower = lower;
+	m->lower_dev = st->st_dev;
+	m->lower_ino = st->st_ino;
+	m->userxattr = nested || !idmap_is_empty(&o->idmap);
+	m->durable = o->durable;
+	m->quota_bytes = o->quota_bytes;
+	m->on_exit = o->on_exit;
+	m->on_error = o->on_error;
+	m->name = strdup(o->name);
+	if (!m->name)
+		return -ENOMEM;
+	if (o->bundle) {
+		m->bundle = strdup(o->bundle);
+		if (!m->bundle)
+			return -ENOMEM;
+	}
+	if (o->argv) {
+		m->argv = copy_argv(o->argv);
+		if (!m->argv)
+			return -ENOMEM;
+	}
+	r = idmap_copy(&o->idmap, &m->idmap);
+	return r < 0 ? r : proc_boot_id(m->boot_id);
+}
+
+static int set_home(struct branch *b, const struct branch_options *o,
+		    struct error *err)
+{
+	auto_free char *branches = NULL;
+	int r = store_choose(b->store, o, b->lower_fd, b->meta.lower,
+			     &b->elsewhere, &b->meta.staged, err);
+
+	if (r < 0)
+		return r;
+	b->home = &b->store->home;
+	if (b->elsewhere.branches_fd >= 0 &&
+	    strcmp(b->elsewhere.path, b->store->home.path) != 0) {
+		b->home = &b->elsewhere;
+		b->linked = true;
+	}
+	branches = path_join(b->home->path, "branches");
+	b->dir = branches ? path_join(branches, b->meta.name) : NULL;
+	b->upper = b->dir ? path_join(b->dir, "upper") : NULL;
+	return b->upper ? 0
+			: error_set(err, ERR_SYSTEM, ENOMEM,
+				    "cannot make branch '%s'", o->name);
+}
+
+static int prepare(struct branch *b, const struct branch_options *o,
+		   struct stat *ret_lower, struct error *err)
+{
+	char *lower = NULL;
+	int r = open_lower(o->lower, &b->lower_fd, &lower, err);
+
+	if (r < 0)
+		return r;
+	if (fstat(b->lower_fd, ret_lower) < 0) {
+		free(lower);
+		return error_set(err, ERR_SYSTEM, errno, "cannot stat '%s'",
+				 o->lower);
+	}
+	r = fill_meta(&b->meta, o, lower, ret_lower);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot make branch '%s'",
+				 o->name);
+	return set_home(b, o, err);
+}
+
+int branch_create(struct store *st, const struct branch_options *o,
+		  struct branch **ret, struct error *err)
+{
+	auto_ptr(branch_close) struct branch *b = NULL;
+	struct stat lower;
+	int r = name_check(o->name, err);
+
+	if (r < 0)
+		return r;
+	if (o->quota_bytes) {
+		(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
+				"a size limit for a branch is not supported");
+		return error_hint(err, "keep it on a file system of that size: "
+				       "--storage");
+	}
+	r = store_make(st, err);
+	if (r < 0)
+		return r;
+	b = branch_alloc(st);
+	if (!b)
+		return error_set(err, ERR_SYSTEM, ENOMEM,
+				 "cannot make branch '%s'", o->name);
+	r = prepare(b, o, &lower, err);
+	if (r == 0)
+		r = claim_name(b, o->name, err);
+	if (r < 0)
+		return r;
+	r = make_parts(b, &lower, err);
+	if (r < 0) {
+		(void)branch_remove(b, NULL);
+		return r;
+	}
+	*ret = take_ptr(&b);
+	return 0;
+}
+
+void branch_discard(struct branch *b)
+{
+	if (b)
+		(void)branch_remove(b, NULL);
+}

@@ -1,0 +1,59 @@
+/* The automatic disposition, for whoever settles a branch. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "branch/commit.h"
+#include "branch/internal.h"
+
+enum { LOCK_WAIT_MS = 5000 };
+
+static int commit(struct branch *b, enum branch_outcome *ret, struct error *err)
+{
+	static const struct commit_options options = {
+		.conflicts = CONFLICT_REFUSE,
+		.lock_timeout_ms = LOCK_WAIT_MS,
+	};
+	struct commit_result done = { 0 };
+	int r = branch_commit(b, &options, &done, err);
+
+	if (r == 0) {
+		*ret = OUTCOME_COMMITTED;
+		return 0;
+	}
+	/* It waits for a decision now: what settling left out is due. */
+	(void)branch_make_durable(b, NULL);
+	return r;
+}
+
+int branch_dispose(struct branch *b, enum branch_outcome *ret,
+		   struct error *err)
+{
+	struct stat st;
+	int r;
+
+	if (fstatat(b->dir_fd, "meta.json", &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    errno == ENOENT) {
+		*ret = OUTCOME_GONE;
+		return 0;
+	}
+	*ret = OUTCOME_PENDING;
+	if (!b->meta.settled)
+		return error_say(err, ERR_STATE, EBUSY,
+				 "branch '%s' is not settled", b->meta.name);
+	switch (branch_wanted(&b->meta)) {
+	case DISPOSE_COMMIT:
+		return commit(b, ret, err);
+	case DISPOSE_ABORT:
+		r = branch_abort(b, NULL, 0, err);
+		if (r == 0)
+			*ret = OUTCOME_ABORTED;
+		return r;
+	case DISPOSE_KEEP:
+	case DISPOSE_DEFER:
+	case DISPOSE_UNSAID:
+		return 0;
+	}
+	return 0;
+}

@@ -1,0 +1,178 @@
+/* meta.json as it is written; meta_read.c reads it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "branch/internal.h"
+
+CLEANUP_PTR(struct json_out, json_out_free);
+
+static void free_argv(char **argv)
+{
+	for (size_t i = 0; argv && argv[i]; i++)
+		free(argv[i]);
+	free(argv);
+}
+
+void meta_done(struct branch_meta *m)
+{
+	free(m->name);
+	free(m->lower);
+	free(m->bundle);
+	free_argv(m->argv);
+	idmap_done(&m->idmap);
+	records_free(m->made, m->n_made);
+	records_free(m->bases, m->n_bases);
+	*m = (struct branch_meta){ 0 };
+}
+
+static void put_name(struct json_out *o, const char *key, const char *s)
+{
+	json_out_key(o, key);
+	json_out_bytes(o, s, strlen(s));
+}
+
+/* [seconds, nanoseconds] */
+static void put_time(struct json_out *o, const char *key,
+		     const struct timespec *t)
+{
+	json_out_key(o, key);
+	json_out_array(o);
+	json_out_int(o, t->tv_sec);
+	json_out_int(o, t->tv_nsec);
+	json_out_array_end(o);
+}
+
+/* [[inside, outside, count], ...] */
+static void put_ids(struct json_out *o, const char *key,
+		    const struct idmap_list *l)
+{
+	json_out_key(o, key);
+	json_out_array(o);
+	for (size_t i = 0; i < l->n; i++) {
+		json_out_array(o);
+		json_out_uint(o, l->extents[i].inside);
+		json_out_uint(o, l->extents[i].outside);
+		json_out_uint(o, l->extents[i].count);
+		json_out_array_end(o);
+	}
+	json_out_array_end(o);
+}
+
+static void put_argv(struct json_out *o, char *const *argv)
+{
+	if (!argv)
+		return;
+	json_out_key(o, "argv");
+	json_out_array(o);
+	for (size_t i = 0; argv[i]; i++)
+		json_out_bytes(o, argv[i], strlen(argv[i]));
+	json_out_array_end(o);
+}
+
+static void put_disposition(struct json_out *o, const char *key,
+			    enum disposition d)
+{
+	if (d != DISPOSE_UNSAID)
+		json_out_str_member(o, key, disposition_name(d));
+}
+
+static const char *exit_kind_name(enum exit_kind k)
+{
+	switch (k) {
+	case EXIT_UNKNOWN:
+		return "unknown";
+	case EXIT_CODE:
+		return "code";
+	case EXIT_SIGNAL:
+		return "signal";
+	case EXIT_TIMEOUT:
+		return "timeout";
+	}
+	return "unknown";
+}
+
+/*
+ * [[path, dev, ino, mode, uid, gid, mtime s, ns, ctime s, ns], ...]: there may
+ * be one for every object of a large commit that was rolled back.
+ */
+static void put_records(struct json_out *o, const char *key,
+			const struct branch_record *r, size_t n)
+{
+	json_out_key(o, key);
+	json_out_array(o);
+	for (size_t i = 0; i < n; i++) {
+		json_out_array(o);
+		json_out_bytes(o, r[i].path, strlen(r[i].path));
+		json_out_uint(o, r[i].dev);
+		json_out_uint(o, r[i].ino);
+		json_out_uint(o, r[i].mode);
+		json_out_uint(o, r[i].uid);
+		json_out_uint(o, r[i].gid);
+		json_out_int(o, r[i].mtime.tv_sec);
+		json_out_int(o, r[i].mtime.tv_nsec);
+		json_out_int(o, r[i].ctime.tv_sec);
+		json_out_int(o, r[i].ctime.tv_nsec);
+		json_out_array_end(o);
+	}
+	json_out_array_end(o);
+}
+
+static void put_meta(struct json_out *o, const struct branch_meta *m)
+{
+	json_out_object(o);
+	json_out_int_member(o, "version", m->version);
+	json_out_str_member(o, "name", m->name);
+	put_name(o, "lower", m->lower);
+	json_out_uint_member(o, "lower_dev", m->lower_dev);
+	json_out_uint_member(o, "lower_ino", m->lower_ino);
+	put_time(o, "base_time", &m->base_time);
+	put_time(o, "created", &m->created);
+	json_out_str_member(o, "boot_id", m->boot_id);
+	put_ids(o, "uids", &m->idmap.uids);
+	put_ids(o, "gids", &m->idmap.gids);
+	json_out_bool_member(o, "userxattr", m->userxattr);
+	json_out_bool_member(o, "staged", m->staged);
+	json_out_bool_member(o, "durable", m->durable);
+	json_out_uint_member(o, "quota_bytes", m->quota_bytes);
+	put_disposition(o, "on_exit", m->on_exit);
+	put_disposition(o, "on_error", m->on_error);
+	put_argv(o, m->argv);
+	if (m->bundle)
+		put_name(o, "bundle", m->bundle);
+	json_out_int_member(o, "init_pid", m->init.pid);
+	json_out_uint_member(o, "init_start_time", m->init.start_time);
+	json_out_bool_member(o, "settled", m->settled);
+	json_out_str_member(o, "exit_kind", exit_kind_name(m->status.kind));
+	json_out_int_member(o, "exit_value", m->status.value);
+	put_records(o, "made", m->made, m->n_made);
+	put_records(o, "bases", m->bases, m->n_bases);
+	json_out_object_end(o);
+}
+
+int meta_write(int dir_fd, const struct branch_meta *m, bool durable,
+	       struct error *err)
+{
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+	auto_(buf) struct buf b = BUF_INIT;
+	int r;
+
+	put_meta(o, m);
+	r = o ? json_out_end(o, &b) : -ENOMEM;
+	if (r == 0 && b.len > LIMIT_META_BYTES)
+		r = -EFBIG;
+	if (r == 0)
+		r = fd_write_atomic(dir_fd, "meta.json", b.data, b.len, 0600,
+				    durable);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot write 'meta.json' of branch '%s'",
+				 m->name);
+	return 0;
+}

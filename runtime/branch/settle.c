@@ -1,0 +1,228 @@
+/*
+ * The one step at the end of a sandbox (DESIGN section 5, "Settle"). Each part
+ * may be repeated, so it may be interrupted anywhere:
+ *
+ *	nothing alive -> empty? gone : on disk -> marker away -> meta.json
+ *
+ * Where the disposition follows at once it is not synced here: a commit syncs
+ * itself, an abort needs nothing. The volatile marker stays then, so that a
+ * branch whose disposition did not happen before a crash is known as torn.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/uapi.h"
+#include "branch/internal.h"
+#include "branch/scan.h"
+
+enum { LOCK_WAIT_MS = 5000, SYNC_COUNT_MAX = 256 };
+
+static int sync_fds(const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (fsync(fds[i]) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Few objects one by one: syncfs waits for other people's data, too. */
+static int sync_upper(const struct branch *b, const struct scan *s)
+{
+	int r;
+
+	if (s->over || s->n_changed > SYNC_COUNT_MAX)
+		return syncfs(b->work_fd) < 0 ? -errno : 0;
+	r = sync_fds(s->files, s->n_files);
+	return r < 0 ? r : sync_fds(s->dirs, s->n_dirs);
+}
+
+struct work {
+	const struct branch *b;
+	bool sync;
+};
+
+/* Returns the number of changed objects. */
+static int scan_and_sync(void *data, int out_fd, struct error *err)
+{
+	const struct work *w = data;
+	auto_(scan) struct scan s = { 0 };
+	int r = scan_upper(w->b, &s);
+
+	if (r == 0 && w->sync && (s.over || s.n_changed > 0))
+		r = sync_upper(w->b, &s);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot put branch '%s' on disk",
+				 w->b->meta.name);
+	return s.n_changed < INT_MAX ? (int)s.n_changed : INT_MAX;
+}
+
+/*
+ * An ordinary user is stopped by modes that do not stop root of the branch's
+ * user namespace; it is entered only then, since the helpers that write its
+ * maps cost more than all the rest.
+ */
+static int examine(struct branch *b, bool sync)
+{
+	struct work w = { .b = b, .sync = sync };
+	int r = scan_and_sync(&w, -1, NULL);
+
+	if ((r == -EACCES || r == -EPERM) && branch_needs_userns(&b->meta))
+		r = branch_enter(b, scan_and_sync, NULL, &w, NULL);
+	return r;
+}
+
+static int sync_failed(const struct branch *b, int sys, struct error *err)
+{
+	(void)error_set(err, ERR_SYSTEM, sys, "cannot put branch '%s' on disk",
+			b->meta.name);
+	return error_hint(err, "what it wrote is in '%s'", b->upper);
+}
+
+static int drop_marker(struct branch *b)
+{
+	auto_close int fd = -1;
+	int r = branch_remove_marker(b);
+
+	if (r < 0)
+		return r;
+	fd = b->work_fd < 0
+		     ? -1
+		     : openat(b->work_fd, "work/incompat",
+			      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd >= 0 && fsync(fd) < 0 ? -errno : 0;
+}
+
+int branch_make_durable(struct branch *b, struct error *err)
+{
+	int r;
+
+	if (!branch_has_marker(b))
+		return 0;
+	r = examine(b, true);
+	if (r >= 0)
+		r = drop_marker(b);
+	if (r < 0)
+		return sync_failed(b, -r, err);
+	return branch_save(b, true, err);
+}
+
+enum disposition branch_wanted(const struct branch_meta *m)
+{
+	if (m->status.kind == EXIT_UNKNOWN)
+		return DISPOSE_DEFER;
+	if (m->status.kind == EXIT_CODE && m->status.value == 0)
+		return m->on_exit;
+	return m->on_error;
+}
+
+static bool disposition_follows(const struct branch_meta *m)
+{
+	switch (branch_wanted(m)) {
+	case DISPOSE_COMMIT:
+	case DISPOSE_ABORT:
+		return true;
+	case DISPOSE_KEEP:
+	case DISPOSE_DEFER:
+	case DISPOSE_UNSAID:
+		return false;
+	}
+	return false;
+}
+
+/* May it be settled: 1 yes, 0 it is already. */
+static int check_state(struct branch *b, bool caller_waited, struct error *err)
+{
+	enum branch_state state;
+	int r;
+
+	if (caller_waited && !b->meta.settled)
+		return 1;
+	r = branch_get_state(b, &state, err);
+	if (r < 0)
+		return r;
+	switch (state) {
+	case BRANCH_INTERRUPTED:
+		return 1;
+	case BRANCH_PENDING:
+	case BRANCH_COMMITTING:
+	case BRANCH_COMMITTED:
+		return 0;
+	case BRANCH_OPEN:
+		(void)error_say(err, ERR_STATE, EBUSY,
+				"the sandbox of branch '%s' is running",
+				b->meta.name);
+		return error_hint(err, "'sandlock kill %s' ends it",
+				  b->meta.name);
+	case BRANCH_TORN:
+		(void)error_say(err, ERR_TORN, EIO,
+				"branch '%s' was cut off by a reboot: some of "
+				"what it wrote may be missing",
+				b->meta.name);
+		return error_hint(err,
+				  "look at 'sandlock diff %s', then "
+				  "commit it with --force, or abort it",
+				  b->meta.name);
+	}
+	return 0;
+}
+
+static int settle_locked(struct branch *b, const struct exit_status *status,
+			 bool caller_waited, struct branch_settled *ret,
+			 struct error *err)
+{
+	bool sync;
+	int r = check_state(b, caller_waited, err);
+
+	if (r < 0)
+		return r;
+	if (r == 0) {
+		r = b->upper_fd < 0 ? 0 : examine(b, false);
+		ret->n_changes = r > 0 ? (size_t)r : 0;
+		return 0;
+	}
+	b->meta.status = *status;
+	sync = !disposition_follows(&b->meta);
+	r = b->upper_fd < 0 ? 0 : examine(b, sync);
+	if (r < 0)
+		return sync_failed(b, -r, err);
+	if (r == 0) {
+		ret->gone = true;
+		return branch_remove(b, err);
+	}
+	ret->n_changes = (size_t)r;
+	if (sync) {
+		r = drop_marker(b);
+		if (r < 0)
+			return sync_failed(b, -r, err);
+	}
+	b->meta.settled = true;
+	return branch_save(b, sync, err);
+}
+
+int branch_settle(struct branch *b, const struct exit_status *status,
+		  bool caller_waited, struct branch_settled *ret,
+		  struct error *err)
+{
+	struct branch_settled out = { .gone = false };
+	bool held = b->locked;
+	int r = branch_lock(b, LOCK_WAIT_MS, err);
+
+	if (r == -ENOENT) {
+		*ret = (struct branch_settled){ .gone = true };
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	r = settle_locked(b, status, caller_waited, &out, err);
+	if (!held)
+		branch_unlock(b);
+	if (r == 0)
+		*ret = out;
+	return r;
+}

@@ -1,0 +1,477 @@
+/*
+ * Removal that nobody waits for. What is to go is renamed to
+ * <storage>/trash/<unique>/ and removed by a detached child that holds a flock
+ * on that directory; whoever meets an entry with a free lock goes on with it.
+ * An entry holds meta.json where id maps are needed to remove it: last to go.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/uapi.h"
+#include "branch/internal.h"
+#include "kernel/userns.h"
+
+#define META_NAME "meta.json"
+
+enum {
+	UNIQUE_LEN = 24,
+	IOPRIO_IDLE = 3 << 13, /* IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0) */
+	NICE_LOWEST = 19,
+};
+
+static int unique_name(char ret[UNIQUE_LEN])
+{
+	uint64_t salt;
+
+	if (getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
+		return -errno;
+	(void)snprintf(ret, UNIQUE_LEN, "~%016llx", (unsigned long long)salt);
+	return 0;
+}
+
+static bool is_dot(const char *name)
+{
+	return name[0] == '.' &&
+	       (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
+
+/*
+ * Directories are emptied level by level: a directory below the entry that is
+ * not empty is moved up into the entry and gets its turn. So neither depth nor
+ * width costs memory or fds, and a kill at any point leaves a smaller entry.
+ */
+struct sweep {
+	int top_fd;
+	uint64_t serial;
+};
+
+static int move_up(struct sweep *s, int dir_fd, const char *name)
+{
+	for (int i = 0; i < 64; i++) {
+		char to[UNIQUE_LEN];
+
+		(void)snprintf(to, sizeof(to), "~%016llx",
+			       (unsigned long long)s->serial++);
+		if (renameat2(dir_fd, name, s->top_fd, to, RENAME_NOREPLACE) ==
+		    0)
+			return 0;
+		/* Moving a directory takes write permission on it. */
+		if (errno == EACCES && fchmodat(dir_fd, name, 0700, 0) < 0)
+			return -errno;
+		if (errno != EEXIST && errno != EACCES)
+			return -errno;
+	}
+	return -EEXIST;
+}
+
+static int remove_one(struct sweep *s, int dir_fd, const struct dirent *d)
+{
+	if (d->d_type != DT_DIR) {
+		if (unlinkat(dir_fd, d->d_name, 0) == 0)
+			return 0;
+		if (errno != EISDIR && errno != EPERM)
+			return -errno;
+	}
+	if (unlinkat(dir_fd, d->d_name, AT_REMOVEDIR) == 0)
+		return 0;
+	if (errno != ENOTEMPTY && errno != EEXIST)
+		return -errno;
+	return dir_fd == s->top_fd ? -ENOTEMPTY : move_up(s, dir_fd, d->d_name);
+}
+
+static int open_to_empty(int dir_fd, const char *name)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(dir_fd, name, flags);
+
+	if (fd < 0 && errno == EACCES && fchmodat(dir_fd, name, 0700, 0) == 0)
+		fd = openat(dir_fd, name, flags);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Empties @name in the entry, one level. Returns how many objects went. */
+static size_t empty_dir(struct sweep *s, const char *name)
+{
+	auto_close int fd = open_to_empty(s->top_fd, name);
+	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *d;
+	bool forced = false;
+	size_t n = 0;
+
+	if (!dir)
+		return 0;
+	fd = -1;
+	while ((d = readdir(dir))) {
+		int r;
+
+		if (is_dot(d->d_name))
+			continue;
+		r = remove_one(s, dirfd(dir), d);
+		if (r == -EACCES && !forced) {
+			forced = true;
+			(void)fchmod(dirfd(dir), 0700);
+			r = remove_one(s, dirfd(dir), d);
+		}
+		n += r == 0;
+	}
+	return n;
+}
+
+/* One pass over the entry. Returns how many objects went. */
+static size_t sweep_once(struct sweep *s, size_t *ret_left)
+{
+	auto_close int fd =
+		openat(s->top_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *d;
+	size_t n = 0, left = 0;
+
+	if (dir)
+		fd = -1;
+	while (dir && (d = readdir(dir))) {
+		int r;
+
+		if (is_dot(d->d_name) || strcmp(d->d_name, META_NAME) == 0)
+			continue;
+		r = remove_one(s, s->top_fd, d);
+		if (r == -ENOTEMPTY) {
+			n += empty_dir(s, d->d_name);
+			r = unlinkat(s->top_fd, d->d_name, AT_REMOVEDIR);
+		}
+		n += r == 0;
+		left += r != 0;
+	}
+	*ret_left = left;
+	return n;
+}
+
+/* Stops when it is empty, or when nothing of what is left can be removed. */
+static void remove_entry(int trash_fd, const char *name, int entry_fd)
+{
+	struct sweep s = { .top_fd = entry_fd };
+	size_t left = 0;
+
+	if (getrandom(&s.serial, sizeof(s.serial), 0) != sizeof(s.serial))
+		return;
+	while (sweep_once(&s, &left) > 0)
+		;
+	if (left > 0)
+		return;
+	(void)unlinkat(entry_fd, META_NAME, 0);
+	(void)unlinkat(trash_fd, name, AT_REMOVEDIR);
+}
+
+/* In a child of its own where the objects need a user namespace. */
+static void remove_with_maps(int trash_fd, const char *name, int entry_fd)
+{
+	auto_(meta) struct branch_meta m = { 0 };
+	pid_t pid;
+
+	if (meta_read(entry_fd, &m, NULL) < 0 || !branch_needs_userns(&m)) {
+		remove_entry(trash_fd, name, entry_fd);
+		return;
+	}
+	pid = fork();
+	if (pid == 0) {
+		(void)userns_enter(&m.idmap, false, NULL);
+		remove_entry(trash_fd, name, entry_fd);
+		_exit(0);
+	}
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* The fd of an entry with its lock held, or -1. */
+static int lock_entry(int trash_fd, const char *name)
+{
+	auto_close int fd =
+		openat(trash_fd, name,
+		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -1;
+	return take_fd(&fd);
+}
+
+static DIR *open_trash_dir(int trash_fd)
+{
+	auto_close int fd =
+		openat(trash_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (dir)
+		(void)take_fd(&fd);
+	return dir;
+}
+
+/* The first entry nobody is at work on; its name in @ret_name. */
+static int find_free(int trash_fd, char ret_name[NAME_MAX + 1])
+{
+	auto_dir DIR *dir = open_trash_dir(trash_fd);
+	const struct dirent *d;
+
+	while (dir && (d = readdir(dir))) {
+		int fd;
+
+		if (is_dot(d->d_name))
+			continue;
+		fd = lock_entry(trash_fd, d->d_name);
+		if (fd < 0)
+			continue;
+		(void)snprintf(ret_name, NAME_MAX + 1, "%s", d->d_name);
+		return fd;
+	}
+	return -1;
+}
+
+static void remove_all_free(int trash_fd)
+{
+	auto_dir DIR *dir = open_trash_dir(trash_fd);
+	const struct dirent *d;
+
+	while (dir && (d = readdir(dir))) {
+		auto_close int fd = -1;
+
+		if (is_dot(d->d_name))
+			continue;
+		fd = lock_entry(trash_fd, d->d_name);
+		if (fd >= 0)
+			remove_with_maps(trash_fd, d->d_name, fd);
+	}
+}
+
+/*
+ * Nothing of the caller stays with the child: no pipe that somebody reads to
+ * its end, no lock, no terminal, no working directory, no signal handler.
+ */
+static void detach(int *trash_fd, int *entry_fd)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	sigset_t none;
+	int null_fd;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)sigaction(sig, &dfl, NULL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	/* Above what is about to be replaced. */
+	*trash_fd = fcntl(*trash_fd, F_DUPFD_CLOEXEC, 16);
+	*entry_fd = fcntl(*entry_fd, F_DUPFD_CLOEXEC, 16);
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; fd <= 2; fd++) {
+		(void)close(fd);
+		if (null_fd >= 0 && null_fd != fd)
+			(void)dup2(null_fd, fd);
+	}
+	if (*trash_fd < 0 || *entry_fd < 0)
+		_exit(1);
+	(void)dup3(*trash_fd, 3, O_CLOEXEC);
+	(void)dup3(*entry_fd, 4, O_CLOEXEC);
+	*trash_fd = 3;
+	*entry_fd = 4;
+	(void)syscall(SYS_close_range, 5, ~0u, 0);
+	(void)!chdir("/");
+	(void)setpriority(PRIO_PROCESS, 0, NICE_LOWEST);
+	(void)syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
+}
+
+static _Noreturn void remover(int trash_fd, const char *name, int entry_fd)
+{
+	pid_t pid;
+
+	(void)setsid();
+	pid = fork();
+	if (pid != 0)
+		_exit(pid < 0);
+	detach(&trash_fd, &entry_fd);
+	remove_with_maps(trash_fd, name, entry_fd);
+	remove_all_free(trash_fd);
+	_exit(0);
+}
+
+/* A child that cannot be made is no loss: the next verb resumes. */
+static void start_remover(int trash_fd, const char *name, int entry_fd)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		remover(trash_fd, name, entry_fd);
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+void trash_resume(struct storage *s)
+{
+	auto_close int trash_fd = -1;
+	auto_close int entry_fd = -1;
+	char name[NAME_MAX + 1];
+	struct stat st;
+
+	if (s->fd < 0 || storage_open_private(s->fd, s->path, "trash", false,
+					      &trash_fd, NULL) < 0)
+		return;
+	/* Two links: no directory in it, where the file system counts them. */
+	if (fstat(trash_fd, &st) < 0 || st.st_nlink == 2)
+		return;
+	entry_fd = find_free(trash_fd, name);
+	if (entry_fd >= 0)
+		start_remover(trash_fd, name, entry_fd);
+}
+
+/* Makes an entry that holds the id maps, and moves @name into it. */
+static int put_in_entry(int trash_fd, const char *unique, int dirfd,
+			const char *name, const struct branch_meta *m,
+			int *ret_entry_fd)
+{
+	auto_close int fd = -1;
+	int r;
+
+	if (mkdirat(trash_fd, unique, 0700) < 0)
+		return -errno;
+	fd = lock_entry(trash_fd, unique);
+	r = fd < 0 ? -EIO : meta_write(fd, m, false, NULL);
+	if (r == 0 && renameat(dirfd, name, fd, name) < 0)
+		r = -errno;
+	if (r < 0) {
+		if (fd >= 0)
+			(void)unlinkat(fd, META_NAME, 0);
+		(void)unlinkat(trash_fd, unique, AT_REMOVEDIR);
+		return r;
+	}
+	*ret_entry_fd = take_fd(&fd);
+	return 0;
+}
+
+static int put_whole(int trash_fd, const char *unique, int dirfd,
+		     const char *name, int *ret_entry_fd)
+{
+	if (renameat2(dirfd, name, trash_fd, unique, RENAME_NOREPLACE) < 0)
+		return -errno;
+	*ret_entry_fd = lock_entry(trash_fd, unique);
+	return 0;
+}
+
+int trash_put(struct storage *s, int dirfd, const char *name, bool whole,
+	      const struct branch_meta *m, struct error *err)
+{
+	auto_close int trash_fd = -1;
+	auto_close int entry_fd = -1;
+	char unique[UNIQUE_LEN];
+	int r = storage_open_private(s->fd, s->path, "trash", true, &trash_fd,
+				     err);
+
+	if (r < 0)
+		return r;
+	r = unique_name(unique);
+	if (r == 0)
+		r = whole ? put_whole(trash_fd, unique, dirfd, name, &entry_fd)
+			  : put_in_entry(trash_fd, unique, dirfd, name, m,
+					 &entry_fd);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot move '%s' to '%s/trash'", name,
+				 s->path);
+	/* Without the lock somebody else is at it already. */
+	if (entry_fd >= 0)
+		start_remover(trash_fd, unique, entry_fd);
+	return 0;
+}
+
+int store_discard(struct branch *b, int dirfd, const char *name,
+		  struct error *err)
+{
+	return trash_put(b->home, dirfd, name, false, &b->meta, err);
+}
+
+/*
+ * What the runtime made, deepest first. Each parent is opened without links:
+ * a payload may have put one where the runtime made a directory.
+ */
+static int remove_made(const struct branch *b)
+{
+	const struct branch_meta *m = &b->meta;
+
+	for (size_t i = m->n_made; i > 0; i--) {
+		const char *path = m->made[i - 1].path;
+		const char *slash = strrchr(path, '/');
+		auto_free char *parent = NULL;
+		auto_close int fd = -1;
+		int flags = S_ISDIR(m->made[i - 1].mode) ? AT_REMOVEDIR : 0;
+
+		if (path[0] == '\0')
+			continue;
+		if (slash) {
+			parent = strndup(path, (size_t)(slash - path));
+			fd = parent ? fd_open_beneath(b->upper_fd, parent,
+						      O_PATH | O_DIRECTORY, 0)
+				    : -ENOMEM;
+			if (fd < 0)
+				return fd;
+		}
+		if (unlinkat(slash ? fd : b->upper_fd, slash ? slash + 1 : path,
+			     flags) < 0 &&
+		    errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+static int remove_work(const struct branch *b)
+{
+	static const char *const parts[] = { "work/incompat", "work" };
+	int r = branch_remove_marker(b);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		r = unlinkat(b->work_fd, parts[i], AT_REMOVEDIR);
+		/* The kernel makes work/work with mode 000. */
+		if (r < 0 && errno == EACCES &&
+		    fchmodat(b->work_fd, "work", 0700, 0) == 0)
+			r = unlinkat(b->work_fd, parts[i], AT_REMOVEDIR);
+		if (r < 0 && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+static int unlink_if_there(int dir_fd, const char *name, int flags)
+{
+	return unlinkat(dir_fd, name, flags) < 0 && errno != ENOENT ? -errno
+								    : 0;
+}
+
+int remove_small(struct branch *b)
+{
+	int r = b->upper_fd < 0 ? 0 : remove_made(b);
+
+	/* Not empty: upper is whole but for what nobody asked for. */
+	if (r == 0)
+		r = unlink_if_there(b->dir_fd, "upper", AT_REMOVEDIR);
+	if (r == 0 && b->work_fd >= 0)
+		r = remove_work(b);
+	if (r == 0)
+		r = unlink_if_there(b->dir_fd, "work", AT_REMOVEDIR);
+	if (r == 0)
+		r = unlink_if_there(b->dir_fd, "meta.json", 0);
+	if (r == 0)
+		r = unlink_if_there(b->dir_fd, "lock", 0);
+	if (r == 0)
+		r = unlink_if_there(b->home->branches_fd, b->meta.name,
+				    AT_REMOVEDIR);
+	return r;
+}
