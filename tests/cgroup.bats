@@ -1,0 +1,278 @@
+# cgroups (DESIGN section 10): where they are, what they limit, what is left.
+load lib/common
+
+setup() {
+	begin
+	make_bundle
+	[ "$(id -u)" -eq 0 ] || skip "needs root"
+}
+
+teardown() { finish; }
+
+# cgroup_dir CONTROLLER PID: the directory of a process, v1 or v2.
+cgroup_dir() {
+	local path mount
+
+	path=$(awk -F: -v c="$1" '{ n = split($2, a, ",")
+		for (i = 1; i <= n; i++) if (a[i] == c) print $3 }' "/proc/$2/cgroup")
+	mount=$(awk -v c="$1" '$3 == "cgroup" && $4 ~ "(^|,)" c "(,|$)" { print $2 }' \
+		/proc/mounts | head -1)
+	if [ -z "$path" ]; then
+		path=$(sed -n 's/^0:://p' "/proc/$2/cgroup")
+		mount=$(awk '$3 == "cgroup2" { print $2 }' /proc/mounts | head -1)
+	fi
+	# The root of a v1 mount may not be the root of the hierarchy.
+	root=$(awk -v m="$mount" '$5 == m { print $4 }' /proc/self/mountinfo | tail -1)
+	[ "$root" = / ] || path=${path#"$root"}
+	echo "$mount$path"
+}
+
+has_v1() {
+	grep -q "^$1[[:space:]].*1$" /proc/cgroups &&
+		awk '$3 == "cgroup"' /proc/mounts | grep -qw "$1"
+}
+
+need_controller() {
+	has_v1 "$1" || grep -qw "$1" /sys/fs/cgroup/cgroup.controllers \
+		/sys/fs/cgroup/unified/cgroup.controllers 2>/dev/null ||
+		skip "this host has no $1 controller"
+}
+
+# value CONTROLLER V1-FILE V2-FILE: of the container's cgroup.
+value() {
+	local dir
+
+	dir=$(cgroup_dir "$1" "$(pid_of "$N")")
+	cat "$dir/$2" 2>/dev/null || cat "$dir/$3"
+}
+
+@test "memory: the limit is set and enforced" {
+	need_controller memory
+	config '.linux.resources.memory = {limit: 67108864}'
+	set_args sleep 1000
+	create_running "$N"
+	equal limit "$(value memory memory.limit_in_bytes memory.max)" 67108864
+	run sandlock exec "$N" probe eat 33554432
+	expect_output eaten
+	run sandlock exec "$N" sh -c 'probe eat 1073741824; echo $?'
+	refute_output eaten
+	sandlock delete --force "$N"
+}
+
+@test "memory: -1 is unlimited, reservation is set" {
+	need_controller memory
+	config '.linux.resources.memory = {limit: -1, reservation: 33554432}'
+	set_args sleep 1000
+	create_running "$N"
+	equal reservation "$(value memory memory.soft_limit_in_bytes memory.low)" 33554432
+}
+
+@test "memory: a limit that is too small for the runtime is no hang" {
+	need_controller memory
+	config '.linux.resources.memory = {limit: 4096}'
+	COMMAND_TIMEOUT=20 run sandlock run -b "$B" "$N"
+	[ "$status" -ne 124 ]
+}
+
+@test "pids: the limit is set and enforced" {
+	need_controller pids
+	config '.linux.resources.pids = {limit: 10}'
+	script 'probe forks 50; kill -9 -1'
+	run sandlock run -b "$B" "$N"
+	expect_match 'forked [5-9]'
+	refute_output 'forked 50'
+	set_args sleep 1000
+	create_running "$N"
+	equal limit "$(value pids pids.max pids.max)" 10
+}
+
+@test "pids: -1 is no limit" {
+	need_controller pids
+	config '.linux.resources.pids = {limit: -1}'
+	script 'probe forks 50; kill -9 -1'
+	run sandlock run -b "$B" "$N"
+	expect_output "forked 50"
+}
+
+@test "cpu: shares, quota and period are set" {
+	need_controller cpu
+	config '.linux.resources.cpu = {shares: 512, quota: 20000, period: 50000}'
+	set_args sleep 1000
+	create_running "$N"
+	dir=$(cgroup_dir cpu "$(pid_of "$N")")
+	if [ -e "$dir/cpu.cfs_quota_us" ]; then
+		equal shares "$(cat "$dir/cpu.shares")" 512
+		equal quota "$(cat "$dir/cpu.cfs_quota_us")" 20000
+		equal period "$(cat "$dir/cpu.cfs_period_us")" 50000
+	else
+		equal max "$(cat "$dir/cpu.max")" "20000 50000"
+	fi
+}
+
+@test "cpuset: cpus and mems are set, an impossible one is an error" {
+	need_controller cpuset
+	config '.linux.resources.cpu = {cpus: "0", mems: "0"}'
+	script 'grep Cpus_allowed_list /proc/self/status | tr -d "\t"'
+	run sandlock run -b "$B" "$N"
+	expect_exactly Cpus_allowed_list:0
+	config '.linux.resources.cpu = {cpus: "4095"}'
+	run sandlock run -b "$B" "$N"
+	[ "$status" -ne 0 ]
+	expect_output cpus
+}
+
+@test "devices: what the rules do not allow cannot be opened" {
+	need_controller devices
+	config '.process.capabilities.bounding += ["CAP_MKNOD"]
+		| .process.capabilities.effective += ["CAP_MKNOD"]
+		| .process.capabilities.permitted += ["CAP_MKNOD"]
+		| .linux.resources.devices = [{allow: false, access: "rwm"},
+			{allow: true, type: "c", major: 1, minor: 3, access: "rwm"},
+			{allow: true, type: "c", major: 10, minor: 229, access: "rm"}]'
+	script 'probe mknod /data/kmsg 1 11; probe mknod /data/ok 1 3
+		cat /data/kmsg; cat /dev/null && echo null; echo x >/dev/null && echo wrote'
+	run sandlock run -b "$B" "$N"
+	expect_match "not permitted|denied"
+	expect_output null
+	expect_output wrote
+}
+
+@test "devices: the default spec denies the host's disks" {
+	need_controller devices
+	config '.process.capabilities.bounding += ["CAP_MKNOD"]
+		| .process.capabilities.effective += ["CAP_MKNOD"]
+		| .process.capabilities.permitted += ["CAP_MKNOD"]'
+	script 'mknod /data/disk b 254 0; dd if=/data/disk of=/dev/null count=1'
+	run sandlock run -b "$B" "$N"
+	expect_match "not permitted|Permission denied"
+}
+
+@test "freezer: pause and resume" {
+	set_args sleep 1000
+	create_running "$N"
+	sandlock pause "$N"
+	equal status "$(status_of "$N")" paused
+	sandlock resume "$N"
+	equal status "$(status_of "$N")" running
+}
+
+@test "cgroupsPath: absolute is where it says, and the same twice" {
+	need_controller pids
+	config '.linux.cgroupsPath = "/slt-" + $n | .linux.resources.pids = {limit: 20}' --arg n "$N"
+	set_args sleep 1000
+	create_running "$N"
+	dir=$(cgroup_dir pids "$(pid_of "$N")")
+	[[ $dir == */slt-$N ]]
+	sandlock delete --force "$N"
+	[ ! -d "$dir" ]
+	create_running "$N"
+	equal dir "$(cgroup_dir pids "$(pid_of "$N")")" "$dir"
+}
+
+@test "cgroupsPath: relative and nested works and nothing is left" {
+	need_controller pids
+	config '.linux.cgroupsPath = "slt-" + $n + "/a/b" | .linux.resources.pids = {limit: 20}' --arg n "$N"
+	set_args sleep 1000
+	create_running "$N"
+	[[ $(cgroup_dir pids "$(pid_of "$N")") == */slt-$N/a/b ]]
+	sandlock delete --force "$N"
+	equal left "$(find /sys/fs/cgroup -name "slt-$N*" -exec find {} -name b \;)" ""
+	find /sys/fs/cgroup -depth -path "*/slt-$N*" -type d -exec rmdir {} +
+}
+
+@test "cgroupsPath: .. does not leave the hierarchy" {
+	only_sandlock
+	config '.linux.cgroupsPath = "/../../../tmp/slt-" + $n' --arg n "$N"
+	run sandlock run -b "$B" "$N"
+	[ ! -e "/tmp/slt-$N" ]
+	[ "$status" -ne 0 ]
+	expect_output cgroupsPath
+}
+
+@test "a mount of type cgroup shows the container's own cgroup, read-only" {
+	jq -e '.mounts | map(.type) | index("cgroup")' "$B/config.json" >/dev/null ||
+		config '.mounts += [{destination: "/sys/fs/cgroup", type: "cgroup",
+			source: "cgroup", options: ["nosuid", "noexec", "nodev", "relatime", "ro"]}]'
+	script 'ls /sys/fs/cgroup; mkdir /sys/fs/cgroup/pids/x 2>&1; mkdir /sys/fs/cgroup/x 2>&1'
+	run sandlock run -b "$B" "$N"
+	expect_match "Read-only|denied|not permitted"
+}
+
+@test "no limit asked: only the membership cgroup exists" {
+	only_sandlock
+	config 'del(.linux.resources)'
+	set_args sleep 1000
+	create_running "$N"
+	n=$(find /sys/fs/cgroup -type d -name "*$N*" | wc -l)
+	[ "$n" -le 2 ] || {
+		find /sys/fs/cgroup -type d -name "*$N*" >&2
+		return 1
+	}
+}
+
+@test "what cannot be applied is an error that names it and leaves nothing" {
+	only_sandlock
+	while read -r filter text; do
+		config "$filter"
+		refused 1 "$text" create "$N"
+		config 'del(.linux.resources)'
+	done <<'CASES'
+.linux.resources={cpu:{cpus:"bogus"}} cpus
+.linux.resources={cpu:{quota:10,period:10}} cpu
+.linux.resources={cpu:{shares:1}} shares
+.linux.resources={blockIO:{weight:5}} weight
+.linux.resources={network:{classID:5}} network
+.linux.resources={rdma:{x:{hcaHandles:1}}} rdma
+.linux.resources={hugepageLimits:[{pageSize:"3MB",limit:1}]} hugepage
+.linux.resources={unified:{"no.such":"1"}} no.such
+CASES
+}
+
+@test "hugetlb is applied where the controller is on the unified hierarchy" {
+	only_sandlock
+	grep -qw hugetlb /sys/fs/cgroup/unified/cgroup.controllers 2>/dev/null ||
+		skip "no hugetlb on a unified hierarchy"
+	[ -d /sys/kernel/mm/hugepages/hugepages-2048kB ] || skip "no 2 MB pages"
+	config '.linux.resources.hugepageLimits = [{pageSize: "2MB", limit: 4194304}]'
+	set_args sleep 1000
+	create_running "$N"
+	path=$(sed -n 's/^0:://p' "/proc/$(pid_of "$N")/cgroup")
+	equal limit "$(cat "/sys/fs/cgroup/unified$path/hugetlb.2MB.max")" 4194304
+}
+
+@test "six failing creates leave no cgroup directory" {
+	need_controller cpuset
+	before=$(find /sys/fs/cgroup -type d | sort)
+	config '.linux.resources.cpu = {cpus: "4095"}
+		| .linux.resources.pids = {limit: 10}
+		| .linux.resources.memory = {limit: 67108864}'
+	for i in 1 2 3 4 5 6; do
+		run create "$N"
+		[ "$status" -ne 0 ]
+	done
+	equal left "$(find /sys/fs/cgroup -type d -name "*${W##*.}*")" ""
+}
+
+@test "exec joins the cgroups of the container" {
+	need_controller pids
+	config '.linux.resources.pids = {limit: 50}'
+	set_args sleep 1000
+	create_running "$N"
+	drop=$(sed -n 's/.*pids://p' "/proc/$(pid_of "$N")/cgroup")
+	sandlock exec -d --pid-file "$W/pid" "$N" sleep 1001 \
+		</dev/null >/dev/null 2>&1 3>&-
+	equal cgroup "$(sed -n 's/.*pids://p' "/proc/$(cat "$W/pid")/cgroup")" "$drop"
+	equal unified "$(sed -n 's/^0:://p' "/proc/$(cat "$W/pid")/cgroup")" \
+		"$(sed -n 's/^0:://p' "/proc/$(pid_of "$N")/cgroup")"
+}
+
+@test "exec: a bad --cgroup is refused" {
+	only_sandlock
+	set_args sleep 1000
+	create_running "$N"
+	for c in .. ../x a/../../b pids:..; do
+		run sandlock exec --cgroup "$c" "$N" true
+		[ "$status" -ne 0 ]
+		expect_output "cgroup"
+	done
+}

@@ -1,0 +1,591 @@
+# What a bundle asks for is what its program gets (oci.md sections 1.3 to 1.6).
+load lib/common
+
+setup() {
+	begin
+	make_bundle
+}
+
+teardown() { finish; }
+
+inside() {
+	script "$1"
+	run sandlock run -b "$B" "$N"
+}
+
+# ------------------------------------------------------------ namespaces --
+
+@test "every namespace of the default spec is a new one" {
+	inside 'for n in pid ipc uts mnt net; do readlink /proc/self/ns/$n; done'
+	expect_status 0
+	for ns in pid ipc uts mnt net; do
+		expect_output "$ns:["
+		refute_output "$(readlink "/proc/self/ns/$ns")"
+	done
+}
+
+@test "the program is pid 1 of its pid namespace" {
+	inside 'echo $$'
+	expect_exactly 1
+}
+
+@test "a namespace that is not listed is inherited" {
+	drop_ns network
+	inside 'readlink /proc/self/ns/net'
+	expect_exactly "$(readlink /proc/self/ns/net)"
+}
+
+@test "a namespace with a path is joined" {
+	skip_unless_root
+	unshare -u sleep 1000 3>&- &
+	holder=$!
+	started $holder
+	eventually test "$(readlink /proc/$holder/ns/uts)" != "$(readlink /proc/self/ns/uts)"
+	config '.linux.namespaces |= map(if .type == "uts"
+		then .path = $p else . end) | del(.hostname)' \
+		--arg p "/proc/$holder/ns/uts"
+	inside 'readlink /proc/self/ns/uts'
+	expect_exactly "$(readlink /proc/$holder/ns/uts)"
+}
+
+@test "user namespace: ids are mapped as asked" {
+	skip_unless_root
+	config '.linux.namespaces += [{type: "user"}]
+		| .linux.uidMappings = [{containerID: 0, hostID: 100000, size: 65536}]
+		| .linux.gidMappings = [{containerID: 0, hostID: 100000, size: 65536}]'
+	chown -R 100000:100000 "$R"
+	chmod 755 "$W" "$B" "$R"
+	inside 'cat /proc/self/uid_map | tr -s " "; probe ids; echo x >/data/mine'
+	expect_status 0
+	expect_output "0 100000 65536"
+	expect_output "0 0"
+}
+
+@test "user namespace: maps without 0 are refused" {
+	only_sandlock
+	config '.linux.namespaces += [{type: "user"}]'
+	run sandlock run -b "$B" "$N"
+	expect_status 125
+	expect_output "uidMappings"
+}
+
+@test "time namespace: offsets are applied" {
+	only_sandlock
+	config '.linux.namespaces += [{type: "time"}]
+		| .linux.timeOffsets.boottime = {secs: 1000000, nanosecs: 0}'
+	inside 'cut -d. -f1 /proc/uptime'
+	expect_status 0
+	[ "$output" -gt 1000000 ]
+}
+
+@test "the loopback device of a new network namespace is up" {
+	inside 'ip addr show lo'
+	expect_output "127.0.0.1"
+	expect_output "UP"
+}
+
+@test "hostname and domainname are set" {
+	config '.hostname = "box" | .domainname = "example.org"'
+	inside 'hostname; cat /proc/sys/kernel/domainname'
+	expect_output box
+	only_sandlock
+	expect_exactly $'box\nexample.org'
+}
+
+# ------------------------------------------------------- the process --
+
+@test "capabilities are exactly those asked for, inheritable empty" {
+	config '.process.capabilities = {
+		bounding: ["CAP_KILL", "CAP_CHOWN"], effective: ["CAP_KILL"],
+		permitted: ["CAP_KILL", "CAP_CHOWN"]}'
+	inside 'grep ^Cap /proc/self/status | tr -s "\t" " "'
+	expect_exactly $'CapInh: 0000000000000000\nCapPrm: 0000000000000021\nCapEff: 0000000000000021\nCapBnd: 0000000000000021\nCapAmb: 0000000000000000' ||
+		expect_exactly $'CapInh: 0000000000000000\nCapPrm: 0000000000000021\nCapEff: 0000000000000020\nCapBnd: 0000000000000021\nCapAmb: 0000000000000000'
+}
+
+@test "capabilities: no object means none at all" {
+	config 'del(.process.capabilities)'
+	inside 'grep ^Cap /proc/self/status | tr -d "\t" | sort -u -t: -k2'
+	expect_match '^Cap[A-Za-z]+:0000000000000000$'
+}
+
+@test "capabilities: an unknown one is a warning, not an error" {
+	config '.process.capabilities.bounding += ["CAP_BOGUS"]'
+	inside 'echo ran'
+	expect_status 0
+	expect_output ran
+}
+
+@test "capabilities: a plain user with ambient ones has them" {
+	config '.process.user = {uid: 1000, gid: 1000}
+		| .process.capabilities = {bounding: ["CAP_KILL"],
+		permitted: ["CAP_KILL"], effective: ["CAP_KILL"],
+		inheritable: ["CAP_KILL"], ambient: ["CAP_KILL"]}'
+	inside 'grep CapEff /proc/self/status | tr -d "\t"'
+	expect_exactly "CapEff:0000000000000020"
+}
+
+@test "a plain user has no capabilities" {
+	config '.process.user = {uid: 1000, gid: 1000}'
+	inside 'grep CapEff /proc/self/status | tr -d "\t"'
+	expect_exactly "CapEff:0000000000000000"
+}
+
+@test "noNewPrivileges is set as asked" {
+	config '.process.noNewPrivileges = true'
+	inside 'probe nnp'
+	expect_exactly 1
+	config '.process.noNewPrivileges = false'
+	inside 'probe nnp'
+	expect_exactly 0
+}
+
+@test "rlimits are exact" {
+	config '.process.rlimits = [{type: "RLIMIT_NOFILE", soft: 200, hard: 300},
+		{type: "RLIMIT_CORE", soft: 0, hard: 0}]'
+	inside 'probe rlimit 7; probe rlimit 4'
+	expect_exactly $'200 300\n0 0'
+}
+
+@test "user, groups and umask are applied" {
+	config '.process.user = {uid: 1000, gid: 1001, additionalGids: [5, 7],
+		umask: 63}'
+	inside 'probe ids; umask'
+	expect_exactly $'1000 1001 5 7\n0077'
+}
+
+@test "cwd: is entered, and made where it is missing" {
+	config '.process.cwd = "/data"'
+	inside 'pwd'
+	expect_exactly /data
+	config '.process.cwd = "/made/for/it"'
+	inside 'pwd'
+	expect_status 0
+	expect_exactly /made/for/it
+}
+
+@test "oomScoreAdj is set exactly, and untouched where not given" {
+	own=$(cat /proc/self/oom_score_adj)
+	config '.process.oomScoreAdj = 500'
+	inside 'cat /proc/self/oom_score_adj'
+	expect_exactly 500
+	config 'del(.process.oomScoreAdj)'
+	inside 'cat /proc/self/oom_score_adj'
+	expect_exactly "$own"
+}
+
+@test "no fd but 0, 1 and 2 is open in the program" {
+	inside 'probe fds'
+	equal fds "$(cut -d' ' -f1 <<<"$output" | tr '\n' ' ')" "0 1 2 "
+}
+
+@test "--preserve-fds passes exactly those fds" {
+	script 'cat <&3; probe fds | cut -d" " -f1 | tr "\n" " "'
+	echo kept >"$W/kept"
+	exec 7<"$W/kept"
+	run bash -c "exec 3<'$W/kept' 4</dev/null 5</dev/null
+		exec '${RT[0]}' ${RT[*]:1} run --preserve-fds 2 -b '$B' $N"
+	exec 7<&-
+	expect_status 0
+	expect_exactly $'kept\n0 1 2 3 4 '
+}
+
+@test "personality LINUX32 is applied" {
+	only_sandlock
+	config '.linux.personality = {domain: "LINUX32"}'
+	inside 'uname -m'
+	expect_match 'i[3-6]86'
+}
+
+@test "scheduler and ioPriority are applied" {
+	only_sandlock
+	config '.process.scheduler = {policy: "SCHED_BATCH", nice: 5}
+		| .process.ioPriority = {class: "IOPRIO_CLASS_IDLE", priority: 0}'
+	inside 'cut -d" " -f19,41 /proc/self/stat'
+	expect_exactly "5 3"
+}
+
+@test "the program has its own session" {
+	inside 'cut -d" " -f5,6 /proc/self/stat'
+	expect_exactly "1 1"
+}
+
+# ---------------------------------------------------- root file system --
+
+@test "the host's file systems are out of reach" {
+	inside 'cat /proc/self/mountinfo | wc -l; ls /; ls /var/tmp 2>&1'
+	expect_status 1
+	refute_output slt.
+	inside 'cut -d" " -f5 /proc/self/mountinfo'
+	refute_output "/var/tmp"
+	refute_output "/sys/fs/cgroup/unified/.."
+}
+
+@test "pivoted: the root has nothing below it" {
+	config '.process.capabilities = {bounding: ["CAP_SYS_ADMIN"],
+		effective: ["CAP_SYS_ADMIN"], permitted: ["CAP_SYS_ADMIN"]}
+		| del(.linux.seccomp)'
+	inside 'probe umount /; ls /data; echo changed >/data/a; cat /data/a'
+	expect_output $'a\nb\nchanged'
+	only_sandlock
+	equal "lower" "$(cat "$R/data/a")" one
+}
+
+@test "a read-only root refuses writes, mounts on it do not" {
+	config '.root.readonly = true'
+	inside 'echo x >/data/x; echo y >/dev/shm/y && echo shm'
+	expect_output "Read-only file system"
+	expect_output shm
+}
+
+@test "masked paths cannot be read, read-only paths not be written" {
+	config '.linux.maskedPaths = ["/data/a", "/etc", "/proc/kcore", "/no/such"]
+		| .linux.readonlyPaths = ["/data/b", "/home", "/no/such"]'
+	mkdir -p "$R/etc/x"
+	inside 'echo "[$(cat /data/a)]"; ls -A /etc; echo "[$(cat /proc/kcore)]"
+		echo x >/data/b; echo x >/home/x; cat /data/b'
+	expect_output "[]"
+	refute_output passwd
+	equal "read-only" "$(grep -c 'Read-only' <<<"$output")" 2
+	expect_output two
+}
+
+@test "the default masks are in force" {
+	inside 'cat /proc/keys; cat /proc/timer_list | head -1; ls -A /proc/acpi /sys/firmware 2>/dev/null; echo x >/proc/sys/kernel/hostname; echo x >/proc/sysrq-trigger'
+	expect_output "Read-only file system"
+	refute_output "Timer List"
+}
+
+@test "the default devices and links are there" {
+	inside 'for d in null zero full random urandom tty; do
+			stat -c "%n %t:%T %a" /dev/$d; done
+		for l in fd stdin stdout stderr ptmx; do readlink /dev/$l; done'
+	expect_exactly "/dev/null 1:3 666
+/dev/zero 1:5 666
+/dev/full 1:7 666
+/dev/random 1:8 666
+/dev/urandom 1:9 666
+/dev/tty 5:0 666
+/proc/self/fd
+/proc/self/fd/0
+/proc/self/fd/1
+/proc/self/fd/2
+pts/ptmx"
+}
+
+@test "devices of the bundle are made with mode and owner" {
+	skip_unless_root
+	config '.linux.devices = [{path: "/dev/own", type: "c", major: 1,
+		minor: 3, fileMode: 416, uid: 5, gid: 6}]'
+	inside 'stat -c "%t:%T %a %u %g" /dev/own'
+	expect_exactly "1:3 640 5 6"
+}
+
+@test "an existing file that is not the device asked for is an error" {
+	only_sandlock
+	skip_unless_root
+	touch "$R/notdev"
+	config '.linux.devices = [{path: "/notdev", type: "c", major: 1, minor: 3}]'
+	run sandlock run -b "$B" "$N"
+	expect_status 125
+	expect_output /notdev
+}
+
+@test "sysctls of the namespaces are set, others refused" {
+	config '.linux.sysctl = {"net.ipv4.ip_forward": "1",
+		"kernel.shm_rmid_forced": "1"}'
+	inside 'cat /proc/sys/net/ipv4/ip_forward /proc/sys/kernel/shm_rmid_forced'
+	expect_exactly $'1\n1'
+	for key in vm.swappiness kernel.core_pattern net/../kernel/panic; do
+		config '.linux.sysctl = {($k): "1"}' --arg k "$key"
+		run sandlock run -b "$B" "$N"
+		[ "$status" -ne 0 ]
+		expect_output "${key##*../}"
+	done
+	config '.linux.sysctl = {"net.ipv4.ip_forward": "1"}'
+	drop_ns network
+	run sandlock run -b "$B" "$N"
+	[ "$status" -ne 0 ]
+	expect_output net.ipv4.ip_forward
+}
+
+@test "rootfsPropagation is applied" {
+	only_sandlock
+	config '.linux.rootfsPropagation = "shared"'
+	inside 'grep " / / " /proc/self/mountinfo'
+	expect_output "shared:"
+	config '.linux.rootfsPropagation = "private"'
+	inside 'grep " / / " /proc/self/mountinfo'
+	refute_output "shared:"
+	refute_output "master:"
+}
+
+@test "mounts of a sandbox do not spread to the host" {
+	before=$(wc -l </proc/self/mountinfo)
+	set_args sleep 1000
+	create_running "$N"
+	refute=$(grep -c "$N\|$R" /proc/self/mountinfo || true)
+	equal "mounts on the host" "$refute" 0
+	sandlock delete --force "$N"
+}
+
+# -------------------------------------------------------------- seccomp --
+
+@test "seccomp: the actions and errno values are those of the profile" {
+	config '.process.noNewPrivileges = true | .linux.seccomp = {
+		defaultAction: "SCMP_ACT_ALLOW",
+		architectures: ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
+		syscalls: [{names: ["getcwd"], action: "SCMP_ACT_ERRNO", errnoRet: 99},
+			{names: ["mkdir", "mkdirat", "no_such_syscall"], action: "SCMP_ACT_ERRNO"}]}'
+	inside 'probe syscall 79; mkdir /data/x'
+	expect_output "syscall: EADDRNOTAVAIL"
+	expect_output "Operation not permitted"
+	inside 'grep -E "^Seccomp:|^NoNewPrivs" /proc/self/status | tr -d "\t"'
+	expect_output "Seccomp:2"
+}
+
+@test "seccomp: without no_new_privs too" {
+	config '.process.noNewPrivileges = false | .linux.seccomp = {
+		defaultAction: "SCMP_ACT_ALLOW",
+		syscalls: [{names: ["mkdir", "mkdirat"], action: "SCMP_ACT_ERRNO"}]}'
+	inside 'mkdir /data/x'
+	expect_output "Operation not permitted"
+}
+
+@test "seccomp: argument comparison" {
+	config '.linux.seccomp = {defaultAction: "SCMP_ACT_ALLOW", syscalls: [
+		{names: ["personality"], action: "SCMP_ACT_ERRNO", errnoRet: 5,
+		 args: [{index: 0, value: 4294967295, op: "SCMP_CMP_EQ"}]}]}'
+	inside 'probe personality; probe syscall 135'
+	expect_exactly $'ffffffffffffffff\nsyscall: ok'
+}
+
+@test "seccomp: KILL as the default does not hang the runtime" {
+	only_sandlock
+	config '.process.noNewPrivileges = true
+		| .linux.seccomp = {defaultAction: "SCMP_ACT_KILL"}'
+	COMMAND_TIMEOUT=10 run sandlock run -b "$B" "$N"
+	[ "$status" -eq 159 ] || [ "$status" -eq 125 ]
+}
+
+@test "seccomp: the second run takes the cached program, damage is ignored" {
+	only_sandlock
+	config '.linux.seccomp = {defaultAction: "SCMP_ACT_ALLOW",
+		syscalls: [{names: ["mkdir", "mkdirat"], action: "SCMP_ACT_ERRNO"}]}'
+	inside 'mkdir /data/x'
+	expect_output "Operation not permitted"
+	inside 'mkdir /data/x'
+	expect_output "Operation not permitted"
+	find "$W/cache" -type f | while read -r f; do
+		head -c 64 /dev/urandom >"$f"
+	done
+	inside 'mkdir /data/x'
+	expect_output "Operation not permitted"
+}
+
+# ---------------------------------------------------------------- hooks --
+
+# hook POINT TEXT: a hook of shell commands; $HOOKS collects what they say.
+hook() {
+	HOOKS=$W/hooks
+	config '.hooks[$p] += [{path: "/bin/sh", args: ["sh", "-c", $t],
+		env: ["PATH=/usr/bin:/bin", "OUT=" + $o]}]' \
+		--arg p "$1" --arg t "$2" --arg o "$HOOKS"
+}
+
+@test "hooks: all points run in order with the state on standard input" {
+	for p in prestart createRuntime createContainer poststart poststop; do
+		hook $p "jq -r '\"$p \" + .status + \" \" + .id + \" \" + .bundle' >>\$OUT"
+	done
+	set_args sleep 1000
+	create "$N"
+	equal "after create" "$(cut -d' ' -f1 "$HOOKS" | tr '\n' ' ')" \
+		"prestart createRuntime createContainer "
+	sandlock start "$N"
+	sandlock delete --force "$N"
+	equal "states" "$(cut -d' ' -f1,2 "$HOOKS" | tr '\n' ';')" \
+		"prestart creating;createRuntime creating;createContainer creating;poststart running;poststop stopped;"
+	equal "ids" "$(cut -d' ' -f3,4 "$HOOKS" | sort -u)" "$N $B"
+}
+
+@test "hooks: startContainer runs inside before the program" {
+	config '.hooks.startContainer = [{path: "/bin/sh",
+		args: ["sh", "-c", "grep -o \"\\\"status\\\": *\\\"[a-z]*\\\"\" >/tmp/hooked"]}]'
+	inside 'cat /tmp/hooked'
+	expect_match 'created'
+}
+
+@test "hooks: only the given environment is passed" {
+	only_sandlock
+	export LEAKED=secret
+	hook createRuntime 'env | sort >$OUT'
+	inside true
+	run grep -v -e '^PWD=' -e '^SHLVL=' -e '^_=' "$HOOKS"
+	expect_exactly "OUT=$HOOKS
+PATH=/usr/bin:/bin"
+}
+
+@test "hooks: one that does not read its input is no failure" {
+	annotate org.example.big "$(printf 'x%.0s' $(seq 100000))"
+	hook createRuntime 'exec 0</dev/null; exit 0'
+	inside 'echo ran'
+	expect_exactly ran
+}
+
+@test "hooks: a failure in create stops it, runs poststop, leaves nothing" {
+	for p in prestart createRuntime createContainer; do
+		config 'del(.hooks)'
+		rm -f "$W/hooks"
+		hook $p 'exit 0'
+		hook $p 'echo broken >&2; exit 3'
+		hook poststop 'echo poststop >>$OUT'
+		if [ "$RUNTIME" = sandlock ]; then
+			refused 1 "error running $p hook #1: " create "$N"
+			expect_output broken
+		else
+			refused 1 "error running hook #1" create "$N"
+		fi
+		equal poststop "$(cat "$HOOKS")" poststop
+	done
+}
+
+@test "hooks: a failing startContainer is an error of start" {
+	only_sandlock
+	config '.hooks.startContainer = [{path: "/bin/false"}]'
+	set_args sleep 1000
+	create "$N"
+	run sandlock start "$N"
+	expect_status 1
+	expect_output "startContainer"
+	eventually has_status "$N" stopped
+}
+
+@test "hooks: a failing poststart stops the container" {
+	only_sandlock
+	hook poststart 'exit 1'
+	set_args sleep 1000
+	create "$N"
+	init=$(pid_of "$N")
+	run sandlock start "$N"
+	expect_status 1
+	expect_output poststart
+	eventually is_gone "$init"
+}
+
+@test "hooks: a failing poststop is a warning and the rest still run" {
+	only_sandlock
+	hook poststop 'exit 1'
+	hook poststop 'echo second >>$OUT'
+	create_running "$N"
+	eventually has_status "$N" stopped
+	run sandlock delete "$N"
+	expect_status 0
+	equal hooks "$(cat "$HOOKS")" second
+}
+
+@test "hooks: one that outlives its timeout is killed with its children" {
+	only_sandlock
+	config '.hooks.createRuntime = [{path: "/bin/sh",
+		args: ["sh", "-c", "sleep 30 & sleep 30"], timeout: 1}]'
+	SECONDS=0
+	refused 1 createRuntime create "$N"
+	[ $SECONDS -lt 8 ]
+}
+
+@test "hooks: a program that is not there is an error that names it" {
+	config '.hooks.createRuntime = [{path: "/no/such/hook"}]'
+	refused 1 /no/such/hook create "$N"
+}
+
+# ------------------------------------------------------------- terminal --
+
+with_console() {
+	"$TESTS/helpers/console" "$W/console.sock" "$W/console.out" ${1:+"$1"} \
+		3>&- &
+	console=$!
+	started $console
+	eventually test -S "$W/console.sock"
+}
+
+@test "terminal: the console socket gets the master, the program the slave" {
+	config '.process.terminal = true
+		| .process.consoleSize = {height: 33, width: 77}'
+	script 'tty 2>/dev/null; probe winsize; probe ctty; stat -c "%t" /dev/console; read line; echo "got $line"; exit 6'
+	with_console $'typed\n'
+	create "$N" --console-socket "$W/console.sock"
+	sandlock start "$N"
+	eventually has_status "$N" stopped
+	wait $console
+	run tr -d '\r' <"$W/console.out"
+	expect_output "33 77"
+	expect_output "ctty: ok"
+	expect_output "got typed"
+}
+
+@test "terminal: exec --tty with a console socket" {
+	set_args sleep 1000
+	create_running "$N"
+	with_console
+	sandlock exec -t -d --console-socket "$W/console.sock" "$N" \
+		sh -c 'probe ctty; echo done' </dev/null >/dev/null 2>&1 3>&-
+	wait $console
+	run cat "$W/console.out"
+	expect_output "ctty: ok"
+	expect_output "done"
+}
+
+@test "terminal: run with a terminal relays it" {
+	config '.process.terminal = true'
+	script 'probe ctty; echo hello; exit 5'
+	run command script -qec "'${RT[0]}' ${RT[*]:1} run -b $B $N" /dev/null </dev/null
+	expect_status 5
+	expect_output "ctty: ok"
+	expect_output hello
+}
+
+@test "terminal: a console socket with a path of more than 107 bytes" {
+	only_sandlock
+	config '.process.terminal = true'
+	long=$W/$(printf 'd%.0s' $(seq 120))
+	mkdir "$long"
+	script 'echo long'
+	(cd "$long" && exec "$TESTS/helpers/console" c.sock "$W/console.out" 3>&-) &
+	console=$!
+	started $console
+	eventually test -S "$long/c.sock"
+	create "$N" --console-socket "$long/c.sock"
+	sandlock start "$N"
+	eventually grep -q long "$W/console.out"
+}
+
+@test "without a terminal the program has no controlling one" {
+	inside 'probe ctty'
+	expect_match "ctty: E(NXIO|NODEV)"
+}
+
+# -------------------------------------------------------- socket passing --
+
+@test "LISTEN_FDS is passed on with LISTEN_PID=1" {
+	only_sandlock
+	script 'echo $LISTEN_FDS $LISTEN_PID; cat <&3'
+	echo socket >"$W/l"
+	run bash -c "exec 3<'$W/l'; LISTEN_FDS=1 LISTEN_PID=\$\$ \
+		exec '${RT[0]}' run -b '$B' $N"
+	expect_exactly $'1 1\nsocket'
+}
+
+@test "a relative pid file is relative to the caller" {
+	set_args sleep 1000
+	cd "$W"
+	detached create -b "$B" --pid-file mypid "$N"
+	equal pid "$(cat "$W/mypid")" "$(pid_of "$N")"
+}
+
+@test "the exec fifo is gone after start" {
+	only_sandlock
+	set_args sleep 1000
+	create "$N"
+	[ -p "$W/run/$N/exec.fifo" ]
+	sandlock start "$N"
+	[ ! -e "$W/run/$N/exec.fifo" ]
+}
