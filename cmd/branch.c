@@ -63,7 +63,7 @@ int cmd_branch_name(const struct ctx *ctx, const struct args *args, char **ret,
 			n_pending++;
 		}
 		if (!n_pending)
-			r = cmd_error(err, SANDLOCK_ERR_NOT_FOUND, 0,
+			r = cmd_error(err, SANDLOCK_ERR_USAGE, 0,
 				      "no branch is pending");
 		else if (n_pending > 1)
 			r = cmd_error(err, SANDLOCK_ERR_USAGE, 0,

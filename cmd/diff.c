@@ -182,8 +182,6 @@ static int show(struct diff *d, sandlock_change_fn *fn, unsigned int want,
 	const struct sandlock_env *env = &d->ctx->env;
 	int r;
 
-	if (fn == diff_json)
-		diff_json_begin(d);
 	r = sandlock_diff(env, d->name, want, paths->v, paths->n, fn, d,
 			  d->err);
 	if (r < 0)
@@ -196,9 +194,10 @@ static int show(struct diff *d, sandlock_change_fn *fn, unsigned int want,
 		r = sandlock_uncovered(env, d->name, print_uncovered, d,
 				       d->err);
 	if (fn == diff_json) {
+		diff_json_changes_end(d);
 		r = sandlock_uncovered(env, d->name, diff_json_uncovered, d,
 				       d->err);
-		diff_json_end(d);
+		diff_json_end();
 	}
 	return r;
 }

@@ -1,6 +1,6 @@
 /*
- * The ways `sandlock diff` shows a change. Each format is a sink: begin, one
- * call a change in path order, end. They write to standard output.
+ * The ways `sandlock diff` shows changes. Each format is a callback that is
+ * called once a change, in path order, and writes to standard output.
  */
 #ifndef SANDLOCK_CMD_DIFF_H
 #define SANDLOCK_CMD_DIFF_H
@@ -32,10 +32,10 @@ int diff_stat(void *data, const struct sandlock_change *c);
 int diff_patch(void *data, const struct sandlock_change *c);
 int diff_json(void *data, const struct sandlock_change *c);
 
-void diff_json_begin(const struct diff *d);
-/* Callback for sandlock_uncovered, and the end. */
+/* After the last change; then the callback for sandlock_uncovered; the end. */
+void diff_json_changes_end(const struct diff *d);
 int diff_json_uncovered(void *data, const struct sandlock_change *c);
-void diff_json_end(const struct diff *d);
+void diff_json_end(void);
 
 /* "M etc/motd (+6 bytes)", without a newline. */
 void diff_line(struct buf *b, const struct sandlock_change *c, bool colour);

@@ -111,9 +111,9 @@ static void add_flags(struct json_out *o, const struct sandlock_change *c)
 		json_out_str_member(o, "xattrs", c->xattrs);
 }
 
-void diff_json_begin(const struct diff *d)
+/* The name has been found, so it has no character that JSON would escape. */
+static void print_head(const struct diff *d)
 {
-	/* A name has no character that JSON would escape. */
 	printf("{\"schema\":\"sandlock.diff/1\",\"name\":\"%s\",\"changes\":[",
 	       d->name);
 }
@@ -144,6 +144,8 @@ int diff_json(void *data, const struct sandlock_change *c)
 	if (json_out_end(o, &text) < 0 || buf_failed(&text))
 		return cmd_error(d->err, SANDLOCK_ERR_SYSTEM, ENOMEM,
 				 "out of memory");
+	if (!d->n_changes)
+		print_head(d);
 	/* Without the newline that json_out_end adds. */
 	printf("%s\n%.*s", d->n_changes++ ? "," : "", (int)text.len - 1,
 	       text.data);
@@ -163,12 +165,19 @@ int diff_json_uncovered(void *data, const struct sandlock_change *c)
 	if (json_out_end(o, &text) < 0 || buf_failed(&text))
 		return cmd_error(d->err, SANDLOCK_ERR_SYSTEM, ENOMEM,
 				 "out of memory");
-	printf("%s%.*s", d->n_uncovered++ ? "," : "\n],\"uncovered\":[",
-	       (int)text.len - 1, text.data);
+	printf("%s%.*s", d->n_uncovered++ ? "," : "", (int)text.len - 1,
+	       text.data);
 	return 0;
 }
 
-void diff_json_end(const struct diff *d)
+void diff_json_changes_end(const struct diff *d)
 {
-	printf(d->n_uncovered ? "]}\n" : "\n],\"uncovered\":[]}\n");
+	if (!d->n_changes)
+		print_head(d);
+	printf("\n],\"uncovered\":[");
+}
+
+void diff_json_end(void)
+{
+	printf("]}\n");
 }

@@ -60,11 +60,17 @@ static int open_side(struct diff *d, const struct sandlock_change *c,
 	return 0;
 }
 
+/* git knows one mode for symbolic links. */
+static mode_t git_mode(mode_t mode)
+{
+	return S_ISLNK(mode) ? S_IFLNK : mode;
+}
+
 static void print_header(const struct patch *p)
 {
 	auto_(buf) struct buf a = BUF_INIT, b = BUF_INIT;
-	mode_t was = p->before_fd >= 0 ? p->c->before.mode : 0;
-	mode_t is = p->after_fd >= 0 ? p->c->after.mode : 0;
+	mode_t was = p->before_fd >= 0 ? git_mode(p->c->before.mode) : 0;
+	mode_t is = p->after_fd >= 0 ? git_mode(p->c->after.mode) : 0;
 
 	add_side_name(&a, "a/", p->c->path);
 	add_side_name(&b, "b/", p->c->path);

@@ -44,18 +44,19 @@ static void print_wrapped(const char *text, size_t at)
 	(void)putchar('\n');
 }
 
-/* "text|json" is told after the explanation: "…: text, json". */
+/* "text|json" is told after the explanation: "… [text, json]". */
 static void add_values(struct buf *b, const struct opt *o)
 {
 	if (o->kind != OPT_ENUM)
 		return;
-	buf_add_str(b, ": ");
+	buf_add_str(b, " [");
 	for (const char *s = o->values; *s; s++) {
 		if (*s == '|')
 			buf_add_str(b, ", ");
 		else
 			buf_add_char(b, *s);
 	}
+	buf_add_char(b, ']');
 }
 
 static void print_options(enum verb_id id)

@@ -345,10 +345,10 @@ static int check_operands(const struct verb *v, const struct args *a,
 		min = 1;
 	if ((int)a->n_operands < min)
 		(void)cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-				"'%s' needs more than that", v->name);
+				"missing operand for '%s'", v->name);
 	else if (v->max >= 0 && (int)a->n_operands > v->max)
 		(void)cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-				"'%s' is too much for '%s'",
+				"unexpected operand '%s' for '%s'",
 				a->operands[v->max], v->name);
 	else
 		return 0;

@@ -72,7 +72,6 @@ enum complete {
 	COMPLETE_SANDBOX,
 	COMPLETE_BRANCH,
 	COMPLETE_SIGNAL, /* after the name of a sandbox */
-	COMPLETE_COMMAND,
 	COMPLETE_SHELL,
 	COMPLETE_VERB,
 };

@@ -95,7 +95,7 @@ int cmd_run(struct ctx *ctx, struct args *args)
 	}
 	if (args->n_operands > 1) {
 		(void)cmd_error(&err, SANDLOCK_ERR_USAGE, 0,
-				"'%s' is too much for 'run'",
+				"unexpected operand '%s' for 'run'",
 				args->operands[1]);
 		return cmd_fail(ctx, &err);
 	}

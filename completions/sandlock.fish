@@ -1,0 +1,269 @@
+# fish completion for sandlock: written by `sandlock completion fish`.
+
+# Options of a verb ('' for those before it) that take the next word.
+function __sandlock_takes_value
+	switch "$argv[1] $argv[2]"
+		case ' --root' ' --log' ' --log-format' ' --log-level' ' --cgroup-manager' ' --rootless' 'create --bundle' 'create -b' 'create --config' 'create --branch' 'create --on-exit' 'create --on-error' 'create --storage' 'create --console-socket' 'create --pidfd-socket' 'create --pid-file' 'create --preserve-fds' 'run --bundle' 'run -b' 'run --config' 'run --branch' 'run --on-exit' 'run --on-error' 'run --storage' 'run --console-socket' 'run --pidfd-socket' 'run --pid-file' 'run --preserve-fds' 'exec --process' 'exec -p' 'exec --cwd' 'exec --user' 'exec -u' 'exec --additional-gids' 'exec -g' 'exec --env' 'exec -e' 'exec --cap' 'exec -c' 'exec --apparmor' 'exec --process-label' 'exec --cgroup' 'exec --console-socket' 'exec --pidfd-socket' 'exec --pid-file' 'exec --preserve-fds' 'state --format' 'list --format' 'list -f' 'ps --format' 'ps -f' 'update --resources' 'update -r' 'update --memory' 'update --memory-reservation' 'update --memory-swap' 'update --kernel-memory' 'update --kernel-memory-tcp' 'update --pids-limit' 'update --cpu-share' 'update --cpu-quota' 'update --cpu-period' 'update --cpu-burst' 'update --cpu-idle' 'update --cpu-rt-runtime' 'update --cpu-rt-period' 'update --cpuset-cpus' 'update --cpuset-mems' 'update --blkio-weight' 'events --interval' 'events --format' 'spec --bundle' 'spec -b' 'features --format' 'diff --color' 'diff --format' 'commit --format' 'abort --format' 'branches --format' 'recover --format' 'completion --man' 'version --format'
+			return 0
+	end
+	return 1
+end
+
+# The verb (or '') and the number of the operand at the cursor; fails
+# behind the first operand of verbs whose options end there.
+function __sandlock_where
+	set -l words (commandline -opc)
+	set -l verb ''
+	set -l n 1
+	set -e words[1]
+	while set -q words[1]
+		switch $words[1]
+			case '-*'
+				if __sandlock_takes_value "$verb" $words[1]
+					set -e words[1]
+				end
+			case '*'
+				if test -z "$verb"
+					set verb $words[1]
+				else
+					set n (math $n + 1)
+				end
+		end
+		set -q words[1]; and set -e words[1]
+	end
+	echo $verb
+	echo $n
+end
+
+function __sandlock_no_verb
+	set -l where (__sandlock_where)
+	test -z "$where[1]"
+end
+
+# __sandlock_options VERB: its options are possible here.
+function __sandlock_options
+	set -l where (__sandlock_where)
+	test "$where[1]" = $argv[1]; or return 1
+	contains -- $argv[1] exec ps ; or return 0
+	test $where[2] = 1
+end
+
+# __sandlock_operand VERB NUMBER: this operand is next; 0: any.
+function __sandlock_operand
+	set -l where (__sandlock_where)
+	test "$where[1]" = $argv[1]; or return 1
+	test $argv[2] = 0; or test $where[2] = $argv[2]
+end
+
+# __sandlock_names VERB: with the --root of the command line.
+function __sandlock_names
+	set -l words (commandline -opc)
+	set -l root
+	for i in (seq (count $words))
+		if string match -q -- '--root=*' $words[$i]
+			set root $words[$i]
+		else if test $words[$i] = --root; and set -q words[(math $i + 1)]
+			set root --root $words[(math $i + 1)]
+		end
+	end
+	$words[1] $root $argv[1] -q 2>/dev/null
+end
+
+complete -c sandlock -f
+complete -c sandlock-oci -w sandlock
+complete -c sandlock -n '__sandlock_no_verb' -l root -x -a '(__fish_complete_directories)' -d 'directory for what is known of running sandboxes (default: $SANDLOCK_ROOT, else /dev/shm/sandlock-UID)'
+complete -c sandlock -n '__sandlock_no_verb' -l log -r -F -d 'append errors and warnings to FILE, too'
+complete -c sandlock -n '__sandlock_no_verb' -l log-format -x -a 'text json' -d 'format of the lines in the log'
+complete -c sandlock -n '__sandlock_no_verb' -l log-level -x -a 'error warning info debug' -d 'least important lines to write (default: warning)'
+complete -c sandlock -n '__sandlock_no_verb' -l debug -d 'the same as --log-level=debug'
+complete -c sandlock -n '__sandlock_no_verb' -l cgroup-manager -x -a 'cgroupfs systemd disabled' -d 'who makes cgroups; disabled: none are made (systemd is refused)'
+complete -c sandlock -n '__sandlock_no_verb' -l systemd-cgroup -d 'the same as --cgroup-manager=systemd'
+complete -c sandlock -n '__sandlock_no_verb' -l rootless -x -a 'auto true false' -d 'accepted for compatibility; what is possible is found out'
+complete -c sandlock -n '__sandlock_no_verb' -s v -l version -d 'print the version and what is built in'
+complete -c sandlock -n '__sandlock_no_verb' -s h -l help -d 'print this help'
+complete -c sandlock -n __sandlock_no_verb -a create -d 'create a sandbox from a bundle'
+complete -c sandlock -n '__sandlock_options create' -s b -l bundle -x -a '(__fish_complete_directories)' -d 'directory of the bundle (default: the current one)'
+complete -c sandlock -n '__sandlock_options create' -l config -r -F -d 'configuration to use instead of config.json in the bundle'
+complete -c sandlock -n '__sandlock_options create' -l branch -x -a 'auto none' -d 'none: writes go to the root file system itself, at once'
+complete -c sandlock -n '__sandlock_options create' -l on-exit -x -a 'commit abort keep defer' -d 'what becomes of the branch after success (default: defer)'
+complete -c sandlock -n '__sandlock_options create' -l on-error -x -a 'commit abort keep defer' -d 'what becomes of it after a failure, signal or timeout (default: defer)'
+complete -c sandlock -n '__sandlock_options create' -l storage -x -a '(__fish_complete_directories)' -d 'where the branch is stored'
+complete -c sandlock -n '__sandlock_options create' -l durable -d 'honour every fsync inside, at the price of slower writes'
+complete -c sandlock -n '__sandlock_options create' -l no-durable
+complete -c sandlock -n '__sandlock_options create' -l console-socket -r -F -d 'unix socket that is sent the terminal\'s master'
+complete -c sandlock -n '__sandlock_options create' -l pidfd-socket -r -F -d 'unix socket that is sent a pidfd of the process'
+complete -c sandlock -n '__sandlock_options create' -l pid-file -r -F -d 'write the process id there'
+complete -c sandlock -n '__sandlock_options create' -l no-pivot -d 'move the root instead of pivot_root, for a root on ramfs'
+complete -c sandlock -n '__sandlock_options create' -l no-new-keyring -d 'stay in the session keyring of the caller'
+complete -c sandlock -n '__sandlock_options create' -l preserve-fds -x -d 'pass N further file descriptors, from 3 on'
+complete -c sandlock -n '__sandlock_options create' -s h -l help -d 'print this help'
+complete -c sandlock -n __sandlock_no_verb -a start -d 'start the program of a created sandbox'
+complete -c sandlock -n '__sandlock_options start' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand start 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a run -d 'create a sandbox, run its program, tidy up'
+complete -c sandlock -n '__sandlock_options run' -s b -l bundle -x -a '(__fish_complete_directories)' -d 'directory of the bundle (default: the current one)'
+complete -c sandlock -n '__sandlock_options run' -l config -r -F -d 'configuration to use instead of config.json in the bundle'
+complete -c sandlock -n '__sandlock_options run' -s d -l detach -d 'return once the program has started'
+complete -c sandlock -n '__sandlock_options run' -l no-detach
+complete -c sandlock -n '__sandlock_options run' -l keep -d 'keep the ended sandbox until it is deleted'
+complete -c sandlock -n '__sandlock_options run' -l branch -x -a 'auto none' -d 'none: writes go to the root file system itself, at once'
+complete -c sandlock -n '__sandlock_options run' -l on-exit -x -a 'commit abort keep defer' -d 'what becomes of the branch after success (default: defer)'
+complete -c sandlock -n '__sandlock_options run' -l on-error -x -a 'commit abort keep defer' -d 'what becomes of it after a failure, signal or timeout (default: defer)'
+complete -c sandlock -n '__sandlock_options run' -l storage -x -a '(__fish_complete_directories)' -d 'where the branch is stored'
+complete -c sandlock -n '__sandlock_options run' -l durable -d 'honour every fsync inside, at the price of slower writes'
+complete -c sandlock -n '__sandlock_options run' -l no-durable
+complete -c sandlock -n '__sandlock_options run' -l console-socket -r -F -d 'unix socket that is sent the terminal\'s master'
+complete -c sandlock -n '__sandlock_options run' -l pidfd-socket -r -F -d 'unix socket that is sent a pidfd of the process'
+complete -c sandlock -n '__sandlock_options run' -l pid-file -r -F -d 'write the process id there'
+complete -c sandlock -n '__sandlock_options run' -l no-pivot -d 'move the root instead of pivot_root, for a root on ramfs'
+complete -c sandlock -n '__sandlock_options run' -l no-new-keyring -d 'stay in the session keyring of the caller'
+complete -c sandlock -n '__sandlock_options run' -l preserve-fds -x -d 'pass N further file descriptors, from 3 on'
+complete -c sandlock -n '__sandlock_options run' -s h -l help -d 'print this help'
+complete -c sandlock -n __sandlock_no_verb -a exec -d 'run another program in a running sandbox'
+complete -c sandlock -n '__sandlock_options exec' -s d -l detach -d 'return once the program has started'
+complete -c sandlock -n '__sandlock_options exec' -l no-detach
+complete -c sandlock -n '__sandlock_options exec' -s p -l process -r -F -d 'process.json to run instead of a command line'
+complete -c sandlock -n '__sandlock_options exec' -l cwd -x -d 'working directory inside'
+complete -c sandlock -n '__sandlock_options exec' -s u -l user -x -d 'user and group inside, as numbers'
+complete -c sandlock -n '__sandlock_options exec' -s g -l additional-gids -x -d 'additional group (may be repeated)'
+complete -c sandlock -n '__sandlock_options exec' -s e -l env -x -d 'add a variable to the environment (may be repeated)'
+complete -c sandlock -n '__sandlock_options exec' -s t -l tty -d 'give the process a terminal'
+complete -c sandlock -n '__sandlock_options exec' -l no-tty
+complete -c sandlock -n '__sandlock_options exec' -s c -l cap -x -d 'add a capability to every set (may be repeated)'
+complete -c sandlock -n '__sandlock_options exec' -l no-new-privs -d 'set-id programs and file capabilities have no effect'
+complete -c sandlock -n '__sandlock_options exec' -l apparmor -x -d 'AppArmor profile of the process'
+complete -c sandlock -n '__sandlock_options exec' -l process-label -x -d 'SELinux label of the process'
+complete -c sandlock -n '__sandlock_options exec' -l cgroup -x -d 'run in this cgroup below the sandbox\'s own (may be repeated)'
+complete -c sandlock -n '__sandlock_options exec' -l ignore-paused -d 'go on although the sandbox is paused; the process then waits, too'
+complete -c sandlock -n '__sandlock_options exec' -l console-socket -r -F -d 'unix socket that is sent the terminal\'s master'
+complete -c sandlock -n '__sandlock_options exec' -l pidfd-socket -r -F -d 'unix socket that is sent a pidfd of the process'
+complete -c sandlock -n '__sandlock_options exec' -l pid-file -r -F -d 'write the process id there'
+complete -c sandlock -n '__sandlock_options exec' -l preserve-fds -x -d 'pass N further file descriptors, from 3 on'
+complete -c sandlock -n '__sandlock_options exec' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand exec 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a kill -d 'end a sandbox, or send its program a signal'
+complete -c sandlock -n '__sandlock_options kill' -s a -l all -d 'send the signal to every process inside'
+complete -c sandlock -n '__sandlock_options kill' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand kill 1' -a '(__sandlock_names list)'
+complete -c sandlock -n '__sandlock_operand kill 2' -a 'TERM KILL INT HUP QUIT USR1 USR2 STOP CONT'
+complete -c sandlock -n __sandlock_no_verb -a delete -d 'remove an ended sandbox'
+complete -c sandlock -n '__sandlock_options delete' -s f -l force -d 'kill it first if it runs; no error if it does not exist'
+complete -c sandlock -n '__sandlock_options delete' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand delete 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a state -d 'print the state of a sandbox as JSON'
+complete -c sandlock -n '__sandlock_options state' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options state' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand state 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a list -d 'list sandboxes as runc does'
+complete -c sandlock -n '__sandlock_options list' -s q -l quiet -d 'only the names'
+complete -c sandlock -n '__sandlock_options list' -s f -l format -x -a 'table json' -d 'how to print it (default: table)'
+complete -c sandlock -n '__sandlock_options list' -s h -l help -d 'print this help'
+complete -c sandlock -n __sandlock_no_verb -a ps -d 'list sandboxes, or the processes of one'
+complete -c sandlock -n '__sandlock_options ps' -s a -l all -d 'also ended sandboxes that still have a branch'
+complete -c sandlock -n '__sandlock_options ps' -s f -l format -x -a 'table json' -d 'how to print it (default: table)'
+complete -c sandlock -n '__sandlock_options ps' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand ps 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a pause -d 'suspend every process of a sandbox'
+complete -c sandlock -n '__sandlock_options pause' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand pause 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a resume -d 'let a paused sandbox go on'
+complete -c sandlock -n '__sandlock_options resume' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand resume 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a update -d 'change the limits of a sandbox'
+complete -c sandlock -n '__sandlock_options update' -s r -l resources -r -F -d 'a JSON object as linux.resources of config.json; -: standard input'
+complete -c sandlock -n '__sandlock_options update' -l memory -x -d 'memory limit; k, m, g are understood, -1: none'
+complete -c sandlock -n '__sandlock_options update' -l memory-reservation -x -d 'soft memory limit'
+complete -c sandlock -n '__sandlock_options update' -l memory-swap -x -d 'limit of memory and swap together, -1: none'
+complete -c sandlock -n '__sandlock_options update' -l pids-limit -x -d 'number of processes and threads, -1: no limit'
+complete -c sandlock -n '__sandlock_options update' -l cpu-share -x -d 'relative weight for CPU time'
+complete -c sandlock -n '__sandlock_options update' -l cpu-quota -x -d 'CPU time in each period, -1: no limit'
+complete -c sandlock -n '__sandlock_options update' -l cpu-period -x -d 'length of the period'
+complete -c sandlock -n '__sandlock_options update' -l cpu-burst -x -d 'unused time that may be saved for later periods'
+complete -c sandlock -n '__sandlock_options update' -l cpu-idle -x -d '1: run only when nobody else wants the CPU'
+complete -c sandlock -n '__sandlock_options update' -l cpu-rt-runtime -x -d 'real-time share of each real-time period'
+complete -c sandlock -n '__sandlock_options update' -l cpu-rt-period -x -d 'length of the real-time period'
+complete -c sandlock -n '__sandlock_options update' -l cpuset-cpus -x -d 'CPUs that may be used, such as 0-3,8'
+complete -c sandlock -n '__sandlock_options update' -l cpuset-mems -x -d 'memory nodes that may be used'
+complete -c sandlock -n '__sandlock_options update' -l blkio-weight -x -d 'relative weight for block I/O, 10 to 1000'
+complete -c sandlock -n '__sandlock_options update' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand update 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a events -d 'print what a sandbox uses, as JSON lines'
+complete -c sandlock -n '__sandlock_options events' -l stats -d 'print the statistics once and end'
+complete -c sandlock -n '__sandlock_options events' -l interval -x -d 'time between two lines, such as 500ms, 5s, 1m (default: 5s)'
+complete -c sandlock -n '__sandlock_options events' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options events' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand events 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a spec -d 'write a config.json to start from'
+complete -c sandlock -n '__sandlock_options spec' -s b -l bundle -x -a '(__fish_complete_directories)' -d 'directory of the bundle (default: the current one)'
+complete -c sandlock -n '__sandlock_options spec' -l rootless -d 'for a user without privileges: with a user namespace'
+complete -c sandlock -n '__sandlock_options spec' -s h -l help -d 'print this help'
+complete -c sandlock -n __sandlock_no_verb -a features -d 'print what this program supports, as JSON'
+complete -c sandlock -n '__sandlock_options features' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options features' -s h -l help -d 'print this help'
+complete -c sandlock -n __sandlock_no_verb -a diff -d 'show what a sandbox changed'
+complete -c sandlock -n '__sandlock_options diff' -l name-status -d 'only the letter and the name of each change'
+complete -c sandlock -n '__sandlock_options diff' -s z -l null -d 'with --name-status: end letters and names with NUL, quote nothing'
+complete -c sandlock -n '__sandlock_options diff' -l stat -d 'how much of each file changed, and the sum'
+complete -c sandlock -n '__sandlock_options diff' -s p -l patch -d 'the contents of the changes as a patch in git\'s format'
+complete -c sandlock -n '__sandlock_options diff' -l digest -d 'with --format=json: the SHA-256 of both sides of each file'
+complete -c sandlock -n '__sandlock_options diff' -s v -l verbose -d 'also what was below deleted directories, and mere changes of mtime'
+complete -c sandlock -n '__sandlock_options diff' -l exit-code -d 'exit with 1 if there are changes'
+complete -c sandlock -n '__sandlock_options diff' -l color -x -a 'auto always never' -d 'colour the letters and the patch (default: auto, on a terminal)'
+complete -c sandlock -n '__sandlock_options diff' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options diff' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand diff 1' -a '(__sandlock_names branches)'
+complete -c sandlock -n __sandlock_no_verb -a commit -d 'publish what a sandbox changed'
+complete -c sandlock -n '__sandlock_options commit' -l skip-conflicts -d 'publish the rest; what is in conflict stays in the branch'
+complete -c sandlock -n '__sandlock_options commit' -l force -d 'overwrite what the host changed meanwhile, and commit a torn branch'
+complete -c sandlock -n '__sandlock_options commit' -l special -d 'publish sockets and device nodes, too'
+complete -c sandlock -n '__sandlock_options commit' -s q -l quiet -d 'say nothing about success'
+complete -c sandlock -n '__sandlock_options commit' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options commit' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand commit 1' -a '(__sandlock_names branches)'
+complete -c sandlock -n __sandlock_no_verb -a abort -d 'discard what a sandbox changed'
+complete -c sandlock -n '__sandlock_options abort' -s q -l quiet -d 'say nothing about success'
+complete -c sandlock -n '__sandlock_options abort' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options abort' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand abort 1' -a '(__sandlock_names branches)'
+complete -c sandlock -n __sandlock_no_verb -a branches -d 'list stored branches'
+complete -c sandlock -n '__sandlock_options branches' -s q -l quiet -d 'only the names'
+complete -c sandlock -n '__sandlock_options branches' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options branches' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand branches 0' -a '(__sandlock_names branches)'
+complete -c sandlock -n __sandlock_no_verb -a recover -d 'finish what a crash interrupted'
+complete -c sandlock -n '__sandlock_options recover' -s a -l all -d 'every branch that needs it'
+complete -c sandlock -n '__sandlock_options recover' -l rollback -d 'take an interrupted commit back instead of finishing it'
+complete -c sandlock -n '__sandlock_options recover' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options recover' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand recover 1' -a '(__sandlock_names branches)'
+complete -c sandlock -n __sandlock_no_verb -a completion -d 'print the completion script of a shell'
+complete -c sandlock -n '__sandlock_options completion' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand completion 1' -a 'bash zsh fish'
+complete -c sandlock -n __sandlock_no_verb -a version -d 'print the version and what is built in'
+complete -c sandlock -n '__sandlock_options version' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options version' -s h -l help -d 'print this help'
+complete -c sandlock -n __sandlock_no_verb -a help -d 'explain a verb'
+complete -c sandlock -n '__sandlock_options help' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'create'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'start'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'run'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'exec'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'kill'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'delete'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'state'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'list'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'ps'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'pause'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'resume'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'update'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'events'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'spec'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'features'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'diff'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'commit'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'abort'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'branches'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'recover'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'completion'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'version'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'help'
