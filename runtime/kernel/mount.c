@@ -1,0 +1,265 @@
+#include "kernel/mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/uapi.h"
+
+#ifndef AT_RECURSIVE
+#define AT_RECURSIVE 0x8000
+#endif
+
+/* clang-format off */
+static const struct {
+	unsigned long flag;
+	const char *name;
+} sb_flags[] = {
+	{ MS_RDONLY,	  "ro"	      },
+	{ MS_SYNCHRONOUS, "sync"      },
+	{ MS_DIRSYNC,	  "dirsync"   },
+	{ MS_MANDLOCK,	  "mand"      },
+	{ MS_LAZYTIME,	  "lazytime"  },
+	{ MS_I_VERSION,	  "i_version" },
+};
+
+static const struct {
+	unsigned long flag;
+	uint64_t attr;
+} attr_flags[] = {
+	{ MS_RDONLY,	  MOUNT_ATTR_RDONLY	 },
+	{ MS_NOSUID,	  MOUNT_ATTR_NOSUID	 },
+	{ MS_NODEV,	  MOUNT_ATTR_NODEV	 },
+	{ MS_NOEXEC,	  MOUNT_ATTR_NOEXEC	 },
+	{ MS_NODIRATIME,  MOUNT_ATTR_NODIRATIME	 },
+	{ MS_NOSYMFOLLOW, MOUNT_ATTR_NOSYMFOLLOW },
+	{ MS_NOATIME,	  MOUNT_ATTR_NOATIME	 },
+	{ MS_STRICTATIME, MOUNT_ATTR_STRICTATIME },
+};
+/* clang-format on */
+
+static int sys_fsconfig(int fd, unsigned int cmd, const char *key,
+			const char *value)
+{
+	if (syscall(SYS_fsconfig, fd, cmd, key, value, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+/*
+ * Adds what the kernel wrote to the log of the context, "e tmpfs: Bad value
+ * for 'size'" a message, to the error. The last one says most.
+ */
+static int explain(int fs_fd, int sys, const char *doing, struct error *err)
+{
+	char line[256], last[256] = "";
+	char *nl;
+	ssize_t n;
+
+	while ((n = read(fs_fd, line, sizeof(line) - 1)) > 0) {
+		line[n] = '\0';
+		nl = strchr(line, '\n');
+		if (nl)
+			*nl = '\0';
+		if (n > 2 && line[1] == ' ')
+			memcpy(last, line + 2, sizeof(line) - 2);
+	}
+	if (last[0])
+		return error_set(err, ERR_SYSTEM, sys, "%s: %s", doing, last);
+	return error_set(err, ERR_SYSTEM, sys, "%s", doing);
+}
+
+static int set_option(int fs_fd, char *option, struct error *err)
+{
+	char doing[128];
+	char *value = strchr(option, '=');
+	int r;
+
+	if (value)
+		*value++ = '\0';
+	r = sys_fsconfig(fs_fd, value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG,
+			 option, value);
+	if (r == 0)
+		return 0;
+	(void)snprintf(doing, sizeof(doing), "option '%s%s%s'", option,
+		       value ? "=" : "", value ? value : "");
+	return explain(fs_fd, -r, doing, err);
+}
+
+/* A comma behind a backslash is part of a value (overlay). */
+static char *option_end(char *s)
+{
+	for (; *s && *s != ','; s++) {
+		if (*s == '\\' && s[1])
+			s++;
+	}
+	return s;
+}
+
+static int set_options(int fs_fd, const char *data, unsigned long flags,
+		       struct error *err)
+{
+	auto_free char *copy = NULL;
+	char *s, *end;
+	size_t i;
+	bool more;
+	int r;
+
+	for (i = 0; i < ARRAY_LEN(sb_flags); i++) {
+		char name[16];
+
+		if (!(flags & sb_flags[i].flag))
+			continue;
+		(void)snprintf(name, sizeof(name), "%s", sb_flags[i].name);
+		r = set_option(fs_fd, name, err);
+		if (r < 0)
+			return r;
+	}
+	if (!data || !*data)
+		return 0;
+	copy = strdup(data);
+	if (!copy)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "mount options");
+	for (s = copy, more = true; more; s = end + 1) {
+		end = option_end(s);
+		more = *end != '\0';
+		*end = '\0';
+		if (!*s)
+			continue;
+		r = set_option(fs_fd, s, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+uint64_t mount_attrs(unsigned long flags)
+{
+	uint64_t attrs = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(attr_flags); i++) {
+		if (flags & attr_flags[i].flag)
+			attrs |= attr_flags[i].attr;
+	}
+	return attrs;
+}
+
+int mount_new(const struct mount_fs *fs, int *ret_fd, struct error *err)
+{
+	auto_close int fs_fd = -1;
+	int fd, r;
+
+	fs_fd = (int)syscall(SYS_fsopen, fs->type, FSOPEN_CLOEXEC);
+	if (fs_fd < 0)
+		return error_set(err, ERR_SYSTEM, errno, "file system '%s'",
+				 fs->type);
+	if (fs->source) {
+		r = sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "source",
+				 fs->source);
+		if (r < 0)
+			return explain(fs_fd, -r, "mount source", err);
+	}
+	r = set_options(fs_fd, fs->data, fs->flags, err);
+	if (r < 0)
+		return r;
+	r = sys_fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL);
+	if (r < 0)
+		return explain(fs_fd, -r, fs->type, err);
+	fd = (int)syscall(SYS_fsmount, fs_fd, FSMOUNT_CLOEXEC,
+			  (unsigned int)mount_attrs(fs->flags));
+	if (fd < 0)
+		return explain(fs_fd, errno, fs->type, err);
+	*ret_fd = fd;
+	return 0;
+}
+
+int mount_clone(int dirfd, const char *path, unsigned int at_flags)
+{
+	int fd;
+
+	if (!*path)
+		at_flags |= AT_EMPTY_PATH;
+	fd = (int)syscall(SYS_open_tree, dirfd, path,
+			  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | at_flags);
+	return fd < 0 ? -errno : fd;
+}
+
+int mount_attach(int mount_fd, int target_fd)
+{
+	if (syscall(SYS_move_mount, mount_fd, "", target_fd, "",
+		    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return -errno;
+	return 0;
+}
+
+int mount_change(int fd, const struct mount_change *c)
+{
+	struct mount_attr attr = {
+		.attr_set = c->set,
+		.attr_clr = c->clear,
+		.propagation = c->propagation,
+		.userns_fd = c->set & MOUNT_ATTR_IDMAP ? c->userns_fd : 0,
+	};
+	unsigned int flags = AT_EMPTY_PATH;
+
+	if (!c->set && !c->clear && !c->propagation)
+		return 0;
+	if (c->recursive)
+		flags |= AT_RECURSIVE;
+	if (syscall(SYS_mount_setattr, fd, "", flags, &attr, sizeof(attr)) < 0)
+		return -errno;
+	return 0;
+}
+
+int mount_reconfigure(int fd, const char *data, unsigned long flags,
+		      struct error *err)
+{
+	auto_close int fs_fd = -1;
+	int r;
+
+	fs_fd = (int)syscall(SYS_fspick, fd, "",
+			     FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
+	if (fs_fd < 0)
+		return error_set(err, ERR_SYSTEM, errno, "remount");
+	r = set_options(fs_fd, data, flags, err);
+	if (r < 0)
+		return r;
+	r = sys_fsconfig(fs_fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL);
+	return r < 0 ? explain(fs_fd, -r, "remount", err) : 0;
+}
+
+int mount_id(int fd, uint64_t *ret)
+{
+	struct statx st;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_MNT_ID,
+		  &st) < 0)
+		return -errno;
+	if (!(st.stx_mask & STATX_MNT_ID))
+		return -ENOSYS;
+	*ret = st.stx_mnt_id;
+	return 0;
+}
+
+int mount_pivot(int root_fd, struct error *err)
+{
+	if (fchdir(root_fd) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot enter the root file system");
+	/* The old root lands on top of the new one, and goes from there. */
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return error_set(err, ERR_SYSTEM, errno, "pivot_root");
+	if (umount2(".", MNT_DETACH) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot detach the host's file systems");
+	if (chdir("/") < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot enter '/'");
+	return 0;
+}

@@ -1,0 +1,78 @@
+/*
+ * Mounts by fd: fsopen(2), fsmount(2), open_tree(2), move_mount(2),
+ * mount_setattr(2). Linux 5.12 is needed.
+ *
+ *	mount_new | mount_clone -> (mount_change) -> mount_attach
+ *
+ * The first two return a detached mount: it is nowhere in a tree, disappears
+ * with its last fd, and the same fd stands for its root once it is attached. It
+ * may be handed to a child in another mount namespace, which attaches it.
+ * Thread-safe, no state. Every fd has O_CLOEXEC.
+ */
+#ifndef SANDLOCK_KERNEL_MOUNT_H
+#define SANDLOCK_KERNEL_MOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mount.h>
+
+#ifndef MOUNT_ATTR_RDONLY /* musl */
+#include <linux/mount.h>
+#endif
+
+struct error;
+
+struct mount_fs {
+	const char *type;
+	const char *source; /* NULL: none */
+	const char *data;   /* options of the file system, by commas, or NULL */
+	unsigned long
+		flags; /* MS_*: those of the mount and of the super block */
+};
+
+/*
+ * A detached mount of a file system. The kernel's own explanation, where it
+ * gives one, becomes part of the message; -ENODEV for an unknown type.
+ */
+int mount_new(const struct mount_fs *fs, int *ret_fd, struct error *err);
+
+/*
+ * A detached clone of what is at @path below @dirfd ("" for @dirfd itself).
+ * @at_flags: AT_RECURSIVE (submounts too), AT_SYMLINK_NOFOLLOW. Returns the fd
+ * or a negative errno: -EINVAL means that @dirfd is not in our mount namespace
+ * or that, without AT_RECURSIVE, the clone would uncover what a more privileged
+ * user namespace has covered.
+ */
+int mount_clone(int dirfd, const char *path, unsigned int at_flags);
+
+/* Attaches @mount_fd on top of what @target_fd stands for. 0 or -errno. */
+int mount_attach(int mount_fd, int target_fd);
+
+/* What mount_change changes; all zero: nothing. */
+struct mount_change {
+	uint64_t set, clear;	   /* MOUNT_ATTR_* */
+	unsigned long propagation; /* one of MS_PRIVATE, …, without MS_REC */
+	bool recursive;
+	int userns_fd; /* with MOUNT_ATTR_IDMAP in @set */
+};
+
+/* mount_setattr(2) on the mount whose root is @fd. 0 or -errno. */
+int mount_change(int fd, const struct mount_change *c);
+
+/* Changes the options of the file system itself (remount). */
+int mount_reconfigure(int fd, const char *data, unsigned long flags,
+		      struct error *err);
+
+/* The MOUNT_ATTR_* of @flags, which are MS_*; an atime mode included. */
+uint64_t mount_attrs(unsigned long flags);
+
+/* The id of the mount that @fd lies on; 0 or -errno. */
+int mount_id(int fd, uint64_t *ret);
+
+/*
+ * Makes @root_fd, the root of an attached mount, the root of this mount
+ * namespace and detaches everything else. The working directory is "/" then.
+ */
+int mount_pivot(int root_fd, struct error *err);
+
+#endif

@@ -1,0 +1,293 @@
+#include "sandbox/rootfs_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/uapi.h"
+#include "branch/branch.h"
+#include "kernel/mount.h"
+
+#ifndef AT_RECURSIVE
+#define AT_RECURSIVE 0x8000
+#endif
+
+/* The directory by its real name, which hooks and mounts on it go by. */
+static int open_root_dir(struct rootfs *r, struct error *err)
+{
+	const char *given = r->o.spec->root_path;
+	char link[FD_PATH_MAX], real[PATH_MAX];
+	struct stat st;
+	ssize_t n;
+
+	r->dir_fd = open(given, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (r->dir_fd < 0) {
+		n = error_set(err, ERR_BUNDLE, errno, "root file system '%s'",
+			      given);
+		(void)error_hint(
+			err, "root.path of config.json must be a directory");
+		return (int)n;
+	}
+	n = readlink(fd_proc_path(r->dir_fd, link), real, sizeof(real));
+	if (n < 0 || n == sizeof(real) || fstat(r->dir_fd, &st) < 0)
+		return error_set(err, ERR_SYSTEM, n < 0 ? errno : ENAMETOOLONG,
+				 "root file system '%s'", given);
+	real[n] = '\0';
+	if (strcmp(real, "/") == 0) {
+		(void)error_say(err, ERR_BUNDLE, EINVAL,
+				"the root of the host cannot be a bundle's "
+				"root file system");
+		return error_hint(err, "give a directory as root.path");
+	}
+	r->path = strdup(real);
+	if (!r->path)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "root file system");
+	r->dev = st.st_dev;
+	r->ino = st.st_ino;
+	return 0;
+}
+
+/*
+ * What needs a mount namespace of the sandbox's own: without one it would
+ * happen on the host.
+ */
+static int check_no_mounts(const struct rootfs *r, struct error *err)
+{
+	const struct spec *s = r->o.spec;
+	const char *what = NULL;
+
+	if (r->o.branch)
+		what = "a branch";
+	else if (s->n_mounts)
+		what = "mounts";
+	else if (s->masked_paths.n)
+		what = "linux.maskedPaths";
+	else if (s->readonly_paths.n)
+		what = "linux.readonlyPaths";
+	else if (s->root_readonly)
+		what = "root.readonly";
+	else if (s->root_propagation)
+		what = "linux.rootfsPropagation";
+	else if (s->has_process && s->process.terminal)
+		what = "process.terminal";
+	if (!what)
+		return 0;
+	(void)error_say(err, ERR_BUNDLE, EINVAL,
+			"%s cannot be had without a mount namespace of the "
+			"sandbox's own",
+			what);
+	return error_hint(err, "add {\"type\": \"mount\"}, without a path, to "
+			       "linux.namespaces");
+}
+
+/* Detached; the caller's namespaces are those that will own it. */
+static int open_root_mount(struct rootfs *r, struct error *err)
+{
+	struct stat st;
+	int fd;
+
+	if (r->o.branch)
+		return branch_overlay(r->o.branch, &r->root_fd, err);
+	fd = mount_clone(AT_FDCWD, r->path, AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
+	if (fd < 0) {
+		(void)error_set(
+			err, ERR_SYSTEM, -fd,
+			"cannot clone the mount of the root file system '%s'",
+			r->path);
+		if (fd == -EPERM)
+			(void)error_hint(
+				err, "mounting needs root or a user namespace");
+		return fd;
+	}
+	r->root_fd = fd;
+	if (fstat(fd, &st) < 0 || st.st_dev != r->dev || st.st_ino != r->ino)
+		return error_say(
+			err, ERR_BUNDLE, ESTALE,
+			"the root file system '%s' was exchanged meanwhile",
+			r->path);
+	return 0;
+}
+
+int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
+	       struct error *err)
+{
+	auto_ptr(rootfs_free) struct rootfs *r = calloc(1, sizeof(*r));
+	int n;
+
+	if (!r)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "root file system");
+	r->o = *o;
+	r->dir_fd = r->root_fd = -1;
+	r->null_fd = r->cover_fd = r->proc_fd = -1;
+	r->own_mounts = o->spec->ns[SPEC_NS_MOUNT].want == SPEC_NS_NEW;
+	r->parent_opens = r->own_mounts && (o->privileged || !o->new_userns);
+	n = open_root_dir(r, err);
+	if (n == 0 && !r->own_mounts)
+		n = check_no_mounts(r, err);
+	if (n == 0 && o->spec->mount_label) {
+		n = error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+			      "linux.mountLabel needs SELinux");
+	}
+	if (n == 0)
+		n = rootfs_find_hidden(r, err);
+	if (n == 0 && r->own_mounts)
+		n = rootfs_take_sources(r, err);
+	/* An overlay belongs to the user namespace that makes it. */
+	if (n == 0 && r->parent_opens && !(o->branch && o->new_userns))
+		n = open_root_mount(r, err);
+	if (n < 0)
+		return n;
+	*ret = take_ptr(&r);
+	return 0;
+}
+
+void rootfs_free(struct rootfs *r)
+{
+	size_t i;
+
+	if (!r)
+		return;
+	for (i = 0; r->mount_fds && i < r->o.spec->n_mounts; i++)
+		cleanup_close(&r->mount_fds[i]);
+	free(r->mount_fds);
+	cleanup_close(&r->dir_fd);
+	cleanup_close(&r->root_fd);
+	cleanup_close(&r->null_fd);
+	cleanup_close(&r->cover_fd);
+	cleanup_close(&r->proc_fd);
+	rootfs_free_hidden(r);
+	free(r->path);
+	buf_done(&r->made);
+	free(r);
+}
+
+/*
+ * Nothing that happens here may reach the host's mounts. A mount namespace
+ * made together with a user namespace has slaves only, which is enough; else
+ * the whole copied tree is cut off. Sources that are to stay in touch with the
+ * host were cloned before.
+ */
+static int cut_off(const struct rootfs *r, struct error *err)
+{
+	struct mount_change c = { .recursive = true,
+				  .propagation = MS_PRIVATE };
+	auto_close int fd = -1;
+	int n;
+
+	if (r->o.new_userns)
+		return 0;
+	fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	n = fd < 0 ? -errno : mount_change(fd, &c);
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n,
+				 "cannot make the mounts of the host private");
+	return 0;
+}
+
+unsigned long rootfs_default_propagation(const struct rootfs *r)
+{
+	if (r->o.spec->root_propagation & MS_SHARED)
+		return 0;
+	return r->o.spec->root_propagation & MS_SLAVE ? MS_SLAVE : MS_PRIVATE;
+}
+
+/*
+ * On the root directory itself, where hooks look for it. Where the child's
+ * user may not go there, or without pivot_root, on "/": lookups of absolute
+ * paths do not see what lies on "/", so the host stays reachable for us.
+ */
+static int attach_root(struct rootfs *r, struct error *err)
+{
+	auto_close int at_fd = -1;
+	int n;
+
+	if (!r->o.no_pivot)
+		at_fd = fd_openat2(AT_FDCWD, r->path, O_PATH | O_DIRECTORY, 0,
+				   RESOLVE_NO_SYMLINKS);
+	if (at_fd < 0) {
+		r->on_host_root = true;
+		at_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	}
+	n = at_fd < 0 ? -errno : mount_attach(r->root_fd, at_fd);
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n,
+				 "cannot mount the root file system '%s'",
+				 r->path);
+	return 0;
+}
+
+static int mount_root(struct rootfs *r, struct error *err)
+{
+	struct mount_change c = { .recursive = true,
+				  .propagation = MS_PRIVATE };
+	struct stat dir = { .st_dev = r->dev, .st_ino = r->ino };
+	struct statx st;
+	int n;
+
+	n = cut_off(r, err);
+	if (n == 0 && r->root_fd < 0)
+		n = open_root_mount(r, err);
+	if (n < 0)
+		return n;
+	/* linux.rootfsPropagation comes last, when the host is out of reach. */
+	n = r->o.branch ? 0 : mount_change(r->root_fd, &c);
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n,
+				 "propagation of the root file system");
+	if (statx(r->root_fd, "", AT_EMPTY_PATH, STATX_INO | STATX_MNT_ID,
+		  &st) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot stat the root file system");
+	r->root_mnt_id = st.stx_mnt_id;
+	r->root_ino = st.stx_ino;
+	n = attach_root(r, err);
+	if (n < 0)
+		return n;
+	return rootfs_cover_hidden(r, r->root_fd, &dir, err);
+}
+
+int rootfs_build(struct rootfs *r, struct error *err)
+{
+	mode_t mask;
+	int n;
+
+	if (!r->own_mounts) {
+		r->root_fd = fcntl(r->dir_fd, F_DUPFD_CLOEXEC, 3);
+		return r->root_fd < 0 ? error_set(err, ERR_SYSTEM, errno,
+						  "root file system")
+				      : 0;
+	}
+	mask = umask(0);
+	n = mount_root(r, err);
+	if (n == 0)
+		n = rootfs_mount_all(r, err);
+	if (n == 0)
+		n = rootfs_make_devices(r, err);
+	(void)umask(mask);
+	return n;
+}
+
+int rootfs_fd(const struct rootfs *r)
+{
+	return r->root_fd;
+}
+
+void rootfs_made(const struct rootfs *r, const char **ret, size_t *ret_len)
+{
+	*ret = r->made.len ? r->made.data : "";
+	*ret_len = r->made.len;
+}
+
+int rootfs_add_made(struct rootfs *r, const char *path)
+{
+	if (!r->o.branch)
+		return 0;
+	buf_add_str(&r->made, path + strspn(path, "/"));
+	buf_add_char(&r->made, '\0');
+	return buf_failed(&r->made) ? -ENOMEM : 0;
+}

@@ -1,0 +1,139 @@
+/*
+ * What the files of rootfs share; no other file includes this.
+ *
+ * rootfs.c		life cycle, the mount of the root
+ * rootfs_target.c	destinations: resolved inside the root, created
+ * rootfs_mounts.c	the entries of "mounts"
+ * rootfs_bind.c	bind mounts and their sources
+ * rootfs_hidden.c	covers over the store and the runtime directory
+ * rootfs_cgroup.c	entries of type cgroup
+ * rootfs_copyup.c	tmpcopyup
+ * rootfs_idmap.c	user namespaces for idmapped mounts
+ * rootfs_devices.c	device nodes, links in /dev, /dev/console
+ * rootfs_masks.c	masked and read-only paths
+ * rootfs_sysctl.c	our own procfs, sysctls
+ * rootfs_enter.c	pivot_root and the ways without it
+ */
+#ifndef SANDLOCK_SANDBOX_ROOTFS_INTERNAL_H
+#define SANDLOCK_SANDBOX_ROOTFS_INTERNAL_H
+
+#include <linux/magic.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "sandbox/rootfs.h"
+#include "spec/spec.h"
+
+struct hidden_step;
+
+struct rootfs {
+	struct rootfs_options o;
+	char *path; /* real path of the root directory, on the host */
+	int dir_fd; /* that directory */
+	dev_t dev;
+	ino_t ino;
+	bool own_mounts;   /* the child gets a new mount namespace */
+	bool parent_opens; /* sources are cloned by rootfs_new */
+	bool on_host_root; /* attached on "/", not on the root directory */
+	bool entered;
+	int root_fd; /* the mount of the root */
+	uint64_t root_mnt_id;
+	uint64_t root_ino;
+	/*
+	 * One a mount, or -1: the clone of a bind source until it is attached;
+	 * a tmpfs that becomes read-only in the end.
+	 */
+	int *mount_fds;
+	int null_fd;  /* the host's /dev/null */
+	int cover_fd; /* empty read-only tmpfs, attached by its first use */
+	bool cover_used;
+	int proc_fd;		    /* procfs of our own */
+	struct buf made;	    /* see rootfs_made */
+	struct hidden_step *hidden; /* directories above hidden paths */
+	size_t n_hidden;
+};
+
+/* rootfs_target.c */
+
+struct target {
+	int fd;	    /* O_PATH, what is to be mounted on */
+	char *path; /* its path below the root, free of links */
+};
+#define TARGET_INIT      \
+	{                \
+		.fd = -1 \
+	}
+void target_done(struct target *t);
+
+enum target_flag {
+	TARGET_FILE = 1 << 0,	  /* a missing one becomes a file */
+	TARGET_NOFOLLOW = 1 << 1, /* the last component may be a link */
+	TARGET_ROOT = 1 << 2,	  /* the root itself will do */
+};
+
+/*
+ * Opens @path inside the root, links and ".." included, and makes what is
+ * missing on the way, behind dangling links too. A directory, or with
+ * TARGET_FILE anything else.
+ */
+int rootfs_open_target(struct rootfs *r, const char *path, unsigned int flags,
+		       struct target *ret, struct error *err);
+/* Notes that @name was made in the directory @dir_fd (@dir below the root). */
+int rootfs_note_made(struct rootfs *r, int dir_fd, const char *dir,
+		     const char *name);
+
+/* rootfs_mounts.c */
+int rootfs_mount_all(struct rootfs *r, struct error *err);
+/*
+ * Opens where mount entry @m goes; its own file system may not be hidden or
+ * faked by what is mounted below /proc.
+ */
+int rootfs_mount_target(struct rootfs *r, const struct spec_mount *m,
+			bool is_proc, bool is_file, struct target *ret,
+			struct error *err);
+bool rootfs_is_proc(int fd);
+/* The propagation that a mount gets where its entry asks for none. */
+unsigned long rootfs_default_propagation(const struct rootfs *r);
+/* The r-options and the propagation of an entry, on a detached mount. */
+int rootfs_change_recursive(const struct rootfs *r, const struct spec_mount *m,
+			    int mount_fd, struct error *err);
+
+/* rootfs_bind.c */
+int rootfs_take_sources(struct rootfs *r, struct error *err);
+int rootfs_mount_bind(struct rootfs *r, size_t i, struct error *err);
+
+/* rootfs_hidden.c */
+int rootfs_find_hidden(struct rootfs *r, struct error *err);
+void rootfs_free_hidden(struct rootfs *r);
+/* True if @st is a directory with a hidden one in it, or is one itself. */
+bool rootfs_has_hidden(const struct rootfs *r, const struct stat *st);
+/* Covers what is hidden below @tree_fd, the root of an attached mount. */
+int rootfs_cover_hidden(struct rootfs *r, int tree_fd, const struct stat *st,
+			struct error *err);
+/* -EACCES if @source is below a hidden directory. */
+int rootfs_check_source(const struct rootfs *r, const char *source,
+			struct error *err);
+/* Attaches an empty read-only directory on @target_fd. */
+int rootfs_cover(struct rootfs *r, int target_fd, struct error *err);
+
+/* rootfs_cgroup.c */
+int rootfs_mount_cgroup(struct rootfs *r, const struct spec_mount *m,
+			struct error *err);
+
+/* rootfs_copyup.c: copies the tree at @from_fd into the directory @to_fd. */
+int rootfs_copy_up(int from_fd, int to_fd, struct error *err);
+
+/* rootfs_idmap.c: a user namespace with these maps. */
+int rootfs_idmap_fd(const struct idmap *m, int *ret_fd, struct error *err);
+
+/* rootfs_devices.c */
+int rootfs_make_devices(struct rootfs *r, struct error *err);
+/* O_PATH on the host's /dev/null, verified; borrowed, or a negative errno. */
+int rootfs_null_fd(struct rootfs *r, struct error *err);
+
+/* rootfs_masks.c */
+int rootfs_apply_masks(struct rootfs *r, struct error *err);
+
+#endif

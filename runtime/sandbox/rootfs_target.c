@@ -1,0 +1,304 @@
+/*
+ * Destinations. The common case is one openat2(2) that meets no link. What it
+ * cannot open is walked one component at a time: every step is an openat(2)
+ * of a single name with O_NOFOLLOW, links are read and resolved here, and ".."
+ * goes back along a path that is known to be free of links. So nothing that
+ * somebody exchanges meanwhile leads out of the root; it only fails.
+ */
+#include "sandbox/rootfs_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/uapi.h"
+#include "kernel/mount.h"
+
+enum {
+	LINKS_MAX = 40,	  /* as the kernel's MAXSYMLINKS */
+	STEPS_MAX = 4096, /* components, those of links included */
+};
+
+struct walk {
+	struct rootfs *r;
+	unsigned int flags;
+	int fd;		 /* the directory we are in */
+	struct buf path; /* its path below the root */
+	struct buf rest; /* still to be resolved */
+	size_t at;	 /* where in rest */
+	unsigned int links;
+};
+
+static void walk_done(struct walk *w)
+{
+	cleanup_close(&w->fd);
+	buf_done(&w->path);
+	buf_done(&w->rest);
+}
+
+void target_done(struct target *t)
+{
+	cleanup_close(&t->fd);
+	free(t->path);
+}
+
+int rootfs_note_made(struct rootfs *r, int dir_fd, const char *dir,
+		     const char *name)
+{
+	uint64_t id;
+	int ret;
+
+	if (!r->o.branch)
+		return 0;
+	ret = mount_id(dir_fd, &id);
+	if (ret < 0)
+		return ret;
+	if (id != r->root_mnt_id)
+		return 0;
+	if (*dir) {
+		buf_add_str(&r->made, dir);
+		buf_add_char(&r->made, '/');
+	}
+	buf_add_str(&r->made, name);
+	buf_add_char(&r->made, '\0');
+	return buf_failed(&r->made) ? -ENOMEM : 0;
+}
+
+/* 1 and the next component, 0 at the end. */
+static int next_name(struct walk *w, char name[NAME_MAX + 1], bool *is_last)
+{
+	const char *s = buf_str(&w->rest) + w->at;
+	size_t n;
+
+	s += strspn(s, "/");
+	n = strcspn(s, "/");
+	if (n == 0)
+		return 0;
+	if (n > NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(name, s, n);
+	name[n] = '\0';
+	s += n;
+	w->at = (size_t)(s - buf_str(&w->rest));
+	*is_last = s[strspn(s, "/")] == '\0';
+	return 1;
+}
+
+static int enter_root(struct walk *w)
+{
+	int fd = fcntl(w->r->root_fd, F_DUPFD_CLOEXEC, 3);
+
+	if (fd < 0)
+		return -errno;
+	cleanup_close(&w->fd);
+	w->fd = fd;
+	buf_clear(&w->path);
+	return 0;
+}
+
+static int enter_parent(struct walk *w)
+{
+	auto_(buf) struct buf up = BUF_INIT;
+	const char *path = buf_str(&w->path);
+	const char *slash = strrchr(path, '/');
+	int fd;
+
+	if (!slash)
+		return enter_root(w);
+	buf_add(&up, path, (size_t)(slash - path));
+	if (buf_failed(&up))
+		return -ENOMEM;
+	fd = fd_openat2(w->r->root_fd, buf_str(&up), O_PATH | O_DIRECTORY, 0,
+			RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
+				RESOLVE_NO_MAGICLINKS);
+	if (fd < 0)
+		return fd;
+	cleanup_close(&w->fd);
+	w->fd = fd;
+	buf_clear(&w->path);
+	buf_add_str(&w->path, buf_str(&up));
+	return buf_failed(&w->path) ? -ENOMEM : 0;
+}
+
+/* What the link says comes in front of what is left to resolve. */
+static int enter_link(struct walk *w, int link_fd)
+{
+	auto_(buf) struct buf rest = BUF_INIT;
+	char text[PATH_MAX];
+	ssize_t n = readlinkat(link_fd, "", text, sizeof(text));
+
+	if (n < 0)
+		return -errno;
+	if (n == 0 || n == sizeof(text))
+		return -ENAMETOOLONG;
+	if (++w->links > LINKS_MAX)
+		return -ELOOP;
+	buf_add(&rest, text, (size_t)n);
+	buf_add_str(&rest, buf_str(&w->rest) + w->at);
+	if (buf_failed(&rest))
+		return -ENOMEM;
+	buf_done(&w->rest);
+	w->rest = rest;
+	w->at = 0;
+	rest = (struct buf)BUF_INIT;
+	return text[0] == '/' ? enter_root(w) : 0;
+}
+
+static int make_name(struct walk *w, const char *name, bool is_last)
+{
+	int r;
+
+	if (is_last && w->flags & TARGET_FILE)
+		r = mknodat(w->fd, name, S_IFREG | 0644, 0);
+	else
+		r = mkdirat(w->fd, name, 0755);
+	if (r < 0)
+		return errno == EEXIST ? 0 : -errno;
+	return rootfs_note_made(w->r, w->fd, buf_str(&w->path), name);
+}
+
+/* Opens @name where we are; a missing one is made first. */
+static int open_name(struct walk *w, const char *name, bool is_last)
+{
+	int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(w->fd, name, flags);
+	int r;
+
+	if (fd >= 0 || errno != ENOENT)
+		return fd < 0 ? -errno : fd;
+	r = make_name(w, name, is_last);
+	if (r < 0)
+		return r;
+	fd = openat(w->fd, name, flags);
+	return fd < 0 ? -errno : fd;
+}
+
+static int enter_name(struct walk *w, const char *name, bool is_last)
+{
+	auto_close int fd = -1;
+	struct stat st;
+
+	if (strcmp(name, ".") == 0)
+		return 0;
+	if (strcmp(name, "..") == 0)
+		return enter_parent(w);
+	fd = open_name(w, name, is_last);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode) && !(is_last && w->flags & TARGET_NOFOLLOW))
+		return enter_link(w, fd);
+	if (!S_ISDIR(st.st_mode) && !is_last)
+		return -ENOTDIR;
+	cleanup_close(&w->fd);
+	w->fd = take_fd(&fd);
+	if (w->path.len)
+		buf_add_char(&w->path, '/');
+	buf_add_str(&w->path, name);
+	return buf_failed(&w->path) ? -ENOMEM : 0;
+}
+
+static int walk_path(struct rootfs *r, const char *path, unsigned int flags,
+		     struct target *ret)
+{
+	auto_(walk) struct walk w = { .r = r, .flags = flags, .fd = -1 };
+	unsigned int steps;
+	char name[NAME_MAX + 1];
+	bool is_last = false;
+	int n;
+
+	buf_add_str(&w.rest, path);
+	n = buf_failed(&w.rest) ? -ENOMEM : enter_root(&w);
+	if (n < 0)
+		return n;
+	for (steps = 0; steps < STEPS_MAX; steps++) {
+		n = next_name(&w, name, &is_last);
+		if (n <= 0)
+			break;
+		n = enter_name(&w, name, is_last);
+		if (n < 0)
+			return n;
+	}
+	if (n != 0)
+		return n < 0 ? n : -ELOOP;
+	ret->path = buf_take(&w.path, NULL);
+	if (!ret->path)
+		return -ENOMEM;
+	ret->fd = take_fd(&w.fd);
+	return 0;
+}
+
+static int open_plain(struct rootfs *r, const char *path, struct target *ret)
+{
+	auto_close int fd = fd_openat2(r->root_fd, path, O_PATH, 0,
+				       RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
+					       RESOLVE_NO_MAGICLINKS);
+	auto_free char *plain = NULL;
+
+	if (fd < 0)
+		return fd;
+	plain = path_normalize(path);
+	if (!plain)
+		return -ENOMEM;
+	ret->path = strdup(plain + strspn(plain, "/"));
+	if (!ret->path)
+		return -ENOMEM;
+	ret->fd = take_fd(&fd);
+	return 0;
+}
+
+static int check_target(struct rootfs *r, const struct target *t,
+			unsigned int flags, struct error *err)
+{
+	struct statx st;
+
+	if (statx(t->fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW,
+		  STATX_TYPE | STATX_INO | STATX_MNT_ID, &st) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot stat '/%s'",
+				 t->path);
+	if (!(flags & TARGET_ROOT) && st.stx_mnt_id == r->root_mnt_id &&
+	    st.stx_ino == r->root_ino)
+		return error_say(err, ERR_BUNDLE, EINVAL,
+				 "the root itself cannot be mounted on");
+	if (S_ISDIR(st.stx_mode) && flags & TARGET_FILE)
+		return error_say(err, ERR_BUNDLE, EISDIR,
+				 "'/%s' is a directory, the source is not",
+				 t->path);
+	if (!S_ISDIR(st.stx_mode) && !(flags & TARGET_FILE))
+		return error_say(err, ERR_BUNDLE, ENOTDIR,
+				 "'/%s' is not a directory", t->path);
+	return 0;
+}
+
+int rootfs_open_target(struct rootfs *r, const char *path, unsigned int flags,
+		       struct target *ret, struct error *err)
+{
+	auto_(target) struct target t = TARGET_INIT;
+	int n = -ELOOP;
+
+	if (!(flags & TARGET_NOFOLLOW))
+		n = open_plain(r, path, &t);
+	if (n == -ELOOP || n == -ENOENT)
+		n = walk_path(r, path, flags, &t);
+	if (n < 0) {
+		n = error_set(err, ERR_BUNDLE, -n,
+			      "cannot open '%s' inside the root", path);
+		if (n == -EROFS)
+			(void)error_hint(err,
+					 "it is missing, and its file system "
+					 "is read-only: make it beforehand");
+		return n;
+	}
+	n = check_target(r, &t, flags, err);
+	if (n < 0)
+		return n;
+	ret->fd = take_fd(&t.fd);
+	ret->path = take_ptr(&t.path);
+	return 0;
+}
