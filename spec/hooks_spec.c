@@ -4,22 +4,15 @@
 #include "base/limits.h"
 #include "spec/parse.h"
 
-/* clang-format off */
-static const struct name hook_rows[] = {
-	{ "prestart",	     SPEC_HOOK_PRESTART },
-	{ "createRuntime",   SPEC_HOOK_CREATE_RUNTIME },
-	{ "createContainer", SPEC_HOOK_CREATE_CONTAINER },
-	{ "startContainer",  SPEC_HOOK_START_CONTAINER },
-	{ "poststart",	     SPEC_HOOK_POSTSTART },
-	{ "poststop",	     SPEC_HOOK_POSTSTOP },
-};
-const struct names hook_names = NAMES("hook", hook_rows);
-
-#define H(m) MEMBER(struct spec_hook, m)
 static int check_env(const struct at *at, void *obj)
 {
-	return check_variables(at, &((const struct spec_hook *)obj)->env);
+	const struct spec_hook *h = obj;
+
+	return check_variables(at, &h->env);
 }
+
+/* clang-format off */
+#define H(m) MEMBER(struct spec_hook, m)
 
 static const struct field hook_fields[] = {
 	{ "path",    FIELD_STR, FIELD_REQUIRED | STR_NONEMPTY | STR_ABSOLUTE,
@@ -34,10 +27,10 @@ static const struct shape hook_shape = {
 	SHAPE(struct spec_hook, hook_fields) };
 
 #define POINT(key_, i) \
-	{ key_, FIELD_ARRAY, 0, MEMBER(struct spec_hooks, v[i]), \
-	  COUNT(struct spec_hooks, n[i]), .shape = &hook_shape, \
-	  .max = LIMIT_HOOKS }
-static const struct field points[] = {
+	[i] = { key_, FIELD_ARRAY, 0, MEMBER(struct spec_hooks, v[i]), \
+		COUNT(struct spec_hooks, n[i]), .shape = &hook_shape, \
+		.max = LIMIT_HOOKS }
+static const struct field points[SPEC_HOOK_COUNT] = {
 	POINT("prestart",	 SPEC_HOOK_PRESTART),
 	POINT("createRuntime",	 SPEC_HOOK_CREATE_RUNTIME),
 	POINT("createContainer", SPEC_HOOK_CREATE_CONTAINER),
@@ -48,3 +41,8 @@ static const struct field points[] = {
 #undef POINT
 const struct shape hooks_shape = { SHAPE(struct spec_hooks, points) };
 /* clang-format on */
+
+const char *spec_hook_name(enum spec_hook_point point)
+{
+	return points[point].key;
+}

@@ -21,6 +21,7 @@
 #include "base/disposition.h"
 #include "base/idmap.h"
 
+struct buf;
 struct error;
 struct log_sink;
 
@@ -311,10 +312,27 @@ struct spec_ns_row {
 };
 extern const struct spec_ns_row spec_ns_table[SPEC_NS_COUNT];
 
+/* "createRuntime" */
+const char *spec_hook_name(enum spec_hook_point point);
+
 const char *spec_annotation(const struct spec *s, const char *key);
 
 /* SIGTERM, TERM, 15, RTMIN+3 (any case); -EINVAL. */
 int spec_signal_parse(const char *text);
+/* "TERM", or NULL (also for the real-time ones). */
 const char *spec_signal_name(int sig);
+
+/*
+ * "uid" or "uid:gid", decimal and nothing else; *@ret_gid is untouched and
+ * *@ret_has_gid false where there is none. ERR_USAGE.
+ */
+int spec_user_parse(const char *text, uid_t *ret_uid, bool *ret_has_gid,
+		    gid_t *ret_gid, struct error *err);
+
+/*
+ * The config.json that `sandlock spec` writes. @rootless: for an ordinary
+ * user, with a user namespace and the caller's ids.
+ */
+int spec_default_json(bool rootless, struct buf *ret, struct error *err);
 
 #endif

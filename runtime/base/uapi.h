@@ -16,6 +16,11 @@
 #define MFD_EXEC 0x0010U
 #endif
 
+/* memfd: linux/memfd.h, since 6.3 */
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
 /* memory policy: linux/mempolicy.h, since 6.9 */
 #ifndef MPOL_WEIGHTED_INTERLEAVE
 #define MPOL_WEIGHTED_INTERLEAVE 6
