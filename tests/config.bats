@@ -248,13 +248,19 @@ has_hint() {
 
 @test "a missing operand, too many operands, a bad number: usage errors" {
 	only_sandlock
-	for words in "create" "start" "start a b" "delete" "exec" "exec a" \
-		"kill" "kill a TERM x" "pause" "commit" "abort" "diff" \
-		"recover a b" "create --preserve-fds x a" \
-		"run --on-exit=perhaps a" "list --format=bogus" \
-		"diff --format=bogus a" "branches --format=bogus"; do
+	for words in "create" "start" "start a b" "delete" "kill" \
+		"kill a TERM x" "pause" "diff" "recover a b" \
+		"create --preserve-fds x a" "create --on-exit=perhaps a" \
+		"list --format=bogus" "diff --format=bogus a" \
+		"branches --format=bogus" "diff --stat --patch a" "diff -z a" \
+		"commit --force --skip-conflicts a"; do
 		run sandlock $words
-		expect_status 2
+		expect_status 2 || { echo "sandlock $words" >&2; return 1; }
+		expect_one_error
+	done
+	for words in "exec" "exec a" "run --on-exit=perhaps a"; do
+		run sandlock $words
+		expect_status 125 || { echo "sandlock $words" >&2; return 1; }
 		expect_one_error
 	done
 }

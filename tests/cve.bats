@@ -444,7 +444,7 @@ time.sleep(60)" 3>&- &
 	canary
 	script 'mkdir /data/new; echo x >/data/new/f'
 	sandlock run -b "$B" "$N" 2>/dev/null
-	upper=$(sandlock branches --format json | jq -r '.[0].upper')
+	upper=$(field .upper)
 	"$PROBE" setxattr "$upper/data/new" trusted.overlay.redirect "$CANARY"
 	run sandlock commit "$N"
 	[ "$status" -ne 0 ]
@@ -463,8 +463,7 @@ time.sleep(60)" 3>&- &
 	sandlock run -b "$B" "$N" 2>/dev/null
 	run sandlock commit "$N"
 	[ ! -e "$R/data/zero" ]
-	run sandlock branches --format json
-	if [ "$(jq length <<<"$output")" = 1 ]; then
+	if [ "$(branches_json | jq length)" = 1 ]; then
 		sandlock commit --special "$N"
 		[ -c "$R/data/zero" ]
 	fi

@@ -99,9 +99,8 @@ teardown() { finish; }
 	script 'hostname; echo made >/made'
 	run sandlock run -b "$B"
 	expect_status 0
-	run sandlock branches --format json
-	expect_match '"name": ?"[a-z]+-[a-z]+'
-	name=$(jq -r '.[0].name' <<<"$output")
+	name=$(branches_json | jq -r '.[0].name')
+	[[ $name =~ ^[a-z]+-[a-z]+ ]]
 	sandlock abort "$name"
 }
 
@@ -694,7 +693,7 @@ teardown() { finish; }
 	run sandlock ps
 	expect_match "$N +$(pid_of "$N") .*running .*sleep 1000"
 	run sandlock ps --format json
-	jq -e --arg n "$N" '.[0].name == $n and .[0].status == "running"' <<<"$output"
+	jq -e --arg n "$N" '.sandboxes[0] | .name == $n and .status == "running"' <<<"$output"
 }
 
 @test "ps: with nothing there is no error" {
@@ -702,7 +701,7 @@ teardown() { finish; }
 	run sandlock ps
 	expect_status 0
 	run sandlock ps --format json
-	expect_exactly "[]"
+	equal sandboxes "$(jq -c .sandboxes <<<"$output")" "[]"
 }
 
 @test "ps -a: shows ended sandboxes that still have a branch" {

@@ -212,9 +212,22 @@ status_of() {
 	sandlock state "$1" | jq -r .status
 }
 
+branches_json() {
+	sandlock branches --format json | jq .branches
+}
+
+# field FILTER: of the test's own branch.
+field() {
+	branches_json | jq -r --arg n "$N" '.[] | select(.name == $n)'" | $1"
+}
+
 branch_state() {
-	sandlock branches --format json |
-		jq -r --arg n "$1" '.[] | select(.name == $n) | .state'
+	branches_json | jq -r --arg n "$1" '.[] | select(.name == $n) | .state'
+}
+
+# The directory of the test's own branch, wherever it is stored.
+branch_dir() {
+	dirname "$(field .upper)"
 }
 
 # eventually COMMAND...: within ten seconds.
