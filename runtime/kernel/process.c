@@ -5,7 +5,6 @@
 #include <linux/magic.h>
 #include <linux/mempolicy.h>
 #include <linux/mount.h>
-#include <linux/sched/types.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -28,6 +27,16 @@
 
 enum { IOPRIO_WHO_PGRP = 2, IOPRIO_CLASS_SHIFT = 13, NODES_MAX = 1024 };
 
+/* sched_setattr(2); linux/sched/types.h cannot stand beside sched.h. */
+struct sched_attributes {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period; /* ns */
+};
+
 int process_set_rlimits(const struct spec_rlimit *v, size_t n,
 			struct error *err)
 {
@@ -46,15 +55,15 @@ int process_set_rlimits(const struct spec_rlimit *v, size_t n,
 
 int process_set_scheduler(const struct spec_scheduler *s, struct error *err)
 {
-	struct sched_attr a = {
+	struct sched_attributes a = {
 		.size = sizeof(a),
-		.sched_policy = (unsigned int)s->policy,
-		.sched_flags = s->flags,
-		.sched_nice = s->nice,
-		.sched_priority = (unsigned int)s->priority,
-		.sched_runtime = s->runtime_ns,
-		.sched_deadline = s->deadline_ns,
-		.sched_period = s->period_ns,
+		.policy = (uint32_t)s->policy,
+		.flags = s->flags,
+		.nice = s->nice,
+		.priority = (uint32_t)s->priority,
+		.runtime = s->runtime_ns,
+		.deadline = s->deadline_ns,
+		.period = s->period_ns,
 	};
 
 	if (!s->given)
