@@ -1,0 +1,20 @@
+/* What the files of the public API share. */
+#ifndef SANDLOCK_API_H
+#define SANDLOCK_API_H
+
+#include "base/error.h"
+#include "base/log.h"
+#include "sandbox/sandbox.h"
+#include "sandlock.h"
+
+struct api_env {
+	struct sandbox_env env;
+	struct log_sink sink;
+};
+
+/* @env may be NULL; borrowed by @a. */
+void api_env_init(struct api_env *a, const struct sandlock_env *env);
+/* Fills @to (may be NULL) from @from where @r is negative; returns @r. */
+int api_result(int r, const struct error *from, struct sandlock_error *to);
+
+#endif

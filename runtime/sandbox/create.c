@@ -1,0 +1,566 @@
+/*
+ * The parent's side of making a sandbox. Everything that is made is in struct
+ * create, so that one function undoes it, whatever the step that failed.
+ */
+#include "sandbox/create.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "hooks/hooks.h"
+#include "kernel/cgroup.h"
+#include "kernel/process.h"
+#include "kernel/tty.h"
+#include "kernel/userns.h"
+#include "sandbox/launcher.h"
+#include "sandbox/listener.h"
+#include "sandbox/stale.h"
+#include "sandbox/sync.h"
+#include "sandbox/waiter.h"
+
+enum { NAME_ATTEMPTS = 64 };
+
+static int claim_once(struct create *c, struct error *err)
+{
+	int r = rundir_claim(c->rundir, c->plan->name, &c->slot, err);
+
+	if (r != -EEXIST)
+		return r;
+	/* What a killed create or run left behind does not hold the name. */
+	if (stale_prune(c->env, c->rundir, c->plan->name) != 1)
+		return r;
+	return rundir_claim(c->rundir, c->plan->name, &c->slot, err);
+}
+
+/*
+ * Names are unique among sandboxes and stored branches: also a sandbox that
+ * has no branch of its own may not take the name of one that waits.
+ */
+static int check_branch_name(struct create *c, struct error *err)
+{
+	auto_ptr(branch_close) struct branch *b = NULL;
+	int r;
+
+	if (!c->store || c->plan->branch)
+		return 0;
+	r = branch_find(c->store, c->plan->name, &b, NULL);
+	if (r == -ENOENT)
+		return 0;
+	(void)error_say(err, ERR_EXISTS, EEXIST,
+			"a branch named '%s' waits in the store",
+			c->plan->name);
+	return error_hint(err, "commit or abort it first");
+}
+
+static int make_branch(struct create *c, struct error *err)
+{
+	const struct plan *p = c->plan;
+	struct branch_options o = {
+		.name = p->name,
+		.lower = p->spec->root_path,
+		.storage = p->storage,
+		.durable = p->durable,
+		.quota_bytes = p->spec->branch.quota_bytes,
+		.on_exit = p->on_exit,
+		.on_error = p->on_error,
+		.idmap = p->branch_idmap,
+		.argv = p->spec->has_process ?
+				(const char *const *)p->spec->process.args.v :
+				NULL,
+		.bundle = p->spec->bundle,
+	};
+
+	if (!p->branch)
+		return check_branch_name(c, err);
+	return branch_create(c->store, &o, &c->branch, err);
+}
+
+static int claim_name(struct create *c, struct error *err)
+{
+	bool given = c->bundle->name;
+	int r = -EEXIST;
+
+	for (unsigned int i = 0; r == -EEXIST && i < NAME_ATTEMPTS; i++) {
+		if (!given)
+			plan_make_name(c->plan->name, i);
+		r = claim_once(c, err);
+		if (r == 0) {
+			r = make_branch(c, err);
+			if (r < 0) {
+				(void)rundir_remove(c->slot, NULL);
+				rundir_slot_close(take_ptr(&c->slot));
+			}
+		}
+		if (given)
+			break;
+	}
+	return r;
+}
+
+static int fill_new_state(struct create *c, struct error *err)
+{
+	struct sandbox_state *s = calloc(1, sizeof(*s));
+	const struct spec *spec = c->plan->spec;
+
+	if (!s)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "state");
+	c->state = s;
+	s->name = strdup(c->plan->name);
+	s->bundle = strdup(spec->bundle);
+	s->rootfs = strdup(spec->root_path);
+	s->owner = userns_initial_uid();
+	s->pid_ns = c->plan->own_pid_ns;
+	s->ephemeral = c->die_with_parent && !c->bundle->keep;
+	if (c->branch)
+		s->store = strdup(store_path(c->store));
+	if (!s->name || !s->bundle || !s->rootfs || (c->branch && !s->store))
+		return error_set(err, ERR_SYSTEM, ENOMEM, "state");
+	if (state_now(&s->created) < 0 || proc_boot_id(s->boot_id) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "state");
+	return 0;
+}
+
+static int make_fifos(struct create *c, struct error *err)
+{
+	int dir_fd = rundir_slot_fd(c->slot);
+	int r = fd_write_atomic(dir_fd, "config.json", c->plan->config.data,
+				c->plan->config.len, 0600, false);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot write '%s'",
+				 rundir_slot_path(c->slot));
+	if (c->inline_start)
+		return 0;
+	if (mkfifoat(dir_fd, "exec.fifo", 0600) < 0 ||
+	    mkfifoat(dir_fd, "exec.status", 0600) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make the start fifo of '%s'",
+				 c->plan->name);
+	return 0;
+}
+
+static int make_cgroup(struct create *c, struct error *err)
+{
+	const struct spec *s = c->plan->spec;
+	struct cgroup_options o = {
+		.path = s->cgroups_path,
+		.name = c->plan->name,
+		.resources = s->has_resources ? &s->resources : NULL,
+		.rootless = !c->plan->privileged || !c->plan->initial,
+		.log = c->env->log,
+	};
+
+	if (c->bundle->disable_cgroups)
+		return 0;
+	return cgroup_make(&o, &c->state->cgroup, err);
+}
+
+int create_get_filter(const struct spec *s, const struct log_sink *log,
+		      struct seccomp_program *ret, int *ret_fd,
+		      struct error *err)
+{
+	auto_free char *dir = NULL;
+	int r;
+
+	if (seccomp_cache_dir(&dir) < 0)
+		dir = NULL;
+	r = seccomp_program_get(s->seccomp, dir, log, ret, err);
+	if (r < 0 || !ret->n_insns)
+		return r;
+	if (ret->has_notify && !s->seccomp->listener_path)
+		return error_say(err, ERR_BUNDLE, EINVAL,
+				 "linux.seccomp.listenerPath is not set, but an "
+				 "action is SCMP_ACT_NOTIFY");
+	return launcher_filter(ret, ret_fd, err);
+}
+
+static int get_filter(struct create *c, struct error *err)
+{
+	const struct spec *s = c->plan->spec;
+	int r;
+
+	if (!s->seccomp)
+		return 0;
+	r = create_get_filter(s, c->env->log, &c->filter, &c->filter_fd, err);
+	c->has_filter = r == 0 && c->filter.n_insns > 0;
+	return r;
+}
+
+static int make_rootfs(struct create *c, struct error *err)
+{
+	const struct plan *p = c->plan;
+	const char *hidden[3] = { rundir_path(c->rundir), NULL, NULL };
+	struct rootfs_options o = {
+		.spec = p->spec,
+		.branch = c->branch,
+		.cgroup = c->state->cgroup,
+		.new_userns = p->spec->ns[SPEC_NS_USER].want !=
+			      SPEC_NS_INHERIT,
+		.privileged = p->privileged,
+		.no_pivot = c->bundle->no_pivot,
+		.hidden = hidden,
+		.log = c->env->log,
+	};
+
+	if (c->store)
+		hidden[1] = store_path(c->store);
+	return rootfs_new(&o, &c->rootfs, err);
+}
+
+/* What can fail for the caller's mistakes comes first: nothing is made yet. */
+static int open_endpoints(struct create *c, struct error *err)
+{
+	int r;
+
+	if (c->bundle->console_socket) {
+		r = tty_console_connect(c->bundle->console_socket, err);
+		if (r < 0)
+			return r;
+		c->console_sock = r;
+	}
+	return launcher_open(&c->launcher_fd, err);
+}
+
+static int open_places(struct create *c, struct error *err)
+{
+	bool branch = c->plan->branch;
+	int r = rundir_open(c->env->root, true, &c->rundir, err);
+
+	if (r < 0)
+		return r;
+	/* Without a branch the store is only asked whether a name is free. */
+	r = store_open(c->env->store, c->env->log, &c->store,
+		       branch ? err : NULL);
+	return branch ? r : 0;
+}
+
+static int make_all(struct create *c, struct error *err)
+{
+	int r = open_endpoints(c, err);
+
+	if (r == 0)
+		r = open_places(c, err);
+	if (r == 0)
+		r = get_filter(c, err);
+	if (r == 0)
+		r = claim_name(c, err);
+	if (r == 0)
+		r = fill_new_state(c, err);
+	if (r == 0)
+		r = make_fifos(c, err);
+	if (r == 0)
+		r = make_cgroup(c, err);
+	return r == 0 ? make_rootfs(c, err) : r;
+}
+
+static int run_runtime_hooks(struct create *c, struct error *err)
+{
+	const struct spec *s = c->plan->spec;
+	auto_(buf) struct buf state = BUF_INIT;
+	struct hook_context ctx = { .cwd = s->bundle, .log = c->env->log };
+	int r = state_to_json(c->state, s, "creating", c->state->init.pid,
+			      false, &state, err);
+
+	if (r < 0)
+		return r;
+	ctx.state = state.data;
+	ctx.state_len = state.len;
+	c->hooks_begun = true;
+	if (r == 0)
+		r = hooks_run(&s->hooks, SPEC_HOOK_PRESTART, &ctx, err);
+	if (r == 0)
+		r = hooks_run(&s->hooks, SPEC_HOOK_CREATE_RUNTIME, &ctx, err);
+	return r;
+}
+
+static int say_child_died(struct create *c, struct error *err)
+{
+	struct exit_status st = { EXIT_UNKNOWN, 0 };
+
+	if (c->pidfd >= 0 && pidfd_wait(c->pidfd, 1000) == 1)
+		pidfd_exit_status(c->pidfd, c->state->init.pid, &st);
+	if (st.kind == EXIT_SIGNAL) {
+		(void)error_say(err, ERR_SYSTEM, ECHILD,
+				"init was killed by signal %d while '%s' was "
+				"made",
+				st.value, c->plan->name);
+		return error_hint(err, "is the memory limit too low?");
+	}
+	return error_say(err, ERR_SYSTEM, ECHILD,
+			 "init ended while '%s' was made", c->plan->name);
+}
+
+static int handle_message(struct create *c, struct sync_msg *m,
+			  struct error *err)
+{
+	int r;
+
+	switch (m->type) {
+	case SYNC_ERROR:
+		if (m->len != sizeof(*err))
+			return error_say(err, ERR_SYSTEM, EPROTO,
+					 "init sent half an error");
+		if (err)
+			memcpy(err, m->data, sizeof(*err));
+		return err ? error_code(err) : -EIO;
+	case SYNC_BUILT:
+		r = run_runtime_hooks(c, err);
+		return r == 0 ? sync_send(c->sync_fd, SYNC_HOOKED, 0) : r;
+	case SYNC_CONSOLE:
+		c->console_master = m->fd;
+		m->fd = -1;
+		return 0;
+	case SYNC_SECCOMP:
+		r = listener_hand_over(c->pidfd, c->state->init.pid, m->value,
+				       c->state, c->plan->spec, err);
+		return r == 0 ? sync_send(c->sync_fd, SYNC_SECCOMP_SENT, 0) :
+				r;
+	case SYNC_MADE:
+		buf_add(&c->made, m->data, m->len);
+		return buf_failed(&c->made) ?
+			       error_set(err, ERR_SYSTEM, ENOMEM, "branch") :
+			       0;
+	case SYNC_READY:
+		return 0;
+	case SYNC_MAP:
+	case SYNC_PID:
+	case SYNC_MAPPED:
+	case SYNC_HOOKED:
+	case SYNC_SECCOMP_SENT:
+	case SYNC_GO:
+		break;
+	}
+	return error_say(err, ERR_SYSTEM, EPROTO,
+			 "init sent an unexpected message");
+}
+
+int create_pump(struct create *c, int until, struct error *err)
+{
+	struct sync_msg *m = malloc(sizeof(*m));
+	int r = 0;
+
+	if (!m)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "messages");
+	do {
+		r = sync_recv(c->sync_fd, m);
+		if (r < 0)
+			(void)error_set(err, ERR_SYSTEM, -r,
+					"cannot read from init");
+		else if (r == 0)
+			r = say_child_died(c, err);
+		else
+			r = handle_message(c, m, err);
+		cleanup_close(&m->fd);
+	} while (r == 0 && (int)m->type != until);
+	free(m);
+	return r;
+}
+
+static int record_branch(struct create *c, struct error *err)
+{
+	size_t n = 0, i = 0;
+	auto_free const char **paths = NULL;
+	int r;
+
+	if (!c->branch)
+		return 0;
+	for (size_t at = 0; at < c->made.len; at += strlen(c->made.data + at) + 1)
+		n++;
+	paths = calloc(n + 1, sizeof(*paths));
+	if (!paths)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "branch");
+	for (size_t at = 0; at < c->made.len; at += strlen(c->made.data + at) + 1)
+		paths[i++] = c->made.data + at;
+	r = branch_set_running(c->branch, paths, n, &c->state->init, err);
+	return r;
+}
+
+int create_write_pid_file(const char *path, pid_t pid, struct error *err)
+{
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%d", (int)pid);
+	const char *slash = strrchr(path, '/');
+	auto_free char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) :
+				      strdup(".");
+	auto_close int dir_fd = -1;
+	int r = 0;
+
+	if (!dir)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "pid file");
+	dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		r = -errno;
+	else
+		r = fd_write_atomic(dir_fd, slash ? slash + 1 : path, text,
+				    (size_t)n, 0644, false);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot write pid file '%s'", path);
+	return 0;
+}
+
+int create_send_pidfd(const char *path, int pidfd, struct error *err)
+{
+	int sock = tty_console_connect(path, err), r;
+
+	if (sock < 0)
+		return sock;
+	r = fd_send(sock, "pidfd", 5, &pidfd, 1);
+	(void)close(sock);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot send the pidfd to '%s'", path);
+	return 0;
+}
+
+static int drive_init(struct create *c, struct error *err)
+{
+	struct sandbox_state *s = c->state;
+	int r = spawn_init(c, &s->init.pid, err);
+
+	if (r < 0)
+		return r;
+	r = proc_id_of(s->init.pid, &s->init);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot identify init of '%s'", s->name);
+	/* Recorded before it can do anything: a killed create can be undone
+	 * by delete --force. */
+	r = state_write(c->slot, s, err);
+	if (r == 0)
+		r = rundir_write_pids(c->slot, s->init.pid,
+				      s->ephemeral ? getpid() : s->init.pid,
+				      err);
+	if (r == 0)
+		r = create_pump(c, SYNC_READY, err);
+	if (r == 0)
+		r = record_branch(c, err);
+	if (r < 0)
+		return r;
+	s->ready = true;
+	r = state_write(c->slot, s, err);
+	if (r == 0 && c->bundle->pid_file)
+		r = create_write_pid_file(c->bundle->pid_file, s->init.pid, err);
+	if (r == 0 && c->bundle->pidfd_socket)
+		r = create_send_pidfd(c->bundle->pidfd_socket, c->pidfd, err);
+	return r;
+}
+
+int create_begin(struct create *c, const struct sandbox_env *env,
+		 const struct sandbox_bundle *b, struct error *err)
+{
+	struct error local = ERROR_INIT;
+	struct error *e = err ? err : &local;
+	int r;
+
+	c->env = env;
+	c->bundle = b;
+	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
+	c->console_sock = c->console_master = c->pidfd = -1;
+	if (!c->mask_is_saved)
+		(void)sigprocmask(SIG_SETMASK, NULL, &c->original_mask);
+	r = fd_ensure_std();
+	if (r < 0)
+		return error_set(e, ERR_SYSTEM, -r, "cannot open /dev/null");
+	r = plan_make(env, b, &c->plan, e);
+	if (r == 0)
+		r = make_all(c, e);
+	if (r == 0)
+		r = drive_init(c, e);
+	if (r < 0) {
+		create_undo(c);
+		return error_code(e);
+	}
+	return 0;
+}
+
+static void end_init(struct create *c)
+{
+	pid_t pid = c->state->init.pid;
+
+	if (c->state->cgroup && !c->state->pid_ns &&
+	    cgroup_has_membership(c->state->cgroup))
+		(void)cgroup_kill(c->state->cgroup, 2000, NULL);
+	if (pid <= 0)
+		return;
+	if (c->pidfd >= 0)
+		(void)pidfd_signal(c->pidfd, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void run_poststop(struct create *c)
+{
+	auto_(buf) struct buf state = BUF_INIT;
+	struct hook_context ctx = { .cwd = c->plan->spec->bundle,
+				    .log = c->env->log };
+
+	if (state_to_json(c->state, c->plan->spec, "stopped", 0, false, &state,
+			  NULL) < 0)
+		return;
+	ctx.state = state.data;
+	ctx.state_len = state.len;
+	(void)hooks_run(&c->plan->spec->hooks, SPEC_HOOK_POSTSTOP, &ctx, NULL);
+}
+
+void create_undo(struct create *c)
+{
+	if (c->state) {
+		end_init(c);
+		if (c->state->cgroup)
+			(void)cgroup_remove(c->state->cgroup, NULL);
+		if (c->hooks_begun)
+			run_poststop(c);
+	}
+	if (c->branch)
+		branch_discard(c->branch);
+	if (c->slot)
+		(void)rundir_remove(c->slot, NULL);
+}
+
+void create_done(struct create *c)
+{
+	rootfs_free(c->rootfs);
+	branch_close(c->branch);
+	store_close(c->store);
+	state_free(c->state);
+	rundir_slot_close(c->slot);
+	rundir_close(c->rundir);
+	seccomp_program_done(&c->filter);
+	buf_done(&c->made);
+	cleanup_close(&c->filter_fd);
+	cleanup_close(&c->launcher_fd);
+	cleanup_close(&c->sync_fd);
+	cleanup_close(&c->child_sync_fd);
+	cleanup_close(&c->console_sock);
+	cleanup_close(&c->console_master);
+	cleanup_close(&c->pidfd);
+	plan_free(c->plan);
+}
+
+int sandbox_create(const struct sandbox_env *env,
+		   const struct sandbox_bundle *b, struct error *err)
+{
+	struct sandbox_bundle detached = *b;
+	struct create c = { 0 };
+	int r;
+
+	detached.detach = true;
+	r = create_begin(&c, env, &detached, err);
+	if (r == 0 && c.branch) {
+		r = waiter_spawn(&c, err);
+		if (r < 0)
+			create_undo(&c);
+	}
+	create_done(&c);
+	return r;
+}

@@ -1,0 +1,90 @@
+/*
+ * What create.c, spawn.c and init.c share while a sandbox is made. The child
+ * has a copy of all of it: what it needs was opened before the clone.
+ */
+#ifndef SANDLOCK_SANDBOX_CREATE_H
+#define SANDLOCK_SANDBOX_CREATE_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "kernel/seccomp.h"
+#include "sandbox/plan.h"
+#include "sandbox/rootfs.h"
+#include "sandbox/state.h"
+
+struct create {
+	const struct sandbox_env *env;
+	const struct sandbox_bundle *bundle;
+	struct plan *plan;
+	struct rundir *rundir;
+	struct rundir_slot *slot;
+	struct sandbox_state *state;
+	struct store *store;
+	struct branch *branch;
+	struct rootfs *rootfs;
+	struct seccomp_program filter;
+	bool has_filter;
+	int filter_fd;	  /* for the launcher, or -1 */
+	int launcher_fd;
+	int sync_fd;	  /* parent's end */
+	int child_sync_fd;
+	int console_sock; /* connected to --console-socket, or -1 */
+	int console_master; /* of a foreground run with a terminal, or -1 */
+	bool inline_start; /* run: GO comes over sync_fd, there is no fifo */
+	bool die_with_parent;
+	bool hooks_begun; /* a failure has to run poststop */
+	sigset_t original_mask; /* the payload's */
+	bool mask_is_saved;
+	int pidfd;
+	struct buf made; /* NUL-separated paths that init reported */
+};
+
+/* Makes everything up to READY. On failure all is undone. */
+int create_begin(struct create *c, const struct sandbox_env *env,
+		 const struct sandbox_bundle *b, struct error *err);
+/* Undoes what create_begin made, running poststop hooks where due. */
+void create_undo(struct create *c);
+/* Closes fds and frees; what is on disk and the processes stay. */
+void create_done(struct create *c);
+
+/*
+ * Starts init and returns its pid and pidfd. It runs init_main. Id maps are
+ * written meanwhile. On failure no process is left.
+ */
+int spawn_init(struct create *c, pid_t *ret_pid, struct error *err);
+
+/*
+ * Follows a detour to the process that it clones as its sibling: writes @maps
+ * when asked, reaps @helper, and replaces *@pidfd by the process's own.
+ */
+int spawn_follow(int sock, pid_t helper, int *pidfd, const struct idmap *maps,
+		 pid_t *ret_pid, struct error *err);
+
+/* The child's side; never returns. */
+void init_main(struct create *c) __attribute__((noreturn));
+
+/*
+ * Handles messages of the child until @until arrives. The child's error
+ * becomes ours; a child that dies silently is an error too.
+ */
+int create_pump(struct create *c, int until, struct error *err);
+
+/* Compiles linux.seccomp into a program and a memfd for the launcher. */
+int create_get_filter(const struct spec *s, const struct log_sink *log,
+		      struct seccomp_program *ret, int *ret_fd,
+		      struct error *err);
+/* --pid-file: the bare number, by rename. */
+int create_write_pid_file(const char *path, pid_t pid, struct error *err);
+/* --pidfd-socket: the pidfd in one message. */
+int create_send_pidfd(const char *path, int pidfd, struct error *err);
+
+/* run.c: the signals that go to the payload, and waiting for it meanwhile. */
+void run_forwarded_signals(sigset_t *set);
+int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
+	     struct exit_status *ret, struct error *err);
+
+/* Waits for the end of messages: 0 when the payload was executed. */
+int create_wait_exec(int fd, const char *path, struct error *err);
+
+#endif

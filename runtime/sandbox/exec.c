@@ -1,0 +1,484 @@
+/*
+ * exec: another process in a running sandbox. A helper joins the namespaces of
+ * init by one setns on its pidfd and clones the process as its own sibling
+ * (CLONE_PARENT), so that the caller, or the engine after it, can wait for it.
+ */
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/capset.h"
+#include "base/fd.h"
+#include "kernel/cgroup.h"
+#include "kernel/process.h"
+#include "kernel/tty.h"
+#include "sandbox/create.h"
+#include "sandbox/exec.h"
+#include "sandbox/launcher.h"
+#include "sandbox/listener.h"
+#include "sandbox/lookup.h"
+#include "sandbox/process.h"
+#include "sandbox/sync.h"
+
+static int check_status(const struct found *f, const struct sandbox_exec *x,
+			struct error *err)
+{
+	switch (f->status) {
+	case STATUS_CREATED:
+	case STATUS_RUNNING:
+		return 0;
+	case STATUS_PAUSED:
+		if (x->ignore_paused)
+			return 0;
+		(void)error_say(err, ERR_STATE, EINVAL,
+				"cannot exec in a paused container (use "
+				"--ignore-paused to override)");
+		return error_hint(err, "resume it first");
+	case STATUS_CREATING:
+	case STATUS_STOPPED:
+		break;
+	}
+	return error_say(err, ERR_STATE, ESRCH,
+			 "cannot exec in a container that is %s: container not "
+			 "running",
+			 sandbox_status_name(f->status));
+}
+
+/* The namespaces of init that are not ours, as flags for setns(2). */
+static int foreign_namespaces(pid_t pid, int *ret, struct error *err)
+{
+	char path[64];
+	struct stat theirs, ours;
+
+	*ret = 0;
+	for (int i = 0; i < SPEC_NS_COUNT; i++) {
+		const char *name = spec_ns_table[i].proc_name;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid,
+			       name);
+		if (stat(path, &theirs) < 0)
+			return error_set(err, ERR_SYSTEM, errno,
+					 "cannot see namespace '%s' of init",
+					 name);
+		(void)snprintf(path, sizeof(path), "/proc/self/ns/%s", name);
+		if (stat(path, &ours) == 0 && ours.st_ino != theirs.st_ino)
+			*ret |= spec_ns_table[i].clone_flag;
+	}
+	return 0;
+}
+
+static void __attribute__((noreturn)) die(struct exec *e,
+					   const struct error *err)
+{
+	(void)sync_send_data(e->child_sync_fd, SYNC_ERROR, err, sizeof(*err));
+	_exit(1);
+}
+
+/* Joins "PATH" or "CONTROLLER:PATH" below the sandbox's cgroups. */
+static int join_sub_cgroup(struct exec *e, const char *arg, struct error *err)
+{
+	const char *colon = strchr(arg, ':');
+	const char *path = colon ? colon + 1 : arg;
+	struct cgroup_view *v = NULL;
+	size_t n = 0, joined = 0;
+	int r = cgroup_views(e->found->state->cgroup, &v, &n, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		auto_free char *full = NULL;
+		auto_close int dir_fd = -1;
+		auto_close int sub_fd = -1;
+		bool v1 = *v[i].hierarchy &&
+			  strcmp(v[i].hierarchy, "unified") != 0;
+
+		if (colon && (strncmp(v[i].hierarchy, arg,
+				      (size_t)(colon - arg)) != 0 ||
+			      v[i].hierarchy[colon - arg]))
+			continue;
+		if (asprintf(&full, "%s/%s", v[i].mountpoint, v[i].path) < 0)
+			full = NULL;
+		dir_fd = full ? open(full, O_PATH | O_DIRECTORY | O_CLOEXEC) :
+				-1;
+		sub_fd = dir_fd < 0 ? -1 :
+				      fd_open_beneath(dir_fd,
+						      path + strspn(path, "/"),
+						      O_PATH | O_DIRECTORY, 0);
+		if (sub_fd < 0)
+			r = error_say(err, ERR_USAGE, EINVAL,
+				      "bad sub cgroup path '%s'", arg);
+		else if (fd_write_file(sub_fd, v1 ? "tasks" : "cgroup.procs",
+				       "0") < 0)
+			r = error_set(err, ERR_SYSTEM, errno,
+				      "cannot join sub cgroup '%s'", arg);
+		joined++;
+	}
+	cgroup_views_free(v, n);
+	if (r == 0 && !joined)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "bad sub cgroup path '%s': no such controller",
+				 arg);
+	return r;
+}
+
+static int join_cgroups(struct exec *e, struct error *err)
+{
+	const char *const *args = e->request->cgroups;
+	const struct cgroup *cg = e->found->state->cgroup;
+	int r = cg ? cgroup_child_join(cg, err) : 0;
+
+	for (size_t i = 0; r == 0 && args && args[i]; i++) {
+		if (!cg)
+			return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+					 "--cgroup: the sandbox has no cgroup");
+		r = join_sub_cgroup(e, args[i], err);
+	}
+	return r;
+}
+
+static int set_up_console(struct exec *e, struct error *err)
+{
+	const struct spec_process *p = e->process;
+	auto_close int pts_fd = -1;
+	auto_close int master_fd = -1;
+	auto_close int slave_fd = -1;
+	int r;
+
+	if (!p->terminal)
+		return 0;
+	pts_fd = open("/dev/pts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+					  O_CLOEXEC);
+	if (pts_fd < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot open the container's /dev/pts");
+	r = tty_open_pair(pts_fd, p->console_width, p->console_height,
+			  &master_fd, &slave_fd, err);
+	if (r < 0)
+		return r;
+	if (e->console_sock >= 0) {
+		r = tty_console_send(e->console_sock, master_fd, err);
+	} else {
+		r = sync_send_fd(e->child_sync_fd, SYNC_CONSOLE, master_fd);
+		if (r < 0)
+			r = error_set(err, ERR_SYSTEM, -r,
+				      "cannot hand over the terminal");
+	}
+	if (r == 0 && fchown(slave_fd, p->uid, (gid_t)-1) < 0)
+		r = error_set(err, ERR_SYSTEM, errno,
+			      "cannot give the terminal to uid %u",
+			      (unsigned int)p->uid);
+	return r == 0 ? tty_make_controlling(slave_fd, err) : r;
+}
+
+static int send_listener(void *data, int fd, struct error *err)
+{
+	struct exec *e = data;
+	int r = sync_send(e->child_sync_fd, SYNC_SECCOMP, fd);
+
+	if (r == 0)
+		r = sync_expect(e->child_sync_fd, SYNC_SECCOMP_SENT);
+	(void)close(fd);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "the seccomp listener was not handed over");
+	return 0;
+}
+
+static void __attribute__((noreturn)) process_main(struct exec *e)
+{
+	struct error err = ERROR_INIT;
+	char keyring[300];
+	struct process_setup s = {
+		.process = e->process,
+		.spec = e->spec,
+		.filter = e->has_filter ? &e->filter : NULL,
+		.filter_fd = e->filter_fd,
+		.launcher_fd = e->launcher_fd,
+		.proc_fd = -1,
+		.preserve_fds = e->request->preserve_fds,
+		.die_with_parent = !e->request->detach,
+		.send_listener = send_listener,
+		.data = e,
+	};
+
+	(void)snprintf(keyring, sizeof(keyring), "_ses.%s",
+		       e->found->state->name);
+	(void)setsid();
+	if (e->process->affinity_final &&
+	    process_set_affinity(e->process->affinity_final, &err) < 0)
+		die(e, &err);
+	if (e->process->apparmor_profile || e->process->selinux_label) {
+		s.proc_fd = process_open_proc(&err);
+		if (s.proc_fd < 0)
+			die(e, &err);
+	}
+	if (set_up_console(e, &err) < 0 || process_prepare(&s, &err) < 0)
+		die(e, &err);
+	if (sync_send(e->child_sync_fd, SYNC_READY, 0) < 0 ||
+	    sync_expect(e->child_sync_fd, SYNC_GO) < 0)
+		_exit(1);
+	(void)process_execute(&s, e->child_sync_fd, &err);
+	die(e, &err);
+}
+
+static int join_init(struct exec *e, struct error *err)
+{
+	const struct spec_process *p = e->process;
+	int r = 0;
+
+	if (p->has_oom_score_adj)
+		r = process_set_oom_score_adj(p->oom_score_adj, err);
+	if (r == 0 && p->affinity_initial)
+		r = process_set_affinity(p->affinity_initial, err);
+	if (r == 0)
+		r = join_cgroups(e, err);
+	if (r < 0)
+		return r;
+	if (e->namespaces && setns(e->init_pidfd, e->namespaces) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot join the namespaces of '%s'",
+				 e->found->state->name);
+	if ((e->namespaces & CLONE_NEWUSER) &&
+	    (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot become root in the user namespace");
+	/* Before anybody inside can see us (CVE-2016-9962). */
+	if (prctl(PR_SET_DUMPABLE, 0) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot become undumpable");
+	return 0;
+}
+
+static void __attribute__((noreturn)) helper_main(struct exec *e)
+{
+	struct clone_args args = { .flags = CLONE_PARENT };
+	struct error err = ERROR_INIT;
+	pid_t pid;
+
+	cleanup_close(&e->sync_fd);
+	e->sync_fd = -1;
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sig != SIGKILL && sig != SIGSTOP)
+			(void)signal(sig, SIG_DFL);
+	(void)sigprocmask(SIG_SETMASK, &e->original_mask, NULL);
+	if (join_init(e, &err) < 0)
+		die(e, &err);
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid < 0) {
+		(void)error_set(&err, ERR_SYSTEM, errno,
+				"cannot start the process");
+		die(e, &err);
+	}
+	if (pid == 0)
+		process_main(e);
+	_exit(sync_send(e->child_sync_fd, SYNC_PID, (int)pid) < 0);
+}
+
+static int spawn_process(struct exec *e, struct error *err)
+{
+	const struct cgroup *cg = e->found->state->cgroup;
+	int cgroup_fd = cg ? cgroup_membership_fd(cg) : -1;
+	struct clone_args args = {
+		.flags = CLONE_PIDFD,
+		.pidfd = (uintptr_t)&e->pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make a socket pair");
+	e->sync_fd = pair[0];
+	e->child_sync_fd = pair[1];
+	if (cgroup_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (unsigned int)cgroup_fd;
+	}
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid == 0)
+		helper_main(e);
+	if (pid < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot start a process");
+	cleanup_close(&e->child_sync_fd);
+	e->child_sync_fd = -1;
+	return spawn_follow(e->sync_fd, pid, &e->pidfd, NULL, &e->pid, err);
+}
+
+static int handle_message(struct exec *e, struct sync_msg *m,
+			  struct error *err)
+{
+	int r;
+
+	switch (m->type) {
+	case SYNC_ERROR:
+		if (m->len != sizeof(*err))
+			break;
+		if (err)
+			memcpy(err, m->data, sizeof(*err));
+		return err ? error_code(err) : -EIO;
+	case SYNC_CONSOLE:
+		e->console_master = m->fd;
+		m->fd = -1;
+		return 0;
+	case SYNC_SECCOMP:
+		r = listener_hand_over(e->pidfd, e->pid, m->value,
+				       e->found->state, e->spec, err);
+		return r == 0 ? sync_send(e->sync_fd, SYNC_SECCOMP_SENT, 0) :
+				r;
+	case SYNC_READY:
+		return 0;
+	default:
+		break;
+	}
+	return error_say(err, ERR_SYSTEM, EPROTO, "unexpected message");
+}
+
+static int pump_until_ready(struct exec *e, struct error *err)
+{
+	struct sync_msg *m = malloc(sizeof(*m));
+	int r = 0;
+
+	if (!m)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "messages");
+	do {
+		r = sync_recv(e->sync_fd, m);
+		if (r <= 0) {
+			r = error_set(err, ERR_SYSTEM, r < 0 ? -r : ECHILD,
+				      "the process ended while it was made");
+			break;
+		}
+		r = handle_message(e, m, err);
+		cleanup_close(&m->fd);
+	} while (r == 0 && m->type != SYNC_READY);
+	free(m);
+	return r;
+}
+
+static int launch(struct exec *e, struct error *err)
+{
+	const struct sandbox_exec *x = e->request;
+	int r = spawn_process(e, err);
+
+	if (r == 0)
+		r = pump_until_ready(e, err);
+	if (r == 0 && x->pid_file)
+		r = create_write_pid_file(x->pid_file, e->pid, err);
+	if (r == 0 && x->pidfd_socket)
+		r = create_send_pidfd(x->pidfd_socket, e->pidfd, err);
+	if (r == 0 && sync_send(e->sync_fd, SYNC_GO, 0) < 0)
+		r = error_set(err, ERR_SYSTEM, EPIPE, "cannot start");
+	if (r == 0)
+		r = create_wait_exec(e->sync_fd, e->process->args.v[0], err);
+	if (r < 0 && e->pid) {
+		(void)pidfd_signal(e->pidfd, SIGKILL);
+		while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	return r;
+}
+
+static int open_all(struct exec *e, struct error *err)
+{
+	const struct sandbox_exec *x = e->request;
+	int r = foreign_namespaces(e->found->state->init.pid, &e->namespaces,
+				   err);
+
+	if (r == 0)
+		r = exec_process_spec(x, e->spec, &e->process, err);
+	if (r == 0)
+		r = plan_check_preserved(x->preserve_fds, err);
+	if (r < 0)
+		return r;
+	if (x->console_socket && !(e->process->terminal && x->detach))
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "cannot use console socket if runc will not "
+				 "detach or allocate tty");
+	if (e->process->terminal && x->detach && !x->console_socket)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "cannot allocate tty if runc will detach "
+				 "without setting console socket");
+	if (x->console_socket) {
+		e->console_sock = tty_console_connect(x->console_socket, err);
+		if (e->console_sock < 0)
+			return e->console_sock;
+	}
+	r = launcher_open(&e->launcher_fd, err);
+	if (r == 0 && e->spec->seccomp) {
+		r = create_get_filter(e->spec, NULL, &e->filter,
+				      &e->filter_fd, err);
+		e->has_filter = r == 0 && e->filter.n_insns > 0;
+	}
+	return r;
+}
+
+static int exec_found(struct exec *e, struct sandbox_result *ret,
+		      struct error *err)
+{
+	auto_close int signal_fd = -1;
+	sigset_t set;
+	int r = check_status(e->found, e->request, err);
+
+	if (r == 0)
+		r = state_load_spec(e->found->slot, e->found->state, NULL,
+				    &e->spec, err);
+	if (r < 0)
+		return r;
+	e->init_pidfd = found_pidfd(e->found, err);
+	if (e->init_pidfd < 0)
+		return e->init_pidfd;
+	r = open_all(e, err);
+	if (r < 0)
+		return r;
+	run_forwarded_signals(&set);
+	(void)sigprocmask(SIG_BLOCK, &set, &e->original_mask);
+	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	r = signal_fd < 0 ? error_set(err, ERR_SYSTEM, errno, "signalfd") :
+			    launch(e, err);
+	if (r == 0 && !e->request->detach)
+		r = run_wait(e->pid, e->pidfd, e->console_master, signal_fd,
+			     &ret->status, err);
+	(void)sigprocmask(SIG_SETMASK, &e->original_mask, NULL);
+	return r;
+}
+
+int sandbox_exec(const struct sandbox_env *env, const char *name,
+		 const struct sandbox_exec *x, struct sandbox_result *ret,
+		 struct error *err)
+{
+	struct error local = ERROR_INIT;
+	struct found f = { 0 };
+	struct exec e = {
+		.request = x,
+		.found = &f,
+		.init_pidfd = -1,
+		.sync_fd = -1,
+		.child_sync_fd = -1,
+		.pidfd = -1,
+		.console_sock = -1,
+		.console_master = -1,
+		.launcher_fd = -1,
+		.filter_fd = -1,
+	};
+	int r = fd_ensure_std();
+
+	*ret = (struct sandbox_result){ .outcome = SANDBOX_NO_BRANCH };
+	if (r == 0)
+		r = found_open(env, name, false, &f, &local);
+	if (r == 0)
+		r = exec_found(&e, ret, &local);
+	exec_done(&e);
+	found_done(&f);
+	if (r < 0 && err)
+		*err = local;
+	return r;
+}

@@ -1,0 +1,39 @@
+/* What exec.c and exec_spec.c share. */
+#ifndef SANDLOCK_SANDBOX_EXEC_H
+#define SANDLOCK_SANDBOX_EXEC_H
+
+#include <signal.h>
+
+#include "kernel/seccomp.h"
+#include "sandbox/sandbox.h"
+
+struct found;
+struct spec;
+struct spec_process;
+
+struct exec {
+	const struct sandbox_exec *request;
+	struct found *found;
+	struct spec *spec;
+	struct spec_process *process;
+	int namespaces; /* CLONE_NEW* that are joined */
+	int init_pidfd;
+	int sync_fd, child_sync_fd;
+	pid_t pid;
+	int pidfd;
+	int console_sock, console_master;
+	int launcher_fd, filter_fd;
+	struct seccomp_program filter;
+	bool has_filter;
+	sigset_t original_mask;
+};
+
+/*
+ * The process to be executed: a process.json, or that of the container with
+ * what the request says instead.
+ */
+int exec_process_spec(const struct sandbox_exec *x, const struct spec *spec,
+		      struct spec_process **ret, struct error *err);
+void exec_done(struct exec *e);
+
+#endif

@@ -1,0 +1,108 @@
+#include "sandbox/finish.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "base/buf.h"
+#include "hooks/hooks.h"
+#include "kernel/cgroup.h"
+#include "spec/spec.h"
+
+int finish_processes(const struct sandbox_state *s, int pidfd, int timeout_ms,
+		     struct error *err)
+{
+	bool members = s->cgroup && cgroup_has_membership(s->cgroup);
+	int r = 0;
+
+	if (pidfd >= 0) {
+		r = pidfd_signal(pidfd, SIGKILL);
+		if (r < 0 && r != -ESRCH)
+			return error_set(err, ERR_SYSTEM, -r,
+					 "cannot kill init of '%s'", s->name);
+	}
+	/* A frozen v1 cgroup keeps SIGKILL pending. */
+	if (members && cgroup_is_frozen(s->cgroup))
+		(void)cgroup_thaw(s->cgroup, NULL);
+	if (members && !s->pid_ns) {
+		r = cgroup_kill(s->cgroup, timeout_ms, err);
+		if (r < 0)
+			return r;
+	}
+	if (pidfd < 0)
+		return 0;
+	r = pidfd_wait(pidfd, timeout_ms);
+	if (r == 1)
+		return 0;
+	return error_say(err, ERR_TIMEOUT, ETIMEDOUT,
+			 "init of '%s' did not die within %d ms", s->name,
+			 timeout_ms);
+}
+
+void finish_branch(struct branch *b, const struct exit_status *status,
+		   bool waited, struct sandbox_result *ret)
+{
+	enum branch_outcome outcome = OUTCOME_PENDING;
+	struct branch_settled settled = { 0 };
+	struct error *err = &ret->outcome_error;
+
+	ret->outcome = SANDBOX_PENDING;
+	if (branch_settle(b, status, waited, &settled, err) < 0)
+		return;
+	ret->n_changes = settled.n_changes;
+	if (settled.gone) {
+		ret->outcome = SANDBOX_EMPTY;
+		return;
+	}
+	(void)branch_dispose(b, &outcome, err);
+	switch (outcome) {
+	case OUTCOME_PENDING:
+		break;
+	case OUTCOME_COMMITTED:
+		ret->outcome = SANDBOX_COMMITTED;
+		break;
+	case OUTCOME_ABORTED:
+		ret->outcome = SANDBOX_ABORTED;
+		break;
+	case OUTCOME_GONE:
+		ret->outcome = SANDBOX_EMPTY;
+		break;
+	}
+}
+
+int finish_hooks(const struct sandbox_state *s, const struct spec *spec,
+		 int point, const char *status, const struct log_sink *log,
+		 struct error *err)
+{
+	auto_(buf) struct buf state = BUF_INIT;
+	struct hook_context ctx = { .cwd = spec->bundle, .log = log };
+	bool stopped = point == SPEC_HOOK_POSTSTOP;
+	int r;
+
+	if (!spec->hooks.n[point])
+		return 0;
+	r = state_to_json(s, spec, status, stopped ? 0 : s->init.pid, false,
+			  &state, err);
+	if (r < 0)
+		return r;
+	ctx.state = state.data;
+	ctx.state_len = state.len;
+	return hooks_run(&spec->hooks, (enum spec_hook_point)point, &ctx, err);
+}
+
+int finish_remove(const struct sandbox_env *env, struct rundir_slot *slot,
+		  const struct sandbox_state *s, const struct spec *spec,
+		  struct error *err)
+{
+	int r = s->cgroup ? cgroup_remove(s->cgroup, err) : 0;
+
+	if (r < 0)
+		return r;
+	r = rundir_remove(slot, err);
+	if (r < 0)
+		return r;
+	/* After the deletion, as the specification orders; only warned about. */
+	if (spec)
+		(void)finish_hooks(s, spec, SPEC_HOOK_POSTSTOP, "stopped",
+				   env->log, NULL);
+	return 0;
+}

@@ -1,0 +1,35 @@
+/* The end of a sandbox: what is common to run, delete and kill. */
+#ifndef SANDLOCK_SANDBOX_FINISH_H
+#define SANDLOCK_SANDBOX_FINISH_H
+
+#include "sandbox/sandbox.h"
+#include "sandbox/state.h"
+
+struct spec;
+
+/*
+ * Ends every process: by init's pid namespace where it has its own, else by
+ * cgroup. Returns when init is gone (@pidfd may be -1), or ERR_TIMEOUT.
+ */
+int finish_processes(const struct sandbox_state *s, int pidfd, int timeout_ms,
+		     struct error *err);
+
+/*
+ * Settles the branch and carries out its disposition; the outcome goes into
+ * @ret. @waited: see branch_settle. What cannot be done is in
+ * ret->outcome_error, the branch stays.
+ */
+void finish_branch(struct branch *b, const struct exit_status *status,
+		   bool waited, struct sandbox_result *ret);
+
+/* Hooks of a point where a state document goes along. */
+int finish_hooks(const struct sandbox_state *s, const struct spec *spec,
+		 int point, const char *status, const struct log_sink *log,
+		 struct error *err);
+
+/* cgroups, poststop hooks, the runtime directory. */
+int finish_remove(const struct sandbox_env *env, struct rundir_slot *slot,
+		  const struct sandbox_state *s, const struct spec *spec,
+		  struct error *err);
+
+#endif

@@ -1,0 +1,335 @@
+/*
+ * The child's side of create: from a fresh clone to the payload.
+ *
+ *	namespaces -> root file system -> (hooks) -> pivot -> identity
+ *	  -> READY -> wait for GO or exec.fifo -> startContainer -> execute
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "hooks/hooks.h"
+#include "kernel/cgroup.h"
+#include "kernel/process.h"
+#include "kernel/tty.h"
+#include "sandbox/create.h"
+#include "sandbox/launcher.h"
+#include "sandbox/process.h"
+#include "sandbox/sync.h"
+
+static void __attribute__((noreturn)) die(int fd, const struct error *err)
+{
+	(void)sync_send_data(fd, SYNC_ERROR, err, sizeof(*err));
+	_exit(1);
+}
+
+static void reset_signals(const sigset_t *mask)
+{
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sig != SIGKILL && sig != SIGSTOP)
+			(void)signal(sig, SIG_DFL);
+	(void)sigprocmask(SIG_SETMASK, mask, NULL);
+}
+
+static int enter_new_time_ns(const struct spec *s, struct error *err)
+{
+	auto_close int fd = -1;
+
+	if (unshare(CLONE_NEWTIME) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make a time namespace");
+	if (process_write_time_offsets(&s->time_monotonic, &s->time_boottime,
+				       err) < 0)
+		return error_code(err);
+	fd = open("/proc/self/ns/time_for_children", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || setns(fd, CLONE_NEWTIME) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot enter the time namespace");
+	return 0;
+}
+
+static int set_names(const struct spec *s, struct error *err)
+{
+	if (s->hostname && sethostname(s->hostname, strlen(s->hostname)) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot set hostname '%s'", s->hostname);
+	if (s->domainname &&
+	    setdomainname(s->domainname, strlen(s->domainname)) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot set domainname '%s'", s->domainname);
+	return 0;
+}
+
+static int set_up_namespaces(struct create *c, struct error *err)
+{
+	const struct spec *s = c->plan->spec;
+	int r = 0;
+
+	if (s->has_process && s->process.has_oom_score_adj)
+		r = process_set_oom_score_adj(s->process.oom_score_adj, err);
+	if (r == 0 && c->state->cgroup)
+		r = cgroup_child_join(c->state->cgroup, err);
+	if (r == 0 && c->plan->new_cgroup_ns && unshare(CLONE_NEWCGROUP) < 0)
+		r = error_set(err, ERR_SYSTEM, errno,
+			      "cannot make a cgroup namespace");
+	if (r == 0 && c->plan->new_time_ns)
+		r = enter_new_time_ns(s, err);
+	if (r < 0)
+		return r;
+	/* From here on nobody inside may look into us (CVE-2016-9962). */
+	if (prctl(PR_SET_DUMPABLE, 0) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot become undumpable");
+	if (setsid() < 0 && errno != EPERM)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make a session");
+	if (c->plan->new_flags & CLONE_NEWNET)
+		r = process_loopback_up(err);
+	return r == 0 ? set_names(s, err) : r;
+}
+
+static int run_container_hooks(struct create *c, enum spec_hook_point point,
+			       const char *status, const char *cwd,
+			       struct error *err)
+{
+	const struct spec *s = c->plan->spec;
+	auto_(buf) struct buf state = BUF_INIT;
+	struct hook_context ctx = { .cwd = cwd, .log = c->env->log };
+	int r;
+
+	if (!s->hooks.n[point])
+		return 0;
+	r = state_to_json(c->state, s, status, getpid(), false, &state, err);
+	if (r < 0)
+		return r;
+	ctx.state = state.data;
+	ctx.state_len = state.len;
+	return hooks_run(&s->hooks, point, &ctx, err);
+}
+
+static int runtime_hooks(struct create *c, struct error *err)
+{
+	const struct spec_hooks *h = &c->plan->spec->hooks;
+	int r;
+
+	if (!h->n[SPEC_HOOK_PRESTART] && !h->n[SPEC_HOOK_CREATE_RUNTIME] &&
+	    !c->plan->spec->n_net_devices)
+		return 0;
+	r = sync_send(c->child_sync_fd, SYNC_BUILT, 0);
+	if (r == 0)
+		r = sync_expect(c->child_sync_fd, SYNC_HOOKED);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "the runtime went away during its hooks");
+	return 0;
+}
+
+static int set_up_console(struct create *c, struct error *err)
+{
+	const struct spec_process *p = &c->plan->spec->process;
+	auto_close int master_fd = -1;
+	auto_close int slave_fd = -1;
+	int r;
+
+	if (!c->plan->spec->has_process || !p->terminal)
+		return 0;
+	r = rootfs_open_console(c->rootfs, &master_fd, &slave_fd, err);
+	if (r < 0)
+		return r;
+	if (c->console_sock >= 0) {
+		r = tty_console_send(c->console_sock, master_fd, err);
+	} else {
+		r = sync_send_fd(c->child_sync_fd, SYNC_CONSOLE, master_fd);
+		if (r < 0)
+			r = error_set(err, ERR_SYSTEM, -r,
+				      "cannot hand over the terminal");
+	}
+	if (r == 0 && fchown(slave_fd, p->uid, (gid_t)-1) < 0)
+		r = error_set(err, ERR_SYSTEM, errno,
+			      "cannot give the terminal to uid %u",
+			      (unsigned int)p->uid);
+	return r == 0 ? tty_make_controlling(slave_fd, err) : r;
+}
+
+static int build_root(struct create *c, struct error *err)
+{
+	int r = rootfs_build(c->rootfs, err);
+
+	if (r == 0)
+		r = runtime_hooks(c, err);
+	if (r == 0)
+		r = run_container_hooks(c, SPEC_HOOK_CREATE_CONTAINER,
+					"creating", NULL, err);
+	if (r == 0)
+		r = rootfs_write_sysctls(c->rootfs, err);
+	if (r == 0)
+		r = set_up_console(c, err);
+	return r == 0 ? rootfs_enter(c->rootfs, err) : r;
+}
+
+static int send_listener(void *data, int fd, struct error *err)
+{
+	struct create *c = data;
+	int r = sync_send(c->child_sync_fd, SYNC_SECCOMP, fd);
+
+	if (r == 0)
+		r = sync_expect(c->child_sync_fd, SYNC_SECCOMP_SENT);
+	(void)close(fd);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "the seccomp listener was not handed over");
+	return 0;
+}
+
+static int report_made(struct create *c, struct error *err)
+{
+	const char *made;
+	size_t n, part;
+	int r = 0;
+
+	if (!c->branch)
+		return 0;
+	for (rootfs_made(c->rootfs, &made, &n); r == 0 && n; n -= part) {
+		part = n < SYNC_DATA_MAX ? n : SYNC_DATA_MAX;
+		r = sync_send_data(c->child_sync_fd, SYNC_MADE, made, part);
+		made += part;
+	}
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot report what was made");
+	return 0;
+}
+
+/*
+ * The fifos of `start`: it opens exec.status for reading, then writes a byte
+ * to exec.fifo. Ours are opened before the pivot, read-write first, which
+ * never blocks; the status end is write-only, so that start sees its end.
+ */
+struct start_fds {
+	int fifo_fd;
+	int status_fd;
+};
+
+static int open_start_fds(struct create *c, struct start_fds *f,
+			  struct error *err)
+{
+	int dir_fd = rundir_slot_fd(c->slot);
+	auto_close int both = -1;
+
+	*f = (struct start_fds){ -1, -1 };
+	if (c->inline_start) {
+		f->status_fd = c->child_sync_fd;
+		return 0;
+	}
+	f->fifo_fd = openat(dir_fd, "exec.fifo", O_RDWR | O_CLOEXEC);
+	both = openat(dir_fd, "exec.status", O_RDWR | O_CLOEXEC);
+	if (both >= 0)
+		f->status_fd = openat(dir_fd, "exec.status",
+				      O_WRONLY | O_CLOEXEC);
+	if (f->fifo_fd < 0 || f->status_fd < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot open the start fifo of '%s'",
+				 c->plan->name);
+	return 0;
+}
+
+static void wait_for_start(struct create *c, const struct start_fds *f)
+{
+	char byte;
+
+	if (c->inline_start) {
+		if (sync_expect(c->child_sync_fd, SYNC_GO) < 0)
+			_exit(1);
+		return;
+	}
+	/* The creating process is done; nobody reads this any more. */
+	cleanup_close(&c->child_sync_fd);
+	c->child_sync_fd = -1;
+	if (fd_read_full(f->fifo_fd, &byte, 1) != 1)
+		_exit(1);
+	(void)close(f->fifo_fd);
+}
+
+/* After READY errors go where start waits for them. */
+static void __attribute__((noreturn)) fail_start(struct create *c, int fd,
+						  const struct error *err)
+{
+	if (c->inline_start)
+		die(fd, err);
+	(void)fd_write_full(fd, err, sizeof(*err));
+	_exit(1);
+}
+
+static void prepare_process(struct create *c, struct process_setup *s)
+{
+	const struct spec *spec = c->plan->spec;
+	struct error err = ERROR_INIT;
+
+	if (!spec->has_process)
+		return;
+	if (process_prepare(s, &err) < 0)
+		die(c->child_sync_fd, &err);
+	if (s->made_cwd && rootfs_add_made(c->rootfs, s->made_cwd) < 0) {
+		(void)error_set(&err, ERR_SYSTEM, ENOMEM, "process.cwd");
+		die(c->child_sync_fd, &err);
+	}
+}
+
+void init_main(struct create *c)
+{
+	const struct spec *spec = c->plan->spec;
+	struct error err = ERROR_INIT;
+	struct start_fds start;
+	char keyring[300];
+	struct process_setup s = {
+		.process = &spec->process,
+		.spec = spec,
+		.filter = c->has_filter ? &c->filter : NULL,
+		.filter_fd = c->filter_fd,
+		.launcher_fd = c->launcher_fd,
+		.proc_fd = -1,
+		.keyring = c->bundle->no_new_keyring ? NULL : keyring,
+		.preserve_fds = c->bundle->preserve_fds,
+		.pass_listen_fds = true,
+		.die_with_parent = c->die_with_parent,
+		.send_listener = send_listener,
+		.data = c,
+		.log = c->env->log,
+	};
+
+	(void)snprintf(keyring, sizeof(keyring), "_ses.%s", c->plan->name);
+	cleanup_close(&c->sync_fd);
+	c->sync_fd = -1;
+	reset_signals(&c->original_mask);
+	if (set_up_namespaces(c, &err) < 0 ||
+	    open_start_fds(c, &start, &err) < 0 || build_root(c, &err) < 0)
+		die(c->child_sync_fd, &err);
+	if (spec->process.apparmor_profile || spec->process.selinux_label) {
+		s.proc_fd = rootfs_proc_fd(c->rootfs, &err);
+		if (s.proc_fd < 0)
+			die(c->child_sync_fd, &err);
+	}
+	prepare_process(c, &s);
+	if (report_made(c, &err) < 0)
+		die(c->child_sync_fd, &err);
+	if (sync_send(c->child_sync_fd, SYNC_READY, 0) < 0)
+		_exit(1);
+	wait_for_start(c, &start);
+	if (!spec->has_process) {
+		(void)error_say(&err, ERR_STATE, EINVAL,
+				"config.json has no process to start");
+		fail_start(c, start.status_fd, &err);
+	}
+	if (run_container_hooks(c, SPEC_HOOK_START_CONTAINER, "created", NULL,
+				&err) < 0)
+		fail_start(c, start.status_fd, &err);
+	(void)process_execute(&s, start.status_fd, &err);
+	fail_start(c, start.status_fd, &err);
+}

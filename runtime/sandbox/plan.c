@@ -1,0 +1,310 @@
+#include "sandbox/plan.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/path.h"
+#include "kernel/userns.h"
+
+bool caller_is_privileged(void)
+{
+	struct __user_cap_header_struct h = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct d[2];
+
+	if (geteuid() != 0 || syscall(SYS_capget, &h, d) < 0)
+		return false;
+	return d[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective &
+	       CAP_TO_MASK(CAP_SYS_ADMIN);
+}
+
+void plan_make_name(char ret[256], unsigned int attempt)
+{
+	static const char *const adjectives[] = {
+		"amber",  "brave",  "brisk",  "calm",	"clear",  "clever",
+		"copper", "cosmic", "dapper", "deft",	"eager",  "early",
+		"fair",	  "fleet",  "fresh",  "gentle", "golden", "grand",
+		"happy",  "hardy",  "honest", "humble", "jolly",  "keen",
+		"kind",	  "lively", "loyal",  "lucid",	"merry",  "mellow",
+		"misty",  "modest", "neat",   "nimble", "noble",  "patient",
+		"placid", "polite", "proud",  "quick",	"quiet",  "rapid",
+		"rosy",	  "sage",   "serene", "sharp",	"silent", "silver",
+		"sleek",  "smooth", "snowy",  "solid",	"spry",	  "steady",
+		"stout",  "sturdy", "sunny",  "swift",	"tidy",	  "vivid",
+		"warm",	  "wise",   "witty",  "young",
+	};
+	static const char *const nouns[] = {
+		"acorn",  "alder",  "aspen",  "badger", "beaver", "birch",
+		"bison",  "brook",  "cedar",  "cloud",	"comet",  "crane",
+		"delta",  "dune",   "eagle",  "elm",	"ember",  "falcon",
+		"fern",	  "finch",  "fjord",  "fox",	"garnet", "glade",
+		"grove",  "harbor", "hazel",  "heron",	"ibis",	  "iris",
+		"island", "jade",   "juniper", "kestrel", "lagoon", "lark",
+		"linden", "lynx",   "maple",  "marten", "meadow", "moss",
+		"nettle", "oak",    "opal",   "osprey", "otter",  "owl",
+		"pebble", "pine",   "plover", "quartz", "raven",  "reed",
+		"river",  "robin",  "sparrow", "spruce", "stone", "swan",
+		"thistle", "tulip", "walnut", "willow",
+	};
+	unsigned int r = 0;
+
+	if (getrandom(&r, sizeof(r), GRND_NONBLOCK) != sizeof(r))
+		r = (unsigned int)getpid() * 2654435761U + attempt;
+	if (attempt <= 8)
+		(void)snprintf(ret, 256, "%s-%s", adjectives[r % 64],
+			       nouns[r / 64 % 64]);
+	else
+		(void)snprintf(ret, 256, "%s-%s-%u", adjectives[r % 64],
+			       nouns[r / 64 % 64], r / 4096 % 10000);
+}
+
+static int read_config(const struct sandbox_bundle *b, struct plan *p,
+		       const struct log_sink *log, struct error *err)
+{
+	const char *bundle = b->bundle ? b->bundle : ".";
+	auto_free char *real = realpath(bundle, NULL);
+	auto_free char *path = NULL;
+	int r;
+
+	if (!real)
+		return error_set(err, ERR_BUNDLE, errno,
+				 "cannot open bundle '%s'", bundle);
+	path = b->config ? strdup(b->config) : path_join(real, "config.json");
+	if (!path)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "bundle '%s'", real);
+	r = fd_read_file(AT_FDCWD, path, LIMIT_CONFIG_BYTES, &p->config);
+	if (r == -EFBIG)
+		return error_say(err, ERR_BUNDLE, EFBIG,
+				 "'%s' has more than %d bytes", path,
+				 LIMIT_CONFIG_BYTES);
+	if (r < 0) {
+		(void)error_set(err, ERR_BUNDLE, -r, "cannot read '%s'", path);
+		return r == -ENOENT ? error_hint(err, "`sandlock spec` writes "
+						      "one") :
+				      r;
+	}
+	return spec_parse(p->config.data, p->config.len, real, log, &p->spec,
+			  err);
+}
+
+static int open_join(struct plan *p, enum spec_ns ns, struct error *err)
+{
+	const char *path = p->spec->ns[ns].path;
+	int type;
+
+	p->join_fds[ns] = open(path, O_RDONLY | O_CLOEXEC);
+	if (p->join_fds[ns] < 0)
+		return error_set(err, ERR_BUNDLE, errno,
+				 "cannot open %s namespace '%s'",
+				 spec_ns_table[ns].oci_name, path);
+	type = ioctl(p->join_fds[ns], NS_GET_NSTYPE);
+	if (type != spec_ns_table[ns].clone_flag)
+		return error_say(err, ERR_BUNDLE, EINVAL,
+				 "'%s' is no %s namespace", path,
+				 spec_ns_table[ns].oci_name);
+	return 0;
+}
+
+static int plan_namespaces(struct plan *p, struct error *err)
+{
+	int r;
+
+	for (int i = 0; i < SPEC_NS_COUNT; i++) {
+		switch (p->spec->ns[i].want) {
+		case SPEC_NS_INHERIT:
+			break;
+		case SPEC_NS_NEW:
+			p->new_flags |= spec_ns_table[i].clone_flag;
+			break;
+		case SPEC_NS_JOIN:
+			r = open_join(p, (enum spec_ns)i, err);
+			if (r < 0)
+				return r;
+			p->detour = true;
+			break;
+		}
+	}
+	/* The child makes these two itself: the cgroup namespace is rooted at
+	 * the cgroup it is in by then, and time offsets are written from
+	 * outside the new time namespace. */
+	p->new_cgroup_ns = p->new_flags & CLONE_NEWCGROUP;
+	p->new_time_ns = p->new_flags & CLONE_NEWTIME;
+	p->new_flags &= ~(CLONE_NEWCGROUP | CLONE_NEWTIME);
+	p->own_pid_ns = p->new_flags & CLONE_NEWPID;
+	if (!p->privileged && p->spec->ns[SPEC_NS_USER].want ==
+				      SPEC_NS_INHERIT) {
+		(void)error_say(err, ERR_UNSUPPORTED, EPERM,
+				"rootless containers require user namespaces");
+		return error_hint(err, "`sandlock spec --rootless` writes a "
+				       "config.json with one");
+	}
+	return 0;
+}
+
+static bool wants_branch(const struct sandbox_bundle *b, const struct spec *s)
+{
+	switch (b->branch) {
+	case BRANCH_CHOICE_NONE:
+		return false;
+	case BRANCH_CHOICE_ASKED:
+		return s->branch.want == SPEC_BRANCH_YES;
+	case BRANCH_CHOICE_DEFAULT:
+		return s->branch.want != SPEC_BRANCH_NONE;
+	}
+	return false;
+}
+
+static enum disposition first_said(enum disposition a, enum disposition b)
+{
+	if (a != DISPOSE_UNSAID)
+		return a;
+	return b != DISPOSE_UNSAID ? b : DISPOSE_DEFER;
+}
+
+static int plan_branch(const struct sandbox_bundle *b, struct plan *p,
+		       struct error *err)
+{
+	const struct spec *s = p->spec;
+
+	p->branch = wants_branch(b, s) && !s->root_readonly &&
+		    s->ns[SPEC_NS_MOUNT].want == SPEC_NS_NEW;
+	p->on_exit = first_said(b->on_exit, s->branch.on_exit);
+	p->on_error = first_said(b->on_error, s->branch.on_error);
+	p->storage = b->storage ? b->storage : s->branch.storage;
+	p->durable = b->durable || s->branch.durable;
+	if (!p->branch && (b->storage || b->on_exit != DISPOSE_UNSAID ||
+			   b->on_error != DISPOSE_UNSAID)) {
+		(void)error_say(err, ERR_USAGE, EINVAL,
+				"there is no branch to commit, abort or store");
+		return error_hint(err, s->root_readonly ?
+					       "root.readonly is true" :
+					       "drop --branch=none");
+	}
+	/* An ordinary user's overlay lives in the container's namespace. */
+	if (p->branch && !p->privileged &&
+	    s->ns[SPEC_NS_USER].want == SPEC_NS_JOIN)
+		return error_say(err, ERR_UNSUPPORTED, EPERM,
+				 "a branch cannot be mounted in a joined user "
+				 "namespace: use --branch=none");
+	if (p->branch && !p->privileged &&
+	    idmap_copy(&s->idmap, &p->branch_idmap) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "id maps");
+	return 0;
+}
+
+static int check_terminal(const struct sandbox_bundle *b,
+			  const struct spec *s, bool detached,
+			  struct error *err)
+{
+	bool terminal = s->has_process && s->process.terminal;
+
+	if (terminal && detached && !b->console_socket)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "cannot allocate tty if runc will detach "
+				 "without setting console socket");
+	if (b->console_socket && (!terminal || !detached))
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "cannot use console socket if runc will not "
+				 "detach or allocate tty");
+	return 0;
+}
+
+static int check_supported(const struct spec *s, struct error *err)
+{
+	if (s->has_intel_rdt)
+		return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+				 "linux.intelRdt: sandlock does not manage "
+				 "resctrl");
+	if (s->ns[SPEC_NS_MOUNT].want == SPEC_NS_INHERIT && s->n_mounts)
+		return error_say(err, ERR_BUNDLE, EINVAL,
+				 "mounts need a mount namespace: they would "
+				 "land on the host");
+	return 0;
+}
+
+/* Fds that are to be kept must exist now, or the container would get ours. */
+int plan_check_preserved(unsigned int n, struct error *err)
+{
+	if (n > LIMIT_PRESERVE_FDS)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "--preserve-fds %u is more than %d", n,
+				 LIMIT_PRESERVE_FDS);
+	for (unsigned int i = 0; i < n; i++)
+		if (fcntl((int)(3 + i), F_GETFD) < 0)
+			return error_set(err, ERR_USAGE, errno,
+					 "--preserve-fds %u: fd %u is not open",
+					 n, 3 + i);
+	return 0;
+}
+
+static bool user_ns_is_initial(void)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	unsigned int inside, outside, count;
+
+	if (fd_read_file(AT_FDCWD, "/proc/self/uid_map", 4096, &b) < 0)
+		return false;
+	return sscanf(buf_str(&b), "%u %u %u", &inside, &outside, &count) ==
+		       3 &&
+	       inside == 0 && outside == 0 && count == UINT32_MAX;
+}
+
+int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
+	      struct plan **ret, struct error *err)
+{
+	auto_ptr(plan_free) struct plan *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "plan");
+	for (int i = 0; i < SPEC_NS_COUNT; i++)
+		p->join_fds[i] = -1;
+	if (b->name) {
+		r = name_check(b->name, err);
+		if (r < 0)
+			return r;
+		(void)snprintf(p->name, sizeof(p->name), "%s", b->name);
+	}
+	r = plan_check_preserved(b->preserve_fds, err);
+	if (r == 0)
+		r = read_config(b, p, env->log, err);
+	if (r < 0)
+		return r;
+	p->privileged = caller_is_privileged();
+	p->initial = user_ns_is_initial();
+	r = check_supported(p->spec, err);
+	if (r == 0)
+		r = plan_namespaces(p, err);
+	if (r == 0)
+		r = plan_branch(b, p, err);
+	if (r == 0)
+		r = check_terminal(b, p->spec, b->detach, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(&p);
+	return 0;
+}
+
+void plan_free(struct plan *p)
+{
+	if (!p)
+		return;
+	for (int i = 0; i < SPEC_NS_COUNT; i++)
+		cleanup_close(&p->join_fds[i]);
+	spec_free(p->spec);
+	buf_done(&p->config);
+	idmap_done(&p->branch_idmap);
+	free(p);
+}

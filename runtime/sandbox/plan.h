@@ -1,0 +1,49 @@
+/*
+ * The plan: what this kernel and this user will do for a spec, decided before
+ * anything is made. Nothing is decided later, nothing degrades silently: what
+ * cannot be done is refused here with the reason.
+ */
+#ifndef SANDLOCK_SANDBOX_PLAN_H
+#define SANDLOCK_SANDBOX_PLAN_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "sandbox/sandbox.h"
+#include "spec/spec.h"
+
+struct plan {
+	struct spec *spec; /* owned */
+	struct buf config; /* the bytes it was read from */
+	char name[256];
+	bool privileged; /* root with CAP_SYS_ADMIN in our user namespace */
+	bool initial;	 /* our user namespace is the initial one */
+	int new_flags;	 /* CLONE_NEW* for one clone3 */
+	bool new_cgroup_ns, new_time_ns; /* made by the child itself */
+	bool detour;	 /* namespaces are joined: see spawn.c */
+	int join_fds[SPEC_NS_COUNT]; /* -1 where nothing is joined */
+	bool own_pid_ns; /* init's death ends everything inside */
+	bool branch;
+	/* Maps of the namespace that owns the overlay; empty: ours. */
+	struct idmap branch_idmap;
+	enum disposition on_exit, on_error;
+	const char *storage; /* borrowed from spec or bundle */
+	bool durable;
+};
+
+/* Reads the bundle and decides. ERR_BUNDLE, ERR_UNSUPPORTED, ERR_USAGE. */
+int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
+	      struct plan **ret, struct error *err);
+void plan_free(struct plan *p);
+CLEANUP_PTR(struct plan, plan_free);
+
+/* "adjective-noun", at random; @attempt > 8 adds digits. */
+void plan_make_name(char ret[256], unsigned int attempt);
+
+/* The fds 3 .. 2+@n must be open: the payload would get ours else. */
+int plan_check_preserved(unsigned int n, struct error *err);
+
+/* True for root with CAP_SYS_ADMIN in the user namespace we are in. */
+bool caller_is_privileged(void);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * Turning the calling process into the process of a spec: identity, limits,
+ * confinement, and at last the program. Used by init and by exec, inside the
+ * container's namespaces and root.
+ *
+ *	process_prepare -> (report ready, wait, hooks) -> process_execute
+ */
+#ifndef SANDLOCK_SANDBOX_PROCESS_H
+#define SANDLOCK_SANDBOX_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernel/seccomp.h"
+#include "spec/spec.h"
+
+struct error;
+struct log_sink;
+
+struct process_setup {
+	const struct spec_process *process;
+	const struct spec *spec; /* personality, memory policy; may be NULL */
+	const struct seccomp_program *filter; /* or NULL */
+	int filter_fd;		 /* for the launcher; -1 without a filter */
+	int launcher_fd;
+	int proc_fd;		 /* a procfs nobody else mounted on, or -1 */
+	const char *keyring;	 /* name of a new session keyring, or NULL */
+	unsigned int preserve_fds;
+	bool pass_listen_fds;	 /* LISTEN_FDS of our environment */
+	bool die_with_parent;
+	/*
+	 * Hands over the listener of a filter with SCMP_ACT_NOTIFY, which is
+	 * fd @fd here; called right after the filter was loaded.
+	 */
+	int (*send_listener)(void *data, int fd, struct error *err);
+	void *data;
+	const struct log_sink *log;
+	/* Results of process_prepare. */
+	char *program; /* path of the executable */
+	char **env;    /* environment of the payload */
+	char *made_cwd; /* the cwd had to be made: its path, or NULL */
+};
+
+int process_prepare(struct process_setup *s, struct error *err);
+
+/*
+ * Executes the program. What goes wrong is written to @status_fd: an errno of
+ * the exec as an int. Returns only if the launcher failed.
+ */
+int process_execute(struct process_setup *s, int status_fd,
+		    struct error *err);
+void process_setup_done(struct process_setup *s);
+
+/* The message for an errno that came from the launcher. */
+int process_exec_error(const char *program, int sys, struct error *err);
+
+#endif

@@ -1,0 +1,187 @@
+/* run: create, start, wait, settle, delete, in one process. */
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "kernel/cgroup.h"
+#include "kernel/tty.h"
+#include "sandbox/create.h"
+#include "sandbox/finish.h"
+#include "sandbox/process.h"
+#include "sandbox/sync.h"
+#include "sandbox/waiter.h"
+
+int create_wait_exec(int fd, const char *path, struct error *err)
+{
+	struct {
+		char header[8];
+		struct error error;
+	} packet;
+	ssize_t n;
+	int sys;
+
+	do {
+		n = read(fd, &packet, sizeof(packet));
+	} while (n < 0 && errno == EINTR);
+	if (n == 0 || (n < 0 && errno == ECONNRESET))
+		return 0;
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot read from init");
+	/* The launcher's errno, or the error of init: through a fifo as it
+	 * is, through the socket as a message. */
+	if (n == sizeof(sys)) {
+		memcpy(&sys, &packet, sizeof(sys));
+		return process_exec_error(path, sys, err);
+	}
+	if (n == sizeof(packet) || n == sizeof(packet.error)) {
+		struct error e;
+
+		memcpy(&e, (char *)&packet + ((size_t)n - sizeof(e)),
+		       sizeof(e));
+		if (err)
+			*err = e;
+		return error_code(&e);
+	}
+	return error_say(err, ERR_SYSTEM, EPROTO, "init sent half an error");
+}
+
+static int start_inline(struct create *c, struct error *err)
+{
+	const struct spec *s = c->plan->spec;
+	int r = sync_send(c->sync_fd, SYNC_GO, 0);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot start '%s'",
+				 c->plan->name);
+	r = create_wait_exec(c->sync_fd,
+			     s->has_process ? s->process.args.v[0] : "", err);
+	if (r < 0)
+		return r;
+	return finish_hooks(c->state, s, SPEC_HOOK_POSTSTART, "running",
+			    c->env->log, err);
+}
+
+static void forward_signal(int signal_fd, int pidfd)
+{
+	struct signalfd_siginfo si;
+
+	if (read(signal_fd, &si, sizeof(si)) != sizeof(si))
+		return;
+	if (si.ssi_signo != SIGCHLD)
+		(void)pidfd_signal(pidfd, (int)si.ssi_signo);
+}
+
+/* Everything that makes sense for the payload; job control stays with us. */
+void run_forwarded_signals(sigset_t *set)
+{
+	static const int ours[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,
+				    SIGABRT, SIGTSTP, SIGTTIN, SIGTTOU,
+				    SIGTRAP, SIGSYS,  SIGPIPE };
+
+	(void)sigfillset(set);
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		(void)sigdelset(set, ours[i]);
+}
+
+int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
+	     struct exit_status *ret, struct error *err)
+{
+	struct pollfd p[] = {
+		{ .fd = pidfd, .events = POLLIN },
+		{ .fd = signal_fd, .events = POLLIN },
+	};
+	int status = 0;
+
+	if (console_master >= 0 &&
+	    tty_relay(console_master, pidfd, signal_fd, err) < 0)
+		return error_code(err);
+	while (!(p[0].revents & POLLIN)) {
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			return error_set(err, ERR_SYSTEM, errno, "poll");
+		if (p[1].revents & POLLIN)
+			forward_signal(signal_fd, pidfd);
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return error_set(err, ERR_SYSTEM, errno,
+					 "cannot wait for process %d",
+					 (int)pid);
+	*ret = exit_status_from_wait(status);
+	return 0;
+}
+
+static int run_foreground(struct create *c, int signal_fd,
+			  struct sandbox_result *ret, struct error *err)
+{
+	bool keep = c->bundle->keep;
+	int r = run_wait(c->state->init.pid, c->pidfd, c->console_master,
+			 signal_fd, &ret->status, err);
+
+	if (r < 0)
+		return r;
+	r = finish_processes(c->state, -1, 10000, err);
+	if (r < 0)
+		return r;
+	if (c->branch)
+		finish_branch(c->branch, &ret->status, c->state->pid_ns, ret);
+	if (keep)
+		return 0;
+	return finish_remove(c->env, c->slot, c->state, c->plan->spec, err);
+}
+
+static int begin_run(struct create *c, const struct sandbox_env *env,
+		     const struct sandbox_bundle *b, struct error *err)
+{
+	int r = create_begin(c, env, b, err);
+
+	if (r < 0)
+		return r;
+	if (b->detach && c->branch)
+		r = waiter_spawn(c, err);
+	if (r == 0)
+		r = start_inline(c, err);
+	if (r < 0)
+		create_undo(c);
+	return r;
+}
+
+int sandbox_run(const struct sandbox_env *env, const struct sandbox_bundle *b,
+		struct sandbox_result *ret, struct error *err)
+{
+	struct create c = { .inline_start = true,
+			    .die_with_parent = !b->detach };
+	struct error local = ERROR_INIT;
+	struct error *e = err ? err : &local;
+	auto_close int signal_fd = -1;
+	sigset_t set, old;
+	int r;
+
+	*ret = (struct sandbox_result){ .outcome = SANDBOX_NO_BRANCH };
+	run_forwarded_signals(&set);
+	/* What arrives from now on is the payload's: it is kept until there is
+	 * one, so that an interrupted run still cleans up. */
+	(void)sigprocmask(SIG_BLOCK, &set, &old);
+	c.original_mask = old;
+	c.mask_is_saved = true;
+	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (signal_fd < 0) {
+		r = error_set(e, ERR_SYSTEM, errno, "signalfd");
+	} else {
+		r = begin_run(&c, env, b, e);
+		if (r == 0)
+			(void)snprintf(ret->name, sizeof(ret->name), "%s",
+				       c.plan->name);
+		if (r == 0 && !b->detach)
+			r = run_foreground(&c, signal_fd, ret, e);
+	}
+	create_done(&c);
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	return r;
+}

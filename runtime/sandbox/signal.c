@@ -1,0 +1,235 @@
+/* kill, pause, resume, update: verbs on running processes. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "kernel/cgroup.h"
+#include "sandbox/finish.h"
+#include "sandbox/lookup.h"
+#include "spec/spec.h"
+
+enum { KILL_WAIT_MS = 10000 };
+
+static int signal_found(struct found *f, int sig, bool all, struct error *err)
+{
+	auto_close int pidfd = -1;
+	int r;
+
+	/* Without a pid namespace others may outlive init. */
+	if (all && f->status == STATUS_STOPPED && !f->state->pid_ns &&
+	    f->state->cgroup && cgroup_has_membership(f->state->cgroup))
+		return cgroup_signal(f->state->cgroup, sig, err);
+	pidfd = found_pidfd(f, err);
+	if (pidfd < 0)
+		return pidfd;
+	if (all && f->state->cgroup &&
+	    cgroup_has_membership(f->state->cgroup))
+		return cgroup_signal(f->state->cgroup, sig, err);
+	r = pidfd_signal(pidfd, sig);
+	if (r == -ESRCH)
+		return error_say(err, ERR_STATE, ESRCH,
+				 "container not running: '%s'", f->state->name);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot signal '%s'",
+				 f->state->name);
+	/* A frozen process dies only when it is thawed (v1; v2 lets it die). */
+	if (sig == SIGKILL && f->status == STATUS_PAUSED)
+		return cgroup_thaw(f->state->cgroup, err);
+	return 0;
+}
+
+int sandbox_kill(const struct sandbox_env *env, const char *name, int sig,
+		 bool all, struct error *err)
+{
+	struct found f = { 0 };
+	int r = found_open(env, name, false, &f, err);
+
+	if (r == 0)
+		r = signal_found(&f, sig, all, err);
+	found_done(&f);
+	return r;
+}
+
+/* Waits for the process that serves the sandbox; kills a wedged one. */
+static void wait_server(const struct rundir_slot *slot, int timeout_ms)
+{
+	struct proc_id id;
+	pid_t init, server;
+	int pidfd;
+
+	if (rundir_read_pids(slot, &init, &server) < 0 || server == init ||
+	    server == getpid() || proc_id_of(server, &id) < 0)
+		return;
+	pidfd = pidfd_open_id(&id);
+	if (pidfd < 0)
+		return;
+	if (pidfd_wait(pidfd, timeout_ms) != 1) {
+		(void)pidfd_signal(pidfd, SIGKILL);
+		(void)pidfd_wait(pidfd, 1000);
+	}
+	(void)close(pidfd);
+}
+
+/* A branch whose server was killed is settled by us, and stays pending. */
+static void settle_left_behind(const struct sandbox_env *env,
+			       const struct found *f)
+{
+	auto_ptr(store_close) struct store *st = NULL;
+	auto_ptr(branch_close) struct branch *b = NULL;
+	const struct exit_status unknown = { EXIT_UNKNOWN, 0 };
+	struct branch_settled settled;
+
+	if (!f->state->store ||
+	    store_open(f->state->store, env->log, &st, NULL) < 0 ||
+	    branch_find(st, f->state->name, &b, NULL) < 0)
+		return;
+	(void)branch_settle(b, &unknown, false, &settled, NULL);
+}
+
+static int kill_found(const struct sandbox_env *env, struct found *f,
+		      struct error *err)
+{
+	auto_close int pidfd = found_pidfd(f, err);
+	struct spec *spec = NULL;
+	int r;
+
+	if (pidfd < 0)
+		return pidfd;
+	r = finish_processes(f->state, pidfd, KILL_WAIT_MS, err);
+	if (r < 0)
+		return r;
+	wait_server(f->slot, KILL_WAIT_MS);
+	settle_left_behind(env, f);
+	if (!f->state->ephemeral)
+		return 0;
+	/* Its run removed the directory; if that was wedged, we do. */
+	if (rundir_lock(f->slot, 1000, NULL) < 0)
+		return 0;
+	(void)state_load_spec(f->slot, f->state, NULL, &spec, NULL);
+	r = finish_remove(env, f->slot, f->state, spec, err);
+	spec_free(spec);
+	return r;
+}
+
+int sandbox_kill_tree(const struct sandbox_env *env, const char *name,
+		      struct error *err)
+{
+	struct found f = { 0 };
+	int r = found_open(env, name, false, &f, err);
+
+	if (r == 0)
+		r = kill_found(env, &f, err);
+	found_done(&f);
+	return r;
+}
+
+static int pause_found(struct found *f, bool pause, struct error *err)
+{
+	const char *verb = pause ? "pause" : "resume";
+	bool can = f->status == STATUS_RUNNING || f->status == STATUS_CREATED;
+
+	if (!f->state->cgroup || !cgroup_can_freeze(f->state->cgroup)) {
+		(void)error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+				"cannot %s '%s': it has no cgroup that can be "
+				"frozen",
+				verb, f->state->name);
+		return error_hint(err, "an ordinary user needs a delegated "
+				       "cgroup");
+	}
+	if (pause && !can)
+		return error_say(err, ERR_STATE, EINVAL,
+				 "container not running or created: '%s' is %s",
+				 f->state->name,
+				 sandbox_status_name(f->status));
+	if (!pause && f->status != STATUS_PAUSED)
+		return error_say(err, ERR_STATE, EINVAL,
+				 "container not paused: '%s' is %s",
+				 f->state->name,
+				 sandbox_status_name(f->status));
+	return pause ? cgroup_freeze(f->state->cgroup, err) :
+		       cgroup_thaw(f->state->cgroup, err);
+}
+
+int sandbox_pause(const struct sandbox_env *env, const char *name, bool pause,
+		  struct error *err)
+{
+	struct found f = { 0 };
+	int r = found_open(env, name, true, &f, err);
+
+	if (r == 0)
+		r = pause_found(&f, pause, err);
+	found_done(&f);
+	return r;
+}
+
+static int update_found(struct found *f, const struct spec_resources *res,
+			struct error *err)
+{
+	int r;
+
+	if (f->status == STATUS_STOPPED)
+		return error_say(err, ERR_STATE, ESRCH,
+				 "container not running: '%s'", f->state->name);
+	if (!f->state->cgroup)
+		return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+				 "'%s' has no cgroup to limit", f->state->name);
+	r = cgroup_update(f->state->cgroup, res, err);
+	return r == 0 ? state_write(f->slot, f->state, err) : r;
+}
+
+int sandbox_update(const struct sandbox_env *env, const char *name,
+		   const char *resources, struct error *err)
+{
+	struct spec_resources *res = NULL;
+	struct found f = { 0 };
+	int r = spec_resources_load(resources, &res, err);
+
+	if (r == 0)
+		r = found_open(env, name, true, &f, err);
+	if (r == 0)
+		r = update_found(&f, res, err);
+	found_done(&f);
+	spec_resources_free(res);
+	return r;
+}
+
+static int stats_found(struct found *f, struct buf *ret, struct error *err)
+{
+	struct json_out *o;
+	int r;
+
+	if (f->status == STATUS_STOPPED)
+		return error_say(err, ERR_STATE, ESRCH,
+				 "container not running: '%s'", f->state->name);
+	o = json_out_new(false);
+	if (!o)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "stats");
+	json_out_object(o);
+	json_out_str_member(o, "type", "stats");
+	json_out_str_member(o, "id", f->state->name);
+	json_out_key(o, "data");
+	json_out_object(o);
+	r = f->state->cgroup ? cgroup_stats(f->state->cgroup, o, err) : 0;
+	json_out_object_end(o);
+	json_out_object_end(o);
+	if (r == 0 && json_out_end(o, ret) < 0)
+		r = error_set(err, ERR_SYSTEM, ENOMEM, "stats");
+	json_out_free(o);
+	return r;
+}
+
+int sandbox_stats(const struct sandbox_env *env, const char *name,
+		  struct buf *ret, struct error *err)
+{
+	struct found f = { 0 };
+	int r = found_open(env, name, false, &f, err);
+
+	if (r == 0)
+		r = stats_found(&f, ret, err);
+	found_done(&f);
+	return r;
+}

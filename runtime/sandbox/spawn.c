@@ -1,0 +1,277 @@
+/*
+ * Starting init. Where all namespaces are new, one clone3 makes them with the
+ * process. Where some are joined, a helper process (the detour) joins and
+ * unshares in the order that permissions ask for, and then clones init as its
+ * sibling (CLONE_PARENT), so that our caller can wait for it all the same.
+ */
+#include <linux/sched.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/uapi.h"
+#include "kernel/cgroup.h"
+#include "kernel/userns.h"
+#include "sandbox/create.h"
+#include "sandbox/sync.h"
+
+/* The child reports @err and ends. */
+static void __attribute__((noreturn)) die(struct create *c,
+					   const struct error *err)
+{
+	(void)sync_send_data(c->child_sync_fd, SYNC_ERROR, err, sizeof(*err));
+	_exit(1);
+}
+
+static int ask_for_maps(struct create *c, struct error *err)
+{
+	int r = sync_send(c->child_sync_fd, SYNC_MAP, (int)getpid());
+
+	if (r == 0)
+		r = sync_expect(c->child_sync_fd, SYNC_MAPPED);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "id maps were not written");
+	return 0;
+}
+
+static int become_root(struct error *err)
+{
+	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot become root in the user namespace");
+	return 0;
+}
+
+/* Joins what was opened. @user: only that one, else all but that one. */
+static int join_namespaces(struct create *c, bool user, bool *ret_denied,
+			   struct error *err)
+{
+	struct plan *p = c->plan;
+
+	for (int i = 0; i < SPEC_NS_COUNT; i++) {
+		if (p->join_fds[i] < 0 || (i == SPEC_NS_USER) != user)
+			continue;
+		if (setns(p->join_fds[i], spec_ns_table[i].clone_flag) < 0) {
+			if (errno == EPERM && ret_denied) {
+				*ret_denied = true;
+				return 0;
+			}
+			return error_set(err, ERR_SYSTEM, errno,
+					 "cannot join %s namespace '%s'",
+					 spec_ns_table[i].oci_name,
+					 p->spec->ns[i].path);
+		}
+		cleanup_close(&p->join_fds[i]);
+		p->join_fds[i] = -1;
+	}
+	return 0;
+}
+
+/*
+ * A namespace that belongs to our own user namespace has to be joined before
+ * we leave it, one that belongs to the joined user namespace after it.
+ */
+static int detour_join(struct create *c, struct error *err)
+{
+	bool denied = false;
+	int r = join_namespaces(c, false, &denied, err);
+
+	if (r < 0)
+		return r;
+	if (c->plan->join_fds[SPEC_NS_USER] >= 0) {
+		r = join_namespaces(c, true, NULL, err);
+		if (r == 0)
+			r = become_root(err);
+	} else if (c->plan->new_flags & CLONE_NEWUSER) {
+		if (unshare(CLONE_NEWUSER) < 0)
+			return error_set(err, ERR_SYSTEM, errno,
+					 "cannot make a user namespace");
+		r = ask_for_maps(c, err);
+		if (r == 0)
+			r = become_root(err);
+	}
+	return r == 0 && denied ? join_namespaces(c, false, NULL, err) : r;
+}
+
+static void __attribute__((noreturn)) detour_main(struct create *c)
+{
+	struct error err = ERROR_INIT;
+	struct clone_args args = { .flags = CLONE_PARENT };
+	int rest = c->plan->new_flags & ~CLONE_NEWUSER;
+	pid_t pid;
+
+	/* The processes of a joined pid namespace must not look into us. */
+	if (detour_join(c, &err) < 0)
+		die(c, &err);
+	if (rest && unshare(rest) < 0) {
+		(void)error_set(&err, ERR_SYSTEM, errno,
+				"cannot make namespaces");
+		die(c, &err);
+	}
+	if (prctl(PR_SET_DUMPABLE, 0) < 0) {
+		(void)error_set(&err, ERR_SYSTEM, errno,
+				"cannot become undumpable");
+		die(c, &err);
+	}
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid < 0) {
+		(void)error_set(&err, ERR_SYSTEM, errno, "cannot start init");
+		die(c, &err);
+	}
+	if (pid == 0)
+		init_main(c);
+	_exit(sync_send(c->child_sync_fd, SYNC_PID, (int)pid) < 0);
+}
+
+static void __attribute__((noreturn)) direct_main(struct create *c)
+{
+	struct error err = ERROR_INIT;
+
+	if ((c->plan->new_flags & CLONE_NEWUSER) &&
+	    (sync_expect(c->child_sync_fd, SYNC_MAPPED) < 0 ||
+	     become_root(&err) < 0)) {
+		if (err.kind == ERR_NONE)
+			_exit(1);
+		die(c, &err);
+	}
+	init_main(c);
+}
+
+static int clone_child(struct create *c, struct error *err, pid_t *ret)
+{
+	const struct plan *p = c->plan;
+	const struct cgroup *cg = c->state->cgroup;
+	struct clone_args args = {
+		.flags = CLONE_PIDFD,
+		.pidfd = (uintptr_t)&c->pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	int cgroup_fd = cg ? cgroup_membership_fd(cg) : -1;
+	pid_t pid;
+
+	if (!p->detour)
+		args.flags |= (unsigned int)p->new_flags;
+	if (cgroup_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (unsigned int)cgroup_fd;
+	}
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid < 0) {
+		(void)error_set(err, ERR_SYSTEM, errno,
+				"cannot make the namespaces");
+		return errno == EPERM ?
+			       error_hint(err, "this user may not make them; "
+					       "user namespaces may be "
+					       "restricted here") :
+			       error_code(err);
+	}
+	if (pid == 0) {
+		if (p->detour)
+			detour_main(c);
+		direct_main(c);
+	}
+	*ret = pid;
+	return 0;
+}
+
+static void reap(pid_t pid, int *pidfd)
+{
+	if (*pidfd >= 0)
+		(void)pidfd_signal(*pidfd, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	cleanup_close(pidfd);
+	*pidfd = -1;
+}
+
+/* Reads messages of the helper until the pid comes. */
+static int receive_pid(int sock, const struct idmap *maps, pid_t *ret,
+		       struct error *err)
+{
+	struct sync_msg *m = malloc(sizeof(*m));
+	int r = m ? 0 : error_set(err, ERR_SYSTEM, ENOMEM, "messages");
+
+	while (r == 0) {
+		r = sync_recv(sock, m);
+		if (r <= 0) {
+			r = error_set(err, ERR_SYSTEM, r < 0 ? -r : ECHILD,
+				      "the process was not started");
+			break;
+		}
+		r = 0;
+		if (m->type == SYNC_PID) {
+			*ret = (pid_t)m->value;
+			break;
+		}
+		if (m->type == SYNC_MAP && maps) {
+			r = userns_write_maps((pid_t)m->value, maps, err);
+			if (r == 0)
+				r = sync_send(sock, SYNC_MAPPED, 0);
+		} else if (m->type == SYNC_ERROR && m->len == sizeof(*err)) {
+			memcpy(err, m->data, sizeof(*err));
+			r = error_code(err);
+		} else {
+			r = error_say(err, ERR_SYSTEM, EPROTO,
+				      "unexpected message");
+		}
+	}
+	free(m);
+	return r;
+}
+
+int spawn_follow(int sock, pid_t helper, int *pidfd, const struct idmap *maps,
+		 pid_t *ret_pid, struct error *err)
+{
+	struct error local = ERROR_INIT;
+	struct error *e = err ? err : &local;
+	pid_t pid = 0;
+	int r = receive_pid(sock, maps, &pid, e);
+
+	reap(helper, pidfd);
+	if (r < 0)
+		return r;
+	*pidfd = pidfd_open_pid(pid);
+	if (*pidfd < 0)
+		return error_set(err, ERR_SYSTEM, -*pidfd,
+				 "cannot open the process");
+	*ret_pid = pid;
+	return 0;
+}
+
+int spawn_init(struct create *c, pid_t *ret_pid, struct error *err)
+{
+	pid_t pid = 0;
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make a socket pair");
+	c->sync_fd = pair[0];
+	c->child_sync_fd = pair[1];
+	r = clone_child(c, err, &pid);
+	cleanup_close(&c->child_sync_fd);
+	c->child_sync_fd = -1;
+	if (r < 0)
+		return r;
+	if (c->plan->detour)
+		return spawn_follow(c->sync_fd, pid, &c->pidfd,
+				    &c->plan->spec->idmap, ret_pid, err);
+	if (c->plan->new_flags & CLONE_NEWUSER) {
+		r = userns_write_maps(pid, &c->plan->spec->idmap, err);
+		if (r == 0)
+			r = sync_send(c->sync_fd, SYNC_MAPPED, 0);
+		if (r < 0) {
+			reap(pid, &c->pidfd);
+			return r;
+		}
+	}
+	*ret_pid = pid;
+	return 0;
+}

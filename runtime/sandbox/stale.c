@@ -1,0 +1,58 @@
+#include "sandbox/stale.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "kernel/cgroup.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/state.h"
+
+static bool pid_exists(pid_t pid)
+{
+	return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
+/* By the pid file alone: the directory has no state we can read. */
+static bool pids_are_gone(const struct rundir_slot *slot)
+{
+	pid_t init, server;
+
+	if (rundir_read_pids(slot, &init, &server) < 0)
+		return true;
+	return !pid_exists(init) && !pid_exists(server);
+}
+
+static bool is_stale(const struct rundir_slot *slot,
+		     const struct sandbox_state *s)
+{
+	if (!s)
+		return pids_are_gone(slot);
+	if (state_is_alive(s))
+		return false;
+	if (!s->ready)
+		return true;
+	return s->ephemeral && pids_are_gone(slot);
+}
+
+int stale_prune(const struct sandbox_env *env, struct rundir *d,
+		const char *name)
+{
+	auto_ptr(rundir_slot_close) struct rundir_slot *slot = NULL;
+	auto_ptr(state_free) struct sandbox_state *s = NULL;
+
+	if (rundir_find(d, name, &slot, NULL) < 0 ||
+	    rundir_age_ms(slot) < STALE_AGE_MS)
+		return 0;
+	if (rundir_is_ours(slot) && rundir_lock(slot, 0, NULL) < 0)
+		return 0;
+	if (rundir_is_ours(slot))
+		(void)state_read(slot, &s, NULL);
+	if (!is_stale(slot, s))
+		return 0;
+	if (s && s->cgroup) {
+		(void)cgroup_kill(s->cgroup, 1000, NULL);
+		(void)cgroup_remove(s->cgroup, NULL);
+	}
+	log_debug(env->log, "removed what is left of '%s'", name);
+	return rundir_remove(slot, NULL) == 0;
+}

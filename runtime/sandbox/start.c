@@ -1,0 +1,108 @@
+/* start: lets a created sandbox's program run. */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "sandbox/create.h"
+#include "sandbox/finish.h"
+#include "sandbox/lookup.h"
+#include "spec/spec.h"
+
+static int check_created(const struct found *f, struct error *err)
+{
+	switch (f->status) {
+	case STATUS_CREATED:
+		return 0;
+	case STATUS_CREATING:
+		return error_say(err, ERR_STATE, EAGAIN,
+				 "cannot start '%s': its create has not "
+				 "finished",
+				 f->state->name);
+	case STATUS_RUNNING:
+	case STATUS_PAUSED:
+		return error_say(err, ERR_STATE, EINVAL,
+				 "cannot start an already running container: "
+				 "'%s'",
+				 f->state->name);
+	case STATUS_STOPPED:
+		break;
+	}
+	return error_say(err, ERR_STATE, EINVAL,
+			 "cannot start a container that has stopped: '%s'",
+			 f->state->name);
+}
+
+/*
+ * The reading end of the status fifo is opened first: whatever init writes
+ * after the byte, and its end, is seen.
+ */
+static int release_init(const struct found *f, const char *program,
+			struct error *err)
+{
+	int dir_fd = rundir_slot_fd(f->slot);
+	auto_close int status_fd = openat(dir_fd, "exec.status",
+					  O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	auto_close int fifo_fd = openat(dir_fd, "exec.fifo",
+					O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (fifo_fd < 0 && errno == ENXIO)
+		return error_say(err, ERR_STATE, ESRCH,
+				 "cannot start a container that has stopped: "
+				 "'%s'",
+				 f->state->name);
+	if (status_fd < 0 || fifo_fd < 0 ||
+	    fcntl(status_fd, F_SETFL, 0) < 0 ||
+	    fd_write_full(fifo_fd, "s", 1) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot start '%s'",
+				 f->state->name);
+	if (unlinkat(dir_fd, "exec.fifo", 0) < 0 && errno != ENOENT)
+		return error_set(err, ERR_SYSTEM, errno, "cannot start '%s'",
+				 f->state->name);
+	return create_wait_exec(status_fd, program, err);
+}
+
+static int start_found(const struct sandbox_env *env, struct found *f,
+		       struct error *err)
+{
+	struct spec *spec = NULL;
+	int r = check_created(f, err);
+
+	if (r == 0)
+		r = state_load_spec(f->slot, f->state, env->log, &spec, err);
+	if (r < 0)
+		return r;
+	if (!spec->has_process) {
+		spec_free(spec);
+		(void)error_say(err, ERR_STATE, EINVAL,
+				"cannot start '%s': config.json has no "
+				"process",
+				f->state->name);
+		return error_hint(err, "delete it and create it again with "
+				       "one");
+	}
+	r = release_init(f, spec->process.args.v[0], err);
+	if (r == 0) {
+		r = finish_hooks(f->state, spec, SPEC_HOOK_POSTSTART,
+				 "running", env->log, err);
+		/* The specification: stop the container, report the error. */
+		if (r < 0) {
+			auto_close int pidfd = pidfd_open_id(&f->state->init);
+
+			(void)finish_processes(f->state, pidfd, 5000, NULL);
+		}
+	}
+	spec_free(spec);
+	return r;
+}
+
+int sandbox_start(const struct sandbox_env *env, const char *name,
+		  struct error *err)
+{
+	struct found f = { 0 };
+	int r = found_open(env, name, true, &f, err);
+
+	if (r == 0)
+		r = start_found(env, &f, err);
+	found_done(&f);
+	return r;
+}

@@ -1,0 +1,259 @@
+#include "sandbox/state.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "kernel/cgroup.h"
+#include "spec/spec.h"
+#include "spec/state.h"
+
+static const struct json_limits state_limits = {
+	.bytes = LIMIT_STATE_BYTES,
+	.depth = 16,
+	.values = LIMIT_CONFIG_VALUES,
+};
+
+const char *sandbox_status_name(enum sandbox_status s)
+{
+	switch (s) {
+	case STATUS_CREATING:
+		return "creating";
+	case STATUS_CREATED:
+		return "created";
+	case STATUS_RUNNING:
+		return "running";
+	case STATUS_PAUSED:
+		return "paused";
+	case STATUS_STOPPED:
+		return "stopped";
+	}
+	return "stopped";
+}
+
+int state_write(struct rundir_slot *slot, const struct sandbox_state *s,
+		struct error *err)
+{
+	struct json_out *o = json_out_new(true);
+	auto_(buf) struct buf b = BUF_INIT;
+	int r;
+
+	if (!o)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "state of '%s'",
+				 s->name);
+	json_out_object(o);
+	json_out_int_member(o, "version", 1);
+	json_out_str_member(o, "name", s->name);
+	json_out_str_member(o, "bundle", s->bundle);
+	json_out_str_member(o, "rootfs", s->rootfs);
+	json_out_str_member(o, "created", s->created);
+	json_out_uint_member(o, "owner", s->owner);
+	json_out_int_member(o, "pid", s->init.pid);
+	json_out_uint_member(o, "start_time", s->init.start_time);
+	json_out_str_member(o, "boot_id", s->boot_id);
+	json_out_bool_member(o, "ready", s->ready);
+	json_out_bool_member(o, "ephemeral", s->ephemeral);
+	json_out_bool_member(o, "pid_ns", s->pid_ns);
+	if (s->store)
+		json_out_str_member(o, "store", s->store);
+	if (s->cgroup) {
+		json_out_key(o, "cgroup");
+		cgroup_to_json(s->cgroup, o);
+	}
+	json_out_object_end(o);
+	r = json_out_end(o, &b);
+	json_out_free(o);
+	if (r == 0)
+		r = fd_write_atomic(rundir_slot_fd(slot), "state.json", b.data,
+				    b.len, 0600, false);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot write '%s/state.json'",
+				 rundir_slot_path(slot));
+	return 0;
+}
+
+static char *dup_member(const struct json *j, const char *key)
+{
+	const char *s = json_str_or(j, key, NULL);
+
+	return s ? strdup(s) : NULL;
+}
+
+static int fill_state(const struct json *j, struct sandbox_state *s,
+		      struct error *err)
+{
+	const struct json *start = json_get(j, "start_time");
+	const struct json *cg = json_get(j, "cgroup");
+
+	s->name = dup_member(j, "name");
+	s->bundle = dup_member(j, "bundle");
+	s->rootfs = dup_member(j, "rootfs");
+	s->created = dup_member(j, "created");
+	s->store = dup_member(j, "store");
+	s->owner = (uid_t)json_int_or(j, "owner", 0);
+	s->init.pid = (pid_t)json_int_or(j, "pid", 0);
+	s->ready = json_bool_or(j, "ready", false);
+	s->ephemeral = json_bool_or(j, "ephemeral", false);
+	s->pid_ns = json_bool_or(j, "pid_ns", false);
+	(void)snprintf(s->boot_id, sizeof(s->boot_id), "%s",
+		       json_str_or(j, "boot_id", ""));
+	if (!s->name || !s->bundle || !s->rootfs || !s->created || !start ||
+	    json_uint64(start, &s->init.start_time) < 0)
+		return error_say(err, ERR_TORN, EINVAL,
+				 "state.json is not one of ours");
+	return cg ? cgroup_from_json(cg, &s->cgroup, err) : 0;
+}
+
+int state_read(const struct rundir_slot *slot, struct sandbox_state **ret,
+	       struct error *err)
+{
+	auto_ptr(state_free) struct sandbox_state *s = calloc(1, sizeof(*s));
+	auto_(buf) struct buf b = BUF_INIT;
+	struct json *j = NULL;
+	int r;
+
+	if (!s)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "state");
+	r = fd_read_file(rundir_slot_fd(slot), "state.json", LIMIT_STATE_BYTES,
+			 &b);
+	if (r == -ENOENT) {
+		(void)error_say(err, ERR_STATE, ENOENT,
+				"container \"%s\" is not made yet",
+				rundir_slot_name(slot));
+		return error_hint(err, "if its create was killed: delete "
+				       "--force");
+	}
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot read '%s/state.json'",
+				 rundir_slot_path(slot));
+	r = json_parse(b.data, b.len, &state_limits, "state.json", &j, err);
+	if (r == 0)
+		r = fill_state(j, s, err);
+	json_free(j);
+	if (r < 0)
+		return error_wrap(err, "container \"%s\"",
+				  rundir_slot_name(slot));
+	*ret = take_ptr(&s);
+	return 0;
+}
+
+void state_free(struct sandbox_state *s)
+{
+	if (!s)
+		return;
+	cgroup_free(s->cgroup);
+	free(s->name);
+	free(s->bundle);
+	free(s->rootfs);
+	free(s->created);
+	free(s->store);
+	free(s);
+}
+
+bool state_is_alive(const struct sandbox_state *s)
+{
+	char boot[BOOT_ID_LEN + 1];
+
+	if (!s->init.pid || proc_boot_id(boot) < 0 ||
+	    strcmp(boot, s->boot_id) != 0)
+		return false;
+	return proc_is_alive(&s->init);
+}
+
+enum sandbox_status state_status(const struct rundir_slot *slot,
+				 const struct sandbox_state *s)
+{
+	if (!state_is_alive(s))
+		return STATUS_STOPPED;
+	if (!s->ready)
+		return STATUS_CREATING;
+	if (s->cgroup && cgroup_is_frozen(s->cgroup))
+		return STATUS_PAUSED;
+	if (faccessat(rundir_slot_fd(slot), "exec.fifo", F_OK,
+		      AT_SYMLINK_NOFOLLOW) == 0)
+		return STATUS_CREATED;
+	return STATUS_RUNNING;
+}
+
+int state_load_spec(const struct rundir_slot *slot,
+		    const struct sandbox_state *s, const struct log_sink *log,
+		    struct spec **ret, struct error *err)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	int r = fd_read_file(rundir_slot_fd(slot), "config.json",
+			     LIMIT_CONFIG_BYTES, &b);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot read '%s/config.json'",
+				 rundir_slot_path(slot));
+	return spec_parse(b.data, b.len, s->bundle, log, ret, err);
+}
+
+static struct state_view view_of(const struct sandbox_state *s,
+				 const struct spec *spec, const char *status,
+				 pid_t pid)
+{
+	return (struct state_view){
+		.oci_version = spec->oci_version,
+		.id = s->name,
+		.pid = pid,
+		.status = status,
+		.bundle = s->bundle,
+		.rootfs = s->rootfs,
+		.created = s->created,
+		.annotations = spec->annotations,
+		.n_annotations = spec->n_annotations,
+		.owner = "",
+	};
+}
+
+int state_to_json(const struct sandbox_state *s, const struct spec *spec,
+		  const char *status, pid_t pid, bool pretty, struct buf *ret,
+		  struct error *err)
+{
+	struct state_view v = view_of(s, spec, status, pid);
+	int r = state_json(&v, pretty, ret);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "state of '%s'", s->name);
+	return 0;
+}
+
+int state_to_seccomp_json(const struct sandbox_state *s,
+			  const struct spec *spec, pid_t pid, struct buf *ret,
+			  struct error *err)
+{
+	struct state_view v = view_of(s, spec, "creating", s->init.pid);
+	int r = state_seccomp_json(&v, pid, spec->seccomp->listener_metadata,
+				   ret);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "state of '%s'", s->name);
+	return 0;
+}
+
+int state_now(char **ret)
+{
+	struct timespec ts;
+	struct tm tm;
+	char date[32];
+
+	if (clock_gettime(CLOCK_REALTIME, &ts) < 0 ||
+	    !gmtime_r(&ts.tv_sec, &tm))
+		return -errno;
+	if (!strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm))
+		return -EINVAL;
+	if (asprintf(ret, "%s.%09ldZ", date, ts.tv_nsec) < 0)
+		return -ENOMEM;
+	return 0;
+}

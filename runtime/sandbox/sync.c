@@ -1,0 +1,78 @@
+#include "sandbox/sync.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/fd.h"
+
+struct header {
+	uint32_t type;
+	int32_t value;
+};
+
+struct packet {
+	struct header header;
+	char data[SYNC_DATA_MAX];
+};
+
+int sync_send(int sock, enum sync_type type, int value)
+{
+	struct header h = { .type = type, .value = value };
+
+	return fd_send(sock, &h, sizeof(h), NULL, 0);
+}
+
+int sync_send_fd(int sock, enum sync_type type, int fd)
+{
+	struct header h = { .type = type };
+
+	return fd_send(sock, &h, sizeof(h), &fd, 1);
+}
+
+int sync_send_data(int sock, enum sync_type type, const void *data, size_t n)
+{
+	struct packet p = { .header = { .type = type } };
+
+	if (n > sizeof(p.data))
+		return -EMSGSIZE;
+	memcpy(p.data, data, n);
+	return fd_send(sock, &p, sizeof(p.header) + n, NULL, 0);
+}
+
+int sync_recv(int sock, struct sync_msg *ret)
+{
+	struct packet p;
+	size_t n_fds = 1;
+	int fd = -1;
+	ssize_t n = fd_recv(sock, &p, sizeof(p), &fd, &n_fds);
+
+	/* ECONNRESET: the peer died with a message of ours unread. */
+	if (n == 0 || n == -ECONNRESET)
+		return 0;
+	if (n < 0)
+		return (int)n;
+	if ((size_t)n < sizeof(p.header))
+		return -EPROTO;
+	ret->type = (enum sync_type)p.header.type;
+	ret->value = p.header.value;
+	ret->fd = n_fds ? fd : -1;
+	ret->len = (size_t)n - sizeof(p.header);
+	memcpy(ret->data, p.data, ret->len);
+	ret->data[ret->len] = '\0';
+	return 1;
+}
+
+int sync_expect(int sock, enum sync_type type)
+{
+	struct header h;
+	size_t n_fds = 0;
+	ssize_t n = fd_recv(sock, &h, sizeof(h), NULL, &n_fds);
+
+	if (n <= 0)
+		return n < 0 && n != -ECONNRESET ? (int)n : -EPIPE;
+	if (n != sizeof(h) || h.type != (uint32_t)type)
+		return -EPROTO;
+	return 0;
+}

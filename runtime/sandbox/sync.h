@@ -1,0 +1,49 @@
+/*
+ * Messages between the parent and init while a sandbox is made, over a
+ * SOCK_SEQPACKET pair. Fixed size, so that sending works in any state of the
+ * child's memory.
+ */
+#ifndef SANDLOCK_SANDBOX_SYNC_H
+#define SANDLOCK_SANDBOX_SYNC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum sync_type {
+	/* from the child */
+	SYNC_ERROR = 1, /* data: struct error; the child ends */
+	SYNC_MAP,	/* write my id maps; value: my pid, answered MAPPED */
+	SYNC_PID,	/* the detour's child is @value */
+	SYNC_BUILT,	/* run the runtime hooks; answered HOOKED */
+	SYNC_CONSOLE,	/* one fd: the pty's master */
+	SYNC_SECCOMP,	/* fetch the listener, fd @value; answered */
+	SYNC_MADE,	/* data: NUL-separated paths, may come repeatedly */
+	SYNC_READY,	/* waits for GO, or for the fifo */
+	/* from the parent */
+	SYNC_MAPPED,
+	SYNC_HOOKED,
+	SYNC_SECCOMP_SENT,
+	SYNC_GO,
+};
+
+enum { SYNC_DATA_MAX = 32 * 1024 };
+
+struct sync_msg {
+	enum sync_type type;
+	int value;
+	int fd; /* received; -1 */
+	size_t len;
+	char data[SYNC_DATA_MAX + 1]; /* NUL-terminated */
+};
+
+int sync_send(int sock, enum sync_type type, int value);
+int sync_send_data(int sock, enum sync_type type, const void *data, size_t n);
+int sync_send_fd(int sock, enum sync_type type, int fd);
+/* 1 a message, 0 the peer is gone, or a negative errno. */
+int sync_recv(int sock, struct sync_msg *ret);
+/* Waits for exactly @type; -EPIPE where the peer is gone. */
+int sync_expect(int sock, enum sync_type type);
+
+#endif
