@@ -51,13 +51,13 @@ lib_src := $(wildcard runtime/*.c runtime/*/*.c spec/*.c hooks/*.c)
 cmd_src := $(wildcard cmd/*.c)
 unit_src := $(wildcard tests/unit/test_*.c)
 fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
-man_src := $(wildcard docs/*.[1-8].scd)
+man_src := $(wildcard docs/man/*.[1-8].scd)
 
 lib_obj := $(lib_src:%.c=$B/obj/%.o) $B/obj/runtime/sandbox/launcher/blob.o
 cmd_obj := $(cmd_src:%.c=$B/obj/%.o)
 unit_bin := $(unit_src:tests/unit/%.c=$B/unit/%)
 fuzz_bin := $(fuzz_src:tests/fuzz/%.c=$B/fuzz/%)
-man := $(man_src:docs/%.scd=$B/man/%)
+man := $(man_src:docs/man/%.scd=$B/man/%)
 
 static_libs := -Wl,-Bstatic -lseccomp -lcap -lyajl_s -lmd -Wl,-Bdynamic
 shared_libs := -lseccomp -lcap -lyajl -lmd
@@ -86,6 +86,17 @@ $B/sources: FORCE
 $B/obj/%.o: %.c $B/flags
 	@mkdir -p $(@D)
 	$(call say,CC) $(cc) -MMD -MP -c -o $@ $<
+
+# What --version says it was built from.
+commit := $(shell git describe --always --dirty 2>/dev/null)
+
+$B/commit: FORCE
+	$(call stamp,$(commit))
+
+$B/obj/cmd/version.o: $B/commit
+ifneq ($(commit),)
+$B/obj/cmd/version.o: private base_cflags += -DBUILD_COMMIT='"$(commit)"'
+endif
 
 # The launcher is a program of its own, embedded as bytes: no libc, no start
 # files, no sanitizer, whatever the library is built with.
@@ -199,7 +210,7 @@ compile_commands.json: Makefile $B/flags
 
 # -------------------------------------------------------------- install --
 
-$B/man/%: docs/%.scd
+$B/man/%: docs/man/%.scd
 	@mkdir -p $(@D)
 	$(call say,MAN) scdoc <$< >$@
 

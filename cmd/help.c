@@ -142,7 +142,7 @@ static void man_option(FILE *f, const struct opt *o)
 			(void)fputc('\\', f);
 		(void)fputc(*s, f);
 	}
-	(void)fputs(".\n\n", f);
+	(void)fputs("\n\n", f);
 }
 
 void help_man_options(FILE *f, const struct verb *v)

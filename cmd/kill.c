@@ -15,7 +15,7 @@ int cmd_kill(struct ctx *ctx, struct args *args)
 		if (sig < 0) {
 			(void)cmd_error(&err, SANDLOCK_ERR_USAGE, 0,
 					"unknown signal '%s'", signal_name);
-			(void)cmd_hint(&err, "a name or number of signal(7), "
+			(void)cmd_hint(&err, "a name or a number, "
 					     "such as TERM or 15");
 			return cmd_fail(ctx, &err);
 		}

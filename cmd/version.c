@@ -1,9 +1,9 @@
 #include "cmd.h"
 #include "spec/spec.h"
 
-/* SANDLOCK_COMMIT: git describe at build time, where there was a git. */
-#ifdef SANDLOCK_COMMIT
-static const char commit[] = SANDLOCK_COMMIT;
+/* BUILD_COMMIT: git describe at build time, where there was a git. */
+#ifdef BUILD_COMMIT
+static const char commit[] = BUILD_COMMIT;
 #else
 static const char commit[] = "";
 #endif
