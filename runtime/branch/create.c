@@ -23,8 +23,7 @@
 
 enum {
 	STALE_AFTER_S = 2,
-	XATTR_LIST_MAX_BYTES = 64 * 1024,
-	XATTR_VALUE_MAX_BYTES = 64 * 1024,
+	XATTR_BYTES = 64 * 1024, /* XATTR_LIST_MAX, XATTR_SIZE_MAX */
 };
 
 static int open_lower(const char *path, int *ret_fd, char **ret_path,
@@ -176,8 +175,8 @@ static bool is_overlay_xattr(const char *name)
 static void copy_xattr(const struct branch *b, const char *from,
 		       const char *name)
 {
-	char value[XATTR_VALUE_MAX_BYTES];
-	ssize_t n = getxattr(from, name, value, sizeof(value));
+	auto_free char *value = malloc(XATTR_BYTES);
+	ssize_t n = value ? getxattr(from, name, value, XATTR_BYTES) : -1;
 
 	if (n >= 0 && fsetxattr(b->upper_fd, name, value, (size_t)n, 0) < 0)
 		log_debug(b->log, "cannot copy '%s' of '%s': %s", name,
@@ -190,10 +189,14 @@ static void copy_xattr(const struct branch *b, const char *from,
  */
 static void copy_xattrs(const struct branch *b)
 {
-	char from[FD_PATH_MAX], names[XATTR_LIST_MAX_BYTES];
-	ssize_t n = listxattr(fd_proc_path(b->lower_fd, from), names,
-			      sizeof(names));
+	char from[FD_PATH_MAX];
+	auto_free char *names = NULL;
+	ssize_t n;
 
+	if (listxattr(fd_proc_path(b->lower_fd, from), NULL, 0) <= 0)
+		return;
+	names = malloc(XATTR_BYTES);
+	n = names ? listxattr(from, names, XATTR_BYTES) : -1;
 	for (ssize_t i = 0; i < n; i += (ssize_t)strlen(names + i) + 1) {
 		if (!is_overlay_xattr(names + i))
 			copy_xattr(b, from, names + i);

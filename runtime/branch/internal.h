@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/log.h"
 #include "branch/branch.h"
 
@@ -145,7 +146,8 @@ int branch_save(struct branch *b, bool durable, struct error *err);
 int meta_write(int dir_fd, const struct branch_meta *m, bool durable,
 	       struct error *err);
 int meta_read(int dir_fd, struct branch_meta *ret, struct error *err);
-/* The same from bytes; what a fuzzer calls. ERR_TORN if they are no meta. */
+/* The same to and from bytes. ERR_TORN if they are no meta. */
+int meta_format(const struct branch_meta *m, struct buf *b);
 int meta_parse(const char *data, size_t len, const char *what,
 	       struct branch_meta *ret, struct error *err);
 void meta_done(struct branch_meta *m);

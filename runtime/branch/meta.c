@@ -156,15 +156,20 @@ static void put_meta(struct json_out *o, const struct branch_meta *m)
 	json_out_object_end(o);
 }
 
+int meta_format(const struct branch_meta *m, struct buf *b)
+{
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+
+	put_meta(o, m);
+	return o ? json_out_end(o, b) : -ENOMEM;
+}
+
 int meta_write(int dir_fd, const struct branch_meta *m, bool durable,
 	       struct error *err)
 {
-	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
 	auto_(buf) struct buf b = BUF_INIT;
-	int r;
+	int r = meta_format(m, &b);
 
-	put_meta(o, m);
-	r = o ? json_out_end(o, &b) : -ENOMEM;
 	if (r == 0 && b.len > LIMIT_META_BYTES)
 		r = -EFBIG;
 	if (r == 0)
