@@ -83,6 +83,9 @@ struct sandlock_env {
 	void *log_data;
 };
 
+/* What this build can do: the features object of the specification, pretty. */
+int sandlock_features(char **ret_json, struct sandlock_error *err);
+
 enum sandlock_disposition {
 	SANDLOCK_UNSAID = -1,
 	SANDLOCK_COMMIT,

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "kernel/seccomp.h"
+#include "spec/features.h"
 
 #define API __attribute__((visibility("default")))
 
@@ -73,6 +74,33 @@ API const char *sandlock_version(void)
 API const char *sandlock_libseccomp_version(void)
 {
 	return seccomp_library_version();
+}
+
+API int sandlock_features(char **ret_json, struct sandlock_error *err)
+{
+	const struct features_input in = {
+		.version = SANDLOCK_VERSION,
+		.libseccomp_version = seccomp_library_version(),
+		.seccomp_actions = seccomp_action_names(),
+		.seccomp_operators = seccomp_operator_names(),
+		.seccomp_archs = seccomp_arch_names(),
+		.seccomp_known_flags = seccomp_flag_names(),
+		.seccomp_supported_flags = seccomp_supported_flag_names(),
+		.apparmor = true,
+		.selinux = true,
+	};
+	auto_(buf) struct buf text = BUF_INIT;
+	struct error e = ERROR_INIT;
+	char *json = NULL;
+
+	if (features_json(&in, &text) == 0)
+		json = buf_take(&text, NULL);
+	if (!json)
+		return api_result(error_set(&e, ERR_SYSTEM, ENOMEM,
+					    "cannot describe the features"),
+				  &e, err);
+	*ret_json = json;
+	return api_result(0, &e, err);
 }
 
 static struct sandbox_bundle bundle_of(const struct sandlock_bundle *b)
