@@ -44,4 +44,20 @@ struct pidfd_info {
 #define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
 #endif
 
+/* xattr: linux/xattr.h, 6.13; alpha alone has other numbers */
+#ifndef SYS_setxattrat
+#define SYS_setxattrat 463
+#define SYS_getxattrat 464
+#define SYS_listxattrat 465
+#define SYS_removexattrat 466
+#endif
+#ifndef XATTR_ARGS_SIZE_VER0
+#define XATTR_ARGS_SIZE_VER0 16
+struct xattr_args {
+	__aligned_u64 value;
+	__u32 size;
+	__u32 flags;
+};
+#endif
+
 #endif

@@ -19,25 +19,25 @@ struct buf;
 struct error;
 
 enum change_kind {
-	CHANGE_ADD,	 /* A */
-	CHANGE_MODIFY,	 /* M: contents, target or device */
-	CHANGE_META,	 /* m: only mode, owner, xattrs or mtime */
-	CHANGE_DELETE,	 /* D */
-	CHANGE_TYPE,	 /* T: another type, or a directory replaced */
+	CHANGE_ADD,    /* A */
+	CHANGE_MODIFY, /* M: contents, target or device */
+	CHANGE_META,   /* m: only mode, owner, xattrs or mtime */
+	CHANGE_DELETE, /* D */
+	CHANGE_TYPE,   /* T: another type, or a directory replaced */
 };
 char change_letter(enum change_kind k);
 
 enum change_flag {
 	CHANGE_CONTENT_SAME = 1 << 0, /* opened for writing, bytes are equal */
 	CHANGE_MTIME_ONLY = 1 << 1,
-	CHANGE_CONFLICT = 1 << 2,     /* lower changed since the branch began */
-	CHANGE_OPAQUE = 1 << 3,	      /* directory hides what was below */
-	CHANGE_LINK = 1 << 4,	      /* another name of link_to */
-	CHANGE_LINK_BROKEN = 1 << 5,  /* lower had more names than this one */
-	CHANGE_SETID = 1 << 6,	      /* set-id bits or file capabilities */
-	CHANGE_SPECIAL = 1 << 7,      /* socket or device */
-	CHANGE_ABSENT = 1 << 8,	      /* deletes what is already gone */
-	CHANGE_IMPLIED = 1 << 9,      /* child of a deleted or replaced directory */
+	CHANGE_CONFLICT = 1 << 2,    /* lower changed since the branch began */
+	CHANGE_OPAQUE = 1 << 3,	     /* directory hides what was below */
+	CHANGE_LINK = 1 << 4,	     /* another name of link_to */
+	CHANGE_LINK_BROKEN = 1 << 5, /* lower had more names than this one */
+	CHANGE_SETID = 1 << 6,	     /* set-id bits or file capabilities */
+	CHANGE_SPECIAL = 1 << 7,     /* socket or device */
+	CHANGE_ABSENT = 1 << 8,	     /* deletes what is already gone */
+	CHANGE_IMPLIED = 1 << 9, /* child of a deleted or replaced directory */
 };
 
 /* mode 0: the object does not exist on that side. */
@@ -56,9 +56,9 @@ struct change {
 	unsigned int flags;
 	const char *path; /* relative to the lower, no trailing slash */
 	struct change_side before, after;
-	const char *link_to;	/* CHANGE_LINK */
-	const char *xattrs;	/* "+user.k -user.j ~user.l", or NULL */
-	const char *conflict;	/* why, for CHANGE_CONFLICT */
+	const char *link_to;  /* CHANGE_LINK */
+	const char *xattrs;   /* "+user.k -user.j ~user.l", or NULL */
+	const char *conflict; /* why, for CHANGE_CONFLICT */
 };
 
 enum change_want {
@@ -93,7 +93,7 @@ int branch_open_content(struct branch *b, const char *path,
 			enum change_content side, int *ret_fd,
 			struct error *err);
 /* SHA-256, 64 hex digits and a NUL. */
-int branch_digest(struct branch *b, const char *path,
-		  enum change_content side, char ret[65], struct error *err);
+int branch_digest(struct branch *b, const char *path, enum change_content side,
+		  char ret[65], struct error *err);
 
 #endif

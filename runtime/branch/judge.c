@@ -1,0 +1,479 @@
+#include "branch/judge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/path.h"
+#include "branch/internal.h"
+#include "branch/links.h"
+
+int judge_init(struct judge *j, const struct branch *b, struct error *err)
+{
+	*j = (struct judge){ .branch = b, .prefix = branch_xattr_prefix(b) };
+	j->links = links_new();
+	j->chunk = malloc(2 * (size_t)CONTENT_CHUNK);
+	if (!j->links || !j->chunk) {
+		judge_done(j);
+		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot compare");
+	}
+	return 0;
+}
+
+void judge_done(struct judge *j)
+{
+	links_free(j->links);
+	free(j->chunk);
+	buf_done(&j->text);
+	buf_done(&j->xattrs);
+	buf_done(&j->before_target);
+	buf_done(&j->after_target);
+	j->links = NULL;
+	j->chunk = NULL;
+}
+
+/*
+ * ctime cannot be set back, so what is not younger than the branch is what the
+ * branch began with. A rollback or a partial commit touched objects itself and
+ * recorded how it left them.
+ */
+bool judge_base_changed(const struct judge *j, const char *path,
+			const struct object *lower)
+{
+	const struct branch_meta *m = &j->branch->meta;
+	const struct branch_record *r;
+
+	if (time_compare(&lower->ctime, &m->base_time) <= 0)
+		return false;
+	r = record_find(m->bases, m->n_bases, path);
+	return !r || r->ino != lower->ino ||
+	       time_compare(&r->ctime, &lower->ctime) != 0;
+}
+
+/*
+ * The runtime's own objects, as it left them. ctime does not count: the
+ * overlay marks a directory when it copies something up into it.
+ */
+static bool is_as_made(const struct branch_record *r, const struct object *o)
+{
+	return r->ino == o->ino && r->mode == o->mode && r->uid == o->uid &&
+	       r->gid == o->gid && time_compare(&r->mtime, &o->mtime) == 0;
+}
+
+static bool was_copied_up(const struct judge *j, const struct walk_entry *e)
+{
+	size_t n = strlen(j->prefix);
+
+	for (size_t i = 0; i < e->private.n; i++)
+		if (strcmp(e->private.v[i].key + n, "origin") == 0)
+			return true;
+	return false;
+}
+
+static int fail(const struct walk_entry *e, int sys, const char *what,
+		struct error *err)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+
+	path_quote(&b, e->path, e->path_len);
+	return error_set(err, ERR_SYSTEM, sys, "cannot %s '%s'", what,
+			 e->path_len ? buf_str(&b) : ".");
+}
+
+/* Conflicts */
+
+static void say_conflict(struct judge *j, struct verdict *v, const char *what,
+			 const char *path)
+{
+	buf_clear(&j->text);
+	buf_add_str(&j->text, what);
+	if (path) {
+		buf_add_str(&j->text, ": ");
+		path_quote(&j->text, path, strlen(path));
+	}
+	v->flags |= CHANGE_CONFLICT;
+	v->conflict = buf_failed(&j->text) ? what : buf_str(&j->text);
+}
+
+/*
+ * Whether the host made or changed this object inside a directory that the
+ * branch deletes. A directory that only lost entries is no loss; one that is
+ * younger than the branch, or was moved here (ctime without mtime), is.
+ */
+static bool is_hosts(const struct judge *j, const char *path,
+		     const struct object *o)
+{
+	const struct timespec *base = &j->branch->meta.base_time;
+
+	if (!judge_base_changed(j, path, o))
+		return false;
+	return !S_ISDIR(o->mode) || time_compare(&o->btime, base) > 0 ||
+	       time_compare(&o->mtime, base) <= 0;
+}
+
+static int next_below(struct walk *w, struct walk_entry **e, struct error *err)
+{
+	int r = walk_next(w, e, err);
+
+	if (r == 1 && !(*e)->leaving && S_ISDIR((*e)->lower.mode) &&
+	    !(*e)->lower.is_mount) {
+		int entered = walk_enter(w, WALK_DELETED, WALK_NO_TAG, err);
+
+		if (entered < 0)
+			return entered;
+	}
+	return r;
+}
+
+/* The first thing below a directory that must not go with it. */
+static int scan_below(struct judge *j, const struct walk_entry *dir,
+		      struct verdict *v, struct error *err)
+{
+	auto_(walk) struct walk w = { .depth = 0 };
+	auto_close int fd = -1;
+	auto_(buf) struct buf path = BUF_INIT;
+	struct walk_entry *e;
+	int r = walk_open_lower(dir, &fd);
+
+	if (r < 0)
+		return fail(dir, -r, "look into", err);
+	r = walk_init(&w, -1, fd, j->prefix, err);
+	while (r >= 0 && (r = next_below(&w, &e, err)) == 1) {
+		if (e->leaving || e->path_len == 0)
+			continue;
+		buf_clear(&path);
+		buf_printf(&path, "%s/%s", dir->path, e->path);
+		if (e->lower.is_mount) {
+			say_conflict(j, v, "holds a mount point",
+				     buf_str(&path));
+			v->hard = true;
+			return 0;
+		}
+		if (!v->conflict && is_hosts(j, buf_str(&path), &e->lower))
+			say_conflict(j, v, "new or changed on the host",
+				     buf_str(&path));
+	}
+	return r;
+}
+
+static const char *changed_words(const struct judge *j,
+				 const struct walk_entry *e)
+{
+	const struct timespec *base = &j->branch->meta.base_time;
+
+	if (!e->whiteout && !was_copied_up(j, e) &&
+	    time_compare(&e->lower.btime, base) > 0)
+		return "made on the host, too";
+	return "changed on the host since the branch began";
+}
+
+/* A directory of both sides: only its own metadata can be in conflict. */
+static bool dir_in_conflict(const struct judge *j, const struct walk_entry *e,
+			    const struct verdict *v)
+{
+	if ((v->flags & CHANGE_MTIME_ONLY) ||
+	    !judge_base_changed(j, e->path, &e->lower))
+		return false;
+	/* Entries that come and go set mtime and ctime to the same. */
+	return !was_copied_up(j, e) ||
+	       time_compare(&e->lower.ctime, &e->lower.mtime) != 0;
+}
+
+static int find_conflict(struct judge *j, const struct walk_entry *e,
+			 struct verdict *v, struct error *err)
+{
+	bool upper_dir = S_ISDIR(e->upper.mode);
+	bool lower_dir = S_ISDIR(e->lower.mode);
+	bool copied = upper_dir && !e->opaque && was_copied_up(j, e);
+
+	if (e->path_len > 0 && e->lower.is_mount) {
+		say_conflict(j, v, "is a mount point on the host", NULL);
+		v->hard = true;
+	} else if (e->lower.is_locked) {
+		say_conflict(j, v, "is immutable or append-only", NULL);
+		v->hard = true;
+	} else if (copied && !e->lower.mode) {
+		say_conflict(j, v, "removed on the host", NULL);
+	} else if (copied && S_ISLNK(e->lower.mode)) {
+		say_conflict(j, v, "is a symbolic link on the host now", NULL);
+	} else if (copied && !lower_dir) {
+		say_conflict(j, v, "is no directory on the host now", NULL);
+	} else if (!e->lower.mode) {
+		return 0;
+	} else if (upper_dir && lower_dir && !e->opaque) {
+		if (dir_in_conflict(j, e, v))
+			say_conflict(j, v,
+				     "its mode, owner or attributes "
+				     "changed on the host",
+				     NULL);
+	} else if (lower_dir) {
+		return scan_below(j, e, v, err);
+	} else if (judge_base_changed(j, e->path, &e->lower)) {
+		say_conflict(j, v, changed_words(j, e), NULL);
+	}
+	return 0;
+}
+
+/* Differences */
+
+static void tell_xattrs(struct buf *b, const struct xattrs *old,
+			const struct xattrs *new)
+{
+	size_t i = 0, k = 0;
+
+	buf_clear(b);
+	while (i < old->n || k < new->n) {
+		int order = i == old->n ? 1
+			    : k == new->n
+				    ? -1
+				    : strcmp(old->v[i].key, new->v[k].key);
+		const struct xattr *x = order > 0 ? &new->v[k] : &old->v[i];
+		bool same = order == 0 &&
+			    old->v[i].len ==
+				    new->v[k].len &&memcmp(old->v[i].value,
+							   new->v[k].value,
+							   old->v[i].len) == 0;
+
+		if (!same) {
+			if (b->len > 0)
+				buf_add_char(b, ' ');
+			buf_add_char(b, order == 0  ? '~'
+					: order > 0 ? '+'
+						    : '-');
+			text_escape(b, x->key, strlen(x->key));
+		}
+		i += order <= 0;
+		k += order >= 0;
+	}
+}
+
+static int compare_xattrs(struct judge *j, const struct walk_entry *e,
+			  struct verdict *v, bool *ret_differ)
+{
+	auto_(xattrs) struct xattrs old = XATTRS_INIT;
+	auto_(xattrs) struct xattrs new = XATTRS_INIT;
+	int r = xattrs_read_visible(e->upper_dirfd, e->name, j->prefix, &new);
+
+	if (r == 0 && e->lower.mode)
+		r = xattrs_read_visible(e->lower_dirfd, e->name, j->prefix,
+					&old);
+	if (r < 0)
+		return r;
+	if (xattrs_find(&new, "security.capability"))
+		v->flags |= CHANGE_SETID;
+	*ret_differ = !xattrs_equal(&old, &new);
+	if (!*ret_differ || !j->details)
+		return 0;
+	tell_xattrs(&j->xattrs, &old, &new);
+	if (buf_failed(&j->xattrs))
+		return -ENOMEM;
+	v->xattrs = buf_str(&j->xattrs);
+	return 0;
+}
+
+static int same_target(const struct walk_entry *e)
+{
+	auto_(buf) struct buf a = BUF_INIT;
+	auto_(buf) struct buf b = BUF_INIT;
+	int r = content_readlink(e->upper_dirfd, e->name, &a);
+
+	if (r == 0)
+		r = content_readlink(e->lower_dirfd, e->name, &b);
+	if (r < 0)
+		return r;
+	return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+/* 1 if what the two objects of one type hold is the same. */
+static int same_content(struct judge *j, const struct walk_entry *e)
+{
+	switch (e->upper.mode & S_IFMT) {
+	case S_IFREG:
+		return content_compare(e->upper_dirfd, e->name, &e->upper,
+				       e->lower_dirfd, e->name, &e->lower,
+				       j->chunk);
+	case S_IFLNK:
+		return same_target(e);
+	case S_IFCHR:
+	case S_IFBLK:
+		return e->upper.rdev == e->lower.rdev;
+	default:
+		return 1;
+	}
+}
+
+/* Same type on both sides, and no directory that replaces another. */
+static int judge_pair(struct judge *j, const struct walk_entry *e,
+		      struct verdict *v, struct error *err)
+{
+	const struct object *u = &e->upper, *l = &e->lower;
+	bool attrs = u->mode != l->mode || u->uid != l->uid || u->gid != l->gid;
+	bool xattrs = false;
+	int same = same_content(j, e);
+
+	if (same < 0)
+		return fail(e, -same, "compare", err);
+	v->changed = true;
+	v->kind = same ? CHANGE_META : CHANGE_MODIFY;
+	if (!j->details && (!same || attrs))
+		return 0;
+	same = compare_xattrs(j, e, v, &xattrs);
+	if (same < 0)
+		return fail(e, -same, "read the attributes of", err);
+	if (v->kind == CHANGE_MODIFY || attrs || xattrs)
+		return 0;
+	v->opened_only = S_ISREG(u->mode);
+	v->changed = time_compare(&u->mtime, &l->mtime) != 0;
+	/* Both sides made it so: the host's time stands. */
+	if (!S_ISDIR(u->mode) && judge_base_changed(j, e->path, l))
+		v->changed = false;
+	if (v->changed)
+		v->flags |= CHANGE_MTIME_ONLY;
+	return 0;
+}
+
+/* A second name of an inode is a change unless it was one below, too. */
+static int judge_link(struct judge *j, const struct walk_entry *e,
+		      struct verdict *v, struct error *err)
+{
+	const struct link *l = links_find(j->links, e->upper.ino);
+
+	if (!l) {
+		if (!links_add(j->links, e->upper.ino, e->lower.ino, e->path))
+			return fail(e, ENOMEM, "remember", err);
+		return 0;
+	}
+	v->link_to = l->path;
+	v->flags |= CHANGE_LINK;
+	if (v->changed && !(v->flags & CHANGE_MTIME_ONLY))
+		return 0;
+	if (l->lower_ino == e->lower.ino && !v->changed)
+		return 0;
+	v->changed = true;
+	v->opened_only = false;
+	v->kind = CHANGE_META;
+	v->flags &= ~(unsigned int)CHANGE_MTIME_ONLY;
+	return 0;
+}
+
+static int judge_present(struct judge *j, const struct walk_entry *e,
+			 struct verdict *v, struct error *err)
+{
+	const struct object *u = &e->upper, *l = &e->lower;
+	/* Within a replaced directory the mark says nothing new. */
+	bool replaces = l->mode && e->opaque && e->region == WALK_MERGED;
+	bool xattrs;
+	int r;
+
+	if (l->mode && (u->mode & S_IFMT) == (l->mode & S_IFMT) && !replaces)
+		return judge_pair(j, e, v, err);
+	v->changed = true;
+	v->kind = l->mode ? CHANGE_TYPE : CHANGE_ADD;
+	if (replaces)
+		v->flags |= CHANGE_OPAQUE;
+	if (!j->details)
+		return 0;
+	r = compare_xattrs(j, e, v, &xattrs);
+	return r < 0 ? fail(e, -r, "read the attributes of", err) : 0;
+}
+
+static void set_flags(const struct walk_entry *e, struct verdict *v)
+{
+	const struct object *u = &e->upper, *l = &e->lower;
+
+	if (S_ISREG(u->mode) && (u->mode & (S_ISUID | S_ISGID)))
+		v->flags |= CHANGE_SETID;
+	if (S_ISSOCK(u->mode) || S_ISCHR(u->mode) || S_ISBLK(u->mode))
+		v->flags |= CHANGE_SPECIAL;
+	if (v->changed && S_ISREG(u->mode) && S_ISREG(l->mode) &&
+	    l->nlink > 1 && !(v->flags & CHANGE_LINK))
+		v->flags |= CHANGE_LINK_BROKEN;
+	if (v->opened_only)
+		v->flags |= CHANGE_CONTENT_SAME;
+}
+
+int judge_entry(struct judge *j, const struct walk_entry *e, struct verdict *v,
+		struct error *err)
+{
+	const struct branch_meta *m = &j->branch->meta;
+	const struct branch_record *made =
+		m->n_made ? record_find(m->made, m->n_made, e->path) : NULL;
+	int r = 0;
+
+	*v = (struct verdict){ .was_made = made };
+	if (e->whiteout || !e->upper.mode) {
+		v->kind = CHANGE_DELETE;
+		v->changed = e->lower.mode != 0;
+		if (!v->changed)
+			v->flags |= CHANGE_ABSENT;
+		if (!e->upper.mode)
+			v->flags |= CHANGE_IMPLIED;
+	} else if (made && is_as_made(made, &e->upper)) {
+		v->made = true;
+		return 0;
+	} else {
+		r = judge_present(j, e, v, err);
+		if (r == 0 && !S_ISDIR(e->upper.mode) && e->upper.nlink > 1)
+			r = judge_link(j, e, v, err);
+		set_flags(e, v);
+	}
+	if (r == 0 && j->conflicts && v->changed && e->region == WALK_MERGED)
+		r = find_conflict(j, e, v, err);
+	return r;
+}
+
+static uint32_t host_id(const struct idmap_list *l, uint32_t inside)
+{
+	uint32_t outside;
+
+	return idmap_to_outside(l, inside, &outside) < 0 ? inside : outside;
+}
+
+/* Ids are told as the host knows them. */
+static int fill_side(const struct judge *j, const struct object *o, int dirfd,
+		     const char *name, struct buf *target,
+		     struct change_side *ret)
+{
+	const struct branch_meta *m = &j->branch->meta;
+	int r;
+
+	buf_clear(target);
+	*ret = (struct change_side){ .mode = o->mode };
+	if (!o->mode)
+		return 0;
+	ret->uid = j->inside ? host_id(&m->idmap.uids, o->uid) : o->uid;
+	ret->gid = j->inside ? host_id(&m->idmap.gids, o->gid) : o->gid;
+	ret->size = S_ISDIR(o->mode) ? 0 : o->size;
+	ret->rdev = o->rdev;
+	ret->mtime = o->mtime;
+	if (!S_ISLNK(o->mode))
+		return 0;
+	r = content_readlink(dirfd, name, target);
+	if (r < 0)
+		return r;
+	ret->link_target = buf_str(target);
+	return 0;
+}
+
+int judge_describe(struct judge *j, const struct walk_entry *e,
+		   const struct verdict *v, struct change *ret)
+{
+	static const struct object nothing;
+	bool gone = v->kind == CHANGE_DELETE;
+	int r;
+
+	*ret = (struct change){ .kind = v->kind,
+				.flags = v->flags,
+				.path = e->path,
+				.link_to = v->link_to,
+				.xattrs = v->xattrs,
+				.conflict = v->conflict };
+	r = fill_side(j, &e->lower, e->lower_dirfd, e->name, &j->before_target,
+		      &ret->before);
+	if (r == 0)
+		r = fill_side(j, gone ? &nothing : &e->upper, e->upper_dirfd,
+			      e->name, &j->after_target, &ret->after);
+	return r;
+}

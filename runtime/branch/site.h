@@ -1,0 +1,79 @@
+/*
+ * The trees that a commit works on, opened so that one rename can cross them:
+ * the lower, the branch's upper, and the stage, a private directory on the
+ * same mount that holds what was displaced and what was made beforehand.
+ *
+ * The stage is <branch>/trash, or <lower>/.sandlock-<name> where upper and
+ * lower are not on one file system.
+ */
+#ifndef SANDLOCK_BRANCH_SITE_H
+#define SANDLOCK_BRANCH_SITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct branch;
+struct error;
+struct plan;
+
+struct site {
+	const struct branch *branch; /* borrowed */
+	const char *prefix;
+	int lower_fd, upper_fd; /* O_RDONLY directories, or O_PATH */
+	int dir_fd;		/* the branch's directory, by the same mount */
+	int stage_fd;		/* -1 until site_open_stage */
+	int lock_fd;		/* holds the flock on the lower's root */
+	bool staged;		/* renames from upper to lower are impossible */
+};
+#define SITE_INIT                                                             \
+	{                                                                     \
+		.lower_fd = -1, .upper_fd = -1, .dir_fd = -1, .stage_fd = -1, \
+		.lock_fd = -1                                                 \
+	}
+
+/* ERR_STATE unless both trees are there and no commit is under way. */
+int site_check(const struct branch *b, struct error *err);
+
+/* Locks the lower's root (ERR_LOCKED after @timeout_ms) and opens the trees. */
+int site_open(struct site *s, const struct branch *b, int timeout_ms,
+	      struct error *err);
+void site_done(struct site *s);
+
+int site_make_stage(struct site *s, struct error *err);
+/* The one that an interrupted commit left; 0 also if there is none. */
+int site_find_stage(struct site *s, struct error *err);
+/* Removes the stage; @later: by a detached child, where that can be. */
+int site_remove_stage(struct site *s, bool later, struct error *err);
+
+/* Everything that was written through the site is on disk, afterwards. */
+int site_sync(const struct site *s, const struct plan *p, struct error *err);
+
+/*
+ * Opens directories of a plan, one after the other, in one of the trees.
+ * Consecutive ones that are near cost one open each.
+ */
+enum { CURSOR_KEPT = 32 };
+struct cursor {
+	const struct plan *plan;
+	int root_fd;
+	bool hostile; /* the lower: nothing may lead us elsewhere */
+	struct {
+		uint32_t dir;
+		int fd;
+	} kept[CURSOR_KEPT]; /* outermost first */
+	unsigned int n_kept;
+	uint32_t *climb;
+	size_t cap_climb;
+};
+void cursor_init(struct cursor *c, const struct plan *p, int root_fd,
+		 bool hostile);
+void cursor_done(struct cursor *c);
+/*
+ * The fd is the cursor's, until the next call. Negative errno: -ENOENT,
+ * -ELOOP, -EXDEV as from openat2(2), -ESTALE if it is another directory than
+ * the plan saw.
+ */
+int cursor_open(struct cursor *c, uint32_t dir, int *ret_fd);
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * A walk over the two trees of a branch at once: what upper holds, and what
+ * the lower holds at the same place.
+ *
+ *	walk_init -> walk_next … (walk_enter for a directory to go into) … ->
+ *done
+ *
+ * Entries come in byte order of their paths, a directory's name counting as
+ * if it ended in '/'; a directory is told twice if it was entered, before and
+ * (leaving) after what is in it. Both trees are hostile: directories are held
+ * by fd, opened by a single component without following links or crossing
+ * mounts; neither depth nor width meets a limit but memory, and a few dozen
+ * fds are open at a time.
+ */
+#ifndef SANDLOCK_BRANCH_WALK_H
+#define SANDLOCK_BRANCH_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "branch/xattr.h"
+
+struct error;
+
+/* What is to be known of an object; mode 0: there is none. */
+struct object {
+	mode_t mode;
+	uid_t uid;
+	gid_t gid;
+	uint32_t nlink;
+	uint64_t ino, size, blocks;
+	dev_t dev, rdev;
+	struct timespec mtime, ctime, btime; /* btime 0: unknown */
+	bool is_mount;			     /* something is mounted on it */
+	bool is_locked;			     /* immutable or append-only */
+};
+
+/* 0 also where there is nothing (mode 0), else a negative errno. */
+int object_stat(int dirfd, const char *name, struct object *ret);
+bool object_is_whiteout(const struct object *o);
+/* -1, 0 or 1. */
+int time_compare(const struct timespec *a, const struct timespec *b);
+
+/* How upper and lower relate in the directory that is being listed. */
+enum walk_region {
+	WALK_MERGED,   /* both exist, upper's entries lie over lower's */
+	WALK_NEW,      /* the lower has nothing here */
+	WALK_REPLACED, /* the lower's entries are all gone (opaque) */
+	WALK_DELETED,  /* only the lower has the directory, and it goes */
+};
+
+struct walk_entry {
+	const char *path; /* relative, "" for the root; valid until the next */
+	size_t path_len;
+	const char *name;	      /* the last component, inside path */
+	bool leaving;		      /* then only path and tag are set */
+	int upper_dirfd, lower_dirfd; /* of the parents; -1: none */
+	struct object upper, lower;
+	bool whiteout;
+	bool opaque;		 /* directories */
+	struct xattrs private;	 /* overlay's, on upper's object */
+	enum walk_region region; /* of the parent */
+	uint32_t tag;		 /* the parent's; leaving: its own */
+};
+
+struct walk_frame;
+
+struct walk {
+	int upper_fd, lower_fd; /* the roots, borrowed */
+	const char *prefix;	/* branch_xattr_prefix */
+	struct walk_frame *frames;
+	size_t depth, cap;
+	struct buf path;
+	struct walk_entry entry;
+	char *scratch; /* for getdents */
+	bool started;
+};
+
+enum { WALK_NO_TAG = UINT32_MAX };
+
+int walk_init(struct walk *w, int upper_fd, int lower_fd, const char *prefix,
+	      struct error *err);
+void walk_done(struct walk *w);
+
+/* 1 and the next entry, 0 at the end, or a negative errno. */
+int walk_next(struct walk *w, struct walk_entry **ret, struct error *err);
+
+/*
+ * Goes into the directory that walk_next just told. @region says which sides
+ * to list: MERGED and NEW what upper has, REPLACED both, DELETED the lower.
+ * @tag comes back with every entry in it.
+ */
+int walk_enter(struct walk *w, enum walk_region region, uint32_t tag,
+	       struct error *err);
+
+/* The lower's directory of an entry, by fd; 0 or a negative errno. */
+int walk_open_lower(const struct walk_entry *e, int *ret_fd);
+
+/* Like walk_next's lookup, for one path: a negative errno if a parent is
+ * missing on both sides. The fds of the parents are the caller's to close. */
+int walk_lookup(int root_fd, const char *path, int *ret_dirfd,
+		const char **ret_name);
+
+#endif
