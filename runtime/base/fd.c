@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -364,6 +365,27 @@ int fd_cloexec_from(unsigned int first)
 	if (errno != ENOSYS && errno != EINVAL)
 		return -errno;
 	return cloexec_by_proc(first);
+}
+
+static int compare_fds(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+int fd_close_others(unsigned int first, int *keep, size_t n)
+{
+	qsort(keep, n, sizeof(*keep), compare_fds);
+	for (size_t i = 0; i < n; i++) {
+		if (keep[i] < 0 || (unsigned int)keep[i] < first)
+			continue;
+		if ((unsigned int)keep[i] > first &&
+		    syscall(SYS_close_range, first, keep[i] - 1, 0) < 0)
+			return -errno;
+		first = (unsigned int)keep[i] + 1;
+	}
+	if (syscall(SYS_close_range, first, ~0U, 0) < 0)
+		return -errno;
+	return 0;
 }
 
 int fd_ensure_std(void)

@@ -66,6 +66,12 @@ ssize_t fd_recv(int sock, void *data, size_t n, int *fds, size_t *n_fds);
 /* Sets FD_CLOEXEC on every fd >= @first. */
 int fd_cloexec_from(unsigned int first);
 
+/*
+ * Closes every fd >= @first but the @n in @keep (any order, -1 is skipped; the
+ * array is sorted in place).
+ */
+int fd_close_others(unsigned int first, int *keep, size_t n);
+
 /* Makes fd 0, 1 and 2 exist (on /dev/null) so that no other file gets them. */
 int fd_ensure_std(void);
 

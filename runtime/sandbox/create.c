@@ -480,6 +480,8 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 		create_undo(c);
 		return error_code(e);
 	}
+	/* Explicitly: the child's copy of the fd would keep it. */
+	rundir_unlock(c->slot);
 	return 0;
 }
 

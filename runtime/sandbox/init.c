@@ -267,6 +267,25 @@ static void __attribute__((noreturn)) fail_start(struct create *c, int fd,
 	_exit(1);
 }
 
+/*
+ * What the host gave us (directories, locks, namespaces) does not stay open
+ * in a sandbox that waits to be started.
+ */
+static int close_others(struct create *c, const struct start_fds *start,
+			int proc_fd, struct error *err)
+{
+	unsigned int first = 3 + c->bundle->preserve_fds +
+			     process_listen_fds();
+	int keep[] = { c->child_sync_fd, c->launcher_fd, c->filter_fd,
+		       start->fifo_fd,	 start->status_fd, proc_fd };
+	int r = fd_close_others(first, keep, ARRAY_LEN(keep));
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot close the runtime's fds");
+	return 0;
+}
+
 static void prepare_process(struct create *c, struct process_setup *s)
 {
 	const struct spec *spec = c->plan->spec;
@@ -316,6 +335,8 @@ void init_main(struct create *c)
 		if (s.proc_fd < 0)
 			die(c->child_sync_fd, &err);
 	}
+	if (close_others(c, &start, s.proc_fd, &err) < 0)
+		die(c->child_sync_fd, &err);
 	prepare_process(c, &s);
 	if (report_made(c, &err) < 0)
 		die(c->child_sync_fd, &err);

@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/path.h"
 #include "kernel/userns.h"
+#include "sandbox/process.h"
 
 bool caller_is_privileged(void)
 {
@@ -277,7 +278,7 @@ int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
 			return r;
 		(void)snprintf(p->name, sizeof(p->name), "%s", b->name);
 	}
-	r = plan_check_preserved(b->preserve_fds, err);
+	r = plan_check_preserved(b->preserve_fds + process_listen_fds(), err);
 	if (r == 0)
 		r = read_config(b, p, env->log, err);
 	if (r < 0)

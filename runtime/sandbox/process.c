@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "kernel/caps.h"
@@ -29,6 +30,18 @@ static const char *env_value(char *const *env, const char *name)
 		if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
 			found = *env + n + 1;
 	return found;
+}
+
+unsigned int process_listen_fds(void)
+{
+	const char *text = getenv("LISTEN_FDS");
+	char *end;
+	unsigned long n;
+
+	if (!text || *text < '0' || *text > '9')
+		return 0;
+	n = strtoul(text, &end, 10);
+	return *end || n > LIMIT_PRESERVE_FDS ? 0 : (unsigned int)n;
 }
 
 /* The home directory of @uid by /etc/passwd of the container, else "/". */
@@ -62,7 +75,7 @@ static int build_env(struct process_setup *s, struct error *err)
 	const struct spec_process *p = s->process;
 	const char *home = env_value(p->env.n ? p->env.v : (char *[]){ NULL },
 				     "HOME");
-	const char *listen = s->pass_listen_fds ? getenv("LISTEN_FDS") : NULL;
+	unsigned int listen = s->pass_listen_fds ? process_listen_fds() : 0;
 	char **env = calloc(p->env.n + 4, sizeof(*env));
 	size_t n = 0;
 
@@ -87,7 +100,7 @@ static int build_env(struct process_setup *s, struct error *err)
 		if (!dir || asprintf(&env[n++], "HOME=%s", dir) < 0)
 			env[n - 1] = NULL;
 	}
-	if (listen && asprintf(&env[n++], "LISTEN_FDS=%s", listen) < 0)
+	if (listen && asprintf(&env[n++], "LISTEN_FDS=%u", listen) < 0)
 		env[n - 1] = NULL;
 	if (listen)
 		env[n++] = strdup("LISTEN_PID=1");
@@ -337,11 +350,10 @@ int process_prepare(struct process_setup *s, struct error *err)
 int process_execute(struct process_setup *s, int status_fd, struct error *err)
 {
 	unsigned int keep = s->preserve_fds;
-	const char *listen = s->pass_listen_fds ? getenv("LISTEN_FDS") : NULL;
 	int r;
 
-	if (listen)
-		keep += (unsigned int)strtoul(listen, NULL, 10);
+	if (s->pass_listen_fds)
+		keep += process_listen_fds();
 	if (s->die_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot tie the sandbox to its parent");

@@ -51,6 +51,9 @@ int process_execute(struct process_setup *s, int status_fd,
 		    struct error *err);
 void process_setup_done(struct process_setup *s);
 
+/* How many fds socket activation gave us (LISTEN_FDS), 0 if none. */
+unsigned int process_listen_fds(void);
+
 /* The message for an errno that came from the launcher. */
 int process_exec_error(const char *program, int sys, struct error *err);
 
