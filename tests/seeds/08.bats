@@ -1,0 +1,64 @@
+# SEEDS part 3, row 8: a live name reused by run and create is an error and the
+# command is not run; the first keeps directory inode, pid file, and can be
+# killed. --no-supervisor, the socket and Python come with later issues.
+load ../lib/common
+
+setup() {
+	begin
+	only_sandlock
+	make_bundle
+	set_args sleep 1000
+	create_running "$N"
+	D=$W/run/$N
+	inode=$(stat -c %i "$D")
+	pids=$(cat "$D/pid")
+	mkdir "$W/second"
+	cp -a "$B/." "$W/second/"
+	B2=$W/second
+	B=$B2 script 'echo ran >/data/ran'
+}
+
+teardown() { finish; }
+
+first_is_unharmed() {
+	equal inode "$(stat -c %i "$D")" "$inode" &&
+		equal pids "$(cat "$D/pid")" "$pids" &&
+		equal status "$(status_of "$N")" running &&
+		[ ! -e "$B2/rootfs/data/ran" ]
+}
+
+@test "row 8: run with a live name is refused" {
+	run sandlock run --branch=none -b "$B2" "$N"
+	expect_status 125
+	expect_output "already exists"
+	first_is_unharmed
+	sandlock kill "$N"
+	equal status "$(status_of "$N")" stopped
+}
+
+@test "row 8: create with a live name is refused" {
+	B=$B2 run create "$N" --branch=none
+	expect_status 1
+	expect_output "already exists"
+	first_is_unharmed
+}
+
+@test "row 8: without a branch, too" {
+	sandlock delete --force "$N"
+	create "$N" --branch=none
+	sandlock start "$N"
+	inode=$(stat -c %i "$D")
+	pids=$(cat "$D/pid")
+	run sandlock run --branch=none -b "$B2" "$N"
+	expect_status 125
+	first_is_unharmed
+	sandlock kill "$N"
+}
+
+@test "row 8: with another store and other branch options, too" {
+	SANDLOCK_STORE=$W/store2 run sandlock run -b "$B2" "$N"
+	expect_status 125
+	expect_output "already exists"
+	first_is_unharmed
+	equal store "$(ls -A "$W/store2/branches" 2>/dev/null)" ""
+}
