@@ -142,15 +142,18 @@ static int read_namespaces(const struct at *at, void *obj)
 	return r;
 }
 
+static bool fits(uint32_t first, uint32_t count)
+{
+	return (uint64_t)first + count <= UINT64_C(1) << 32;
+}
+
 static int check_extent(const struct at *at, void *obj)
 {
 	const struct idmap_extent *e = obj;
-	uint64_t room = UINT64_C(1) << 32;
 
-	if ((uint64_t)e->inside + e->count > room ||
-	    (uint64_t)e->outside + e->count > room)
-		return at_fail_member(at, "size",
-				      "%u ids do not fit in 32 bits", e->count);
+	if (!fits(e->inside, e->count) || !fits(e->outside, e->count))
+		return at_fail_member(at, "size", "%u ids do not fit in 32 bits",
+				      e->count);
 	return 0;
 }
 
@@ -179,6 +182,8 @@ int check_extents(const struct at *at, const struct idmap_list *l)
 
 		if (a->count == 0)
 			return at_fail(at, "a mapping is empty");
+		if (!fits(a->inside, a->count) || !fits(a->outside, a->count))
+			return at_fail(at, "a mapping does not fit in 32 bits");
 		for (size_t j = 0; j < i; j++) {
 			const struct idmap_extent *b = &l->extents[j];
 
