@@ -1,0 +1,207 @@
+#include "unit.h"
+
+#include "base/fd.h"
+#include "control/rundir.h"
+
+struct fixture {
+	char tmp[256];
+	char root[300];
+	struct rundir *dir;
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	int fd = unit_tmpdir(f->tmp);
+
+	(void)close(fd);
+	(void)snprintf(f->root, sizeof(f->root), "%s/a/b", f->tmp);
+	assert_int_equal(rundir_open(f->root, true, &f->dir, NULL), 0);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+	char path[300];
+
+	rundir_close(f->dir);
+	assert_int_equal(rmdir(f->root), 0);
+	(void)snprintf(path, sizeof(path), "%s/a", f->tmp);
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(rmdir(f->tmp), 0);
+	free(f);
+	return 0;
+}
+
+static void test_claim_is_exclusive(void **state)
+{
+	struct fixture *f = *state;
+	struct rundir_slot *a = NULL, *b = NULL;
+	struct error err = ERROR_INIT;
+
+	assert_int_equal(rundir_claim(f->dir, "web", &a, NULL), 0);
+	assert_int_equal(rundir_claim(f->dir, "web", &b, &err), -EEXIST);
+	assert_int_equal(err.kind, ERR_EXISTS);
+	assert_non_null(strstr(err.msg, "already exists"));
+	assert_null(b);
+	assert_int_equal(rundir_remove(a, NULL), 0);
+	rundir_slot_close(a);
+}
+
+static void test_bad_names_make_nothing(void **state)
+{
+	static const char *const bad[] = { "", ".", "..", "a/b", ".hidden",
+					   "../x", "a b", "a\n" };
+	struct fixture *f = *state;
+	struct rundir_slot *s = NULL;
+	struct error err = ERROR_INIT;
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		assert_true(rundir_claim(f->dir, bad[i], &s, &err) < 0);
+		assert_int_equal(err.kind, ERR_NAME);
+		assert_true(rundir_find(f->dir, bad[i], &s, &err) < 0);
+	}
+}
+
+static void test_late_removal_spares_a_successor(void **state)
+{
+	struct fixture *f = *state;
+	struct rundir_slot *old = NULL, *new = NULL, *found = NULL;
+
+	assert_int_equal(rundir_claim(f->dir, "web", &old, NULL), 0);
+	assert_int_equal(rundir_remove(old, NULL), 0);
+	assert_int_equal(rundir_claim(f->dir, "web", &new, NULL), 0);
+	assert_int_equal(rundir_remove(old, NULL), 0);
+	assert_int_equal(rundir_find(f->dir, "web", &found, NULL), 0);
+	rundir_slot_close(found);
+	assert_int_equal(rundir_remove(new, NULL), 0);
+	rundir_slot_close(old);
+	rundir_slot_close(new);
+}
+
+static void test_pid_file_has_two_lines(void **state)
+{
+	struct fixture *f = *state;
+	struct rundir_slot *s = NULL;
+	auto_(buf) struct buf b = BUF_INIT;
+	pid_t init = 0, server = 0;
+
+	assert_int_equal(rundir_claim(f->dir, "web", &s, NULL), 0);
+	assert_true(rundir_read_pids(s, &init, &server) < 0);
+	assert_int_equal(rundir_write_pids(s, 12, 34, NULL), 0);
+	assert_int_equal(fd_read_file(rundir_slot_fd(s), "pid", 64, &b), 0);
+	assert_string_equal(buf_str(&b), "12\n34\n");
+	assert_int_equal(rundir_read_pids(s, &init, &server), 0);
+	assert_int_equal(init, 12);
+	assert_int_equal(server, 34);
+	/* Older programs write one line: the payload. */
+	assert_int_equal(fd_write_atomic(rundir_slot_fd(s), "pid", "56\n", 3,
+					 0600, false),
+			 0);
+	assert_int_equal(rundir_read_pids(s, &init, &server), 0);
+	assert_int_equal(server, 56);
+	assert_int_equal(fd_write_atomic(rundir_slot_fd(s), "pid", "x", 1,
+					 0600, false),
+			 0);
+	assert_int_equal(rundir_read_pids(s, &init, &server), -EINVAL);
+	assert_int_equal(rundir_remove(s, NULL), 0);
+	rundir_slot_close(s);
+}
+
+static void test_lock_excludes_others(void **state)
+{
+	struct fixture *f = *state;
+	struct rundir_slot *a = NULL, *b = NULL;
+	struct error err = ERROR_INIT;
+
+	assert_int_equal(rundir_claim(f->dir, "web", &a, NULL), 0);
+	assert_int_equal(rundir_find(f->dir, "web", &b, NULL), 0);
+	assert_int_equal(rundir_lock(b, 10, &err), -ETIMEDOUT);
+	assert_int_equal(err.kind, ERR_LOCKED);
+	rundir_unlock(a);
+	assert_int_equal(rundir_lock(b, 10, &err), 0);
+	assert_int_equal(rundir_remove(b, NULL), 0);
+	rundir_slot_close(a);
+	rundir_slot_close(b);
+}
+
+static void test_open_root_is_tightened(void **state)
+{
+	struct fixture *f = *state;
+	struct rundir *again = NULL;
+	struct stat st;
+
+	assert_int_equal(chmod(f->root, 0755), 0);
+	assert_int_equal(rundir_open(f->root, false, &again, NULL), 0);
+	assert_int_equal(stat(f->root, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	rundir_close(again);
+}
+
+static void test_foreign_root_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct rundir *again = NULL;
+	struct error err = ERROR_INIT;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chown(f->root, 12345, 0), 0);
+	assert_int_equal(rundir_open(f->root, true, &again, &err), -EPERM);
+	assert_non_null(strstr(err.msg, "12345"));
+	assert_non_null(strstr(err.hint, "--root"));
+	assert_int_equal(chown(f->root, 0, 0), 0);
+}
+
+static void test_link_is_no_root(void **state)
+{
+	struct fixture *f = *state;
+	struct rundir *d = NULL;
+	char link[300];
+
+	(void)snprintf(link, sizeof(link), "%s/link", f->tmp);
+	assert_int_equal(symlink(f->root, link), 0);
+	assert_true(rundir_open(link, true, &d, NULL) < 0);
+	assert_int_equal(unlink(link), 0);
+}
+
+static void test_names_are_sorted(void **state)
+{
+	struct fixture *f = *state;
+	struct rundir_slot *a = NULL, *b = NULL;
+	char **names = NULL;
+	size_t n = 0;
+
+	assert_int_equal(rundir_claim(f->dir, "zoo", &a, NULL), 0);
+	assert_int_equal(rundir_claim(f->dir, "ant", &b, NULL), 0);
+	assert_int_equal(rundir_names(f->dir, &names, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	assert_string_equal(names[0], "ant");
+	assert_string_equal(names[1], "zoo");
+	rundir_names_free(names, n);
+	assert_int_equal(rundir_remove(a, NULL), 0);
+	assert_int_equal(rundir_remove(b, NULL), 0);
+	rundir_slot_close(a);
+	rundir_slot_close(b);
+}
+
+#define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_claim_is_exclusive),
+		T(test_bad_names_make_nothing),
+		T(test_late_removal_spares_a_successor),
+		T(test_pid_file_has_two_lines),
+		T(test_lock_excludes_others),
+		T(test_open_root_is_tightened),
+		T(test_foreign_root_is_refused),
+		T(test_link_is_no_root),
+		T(test_names_are_sorted),
+	};
+
+	return RUN_TESTS(tests);
+}
