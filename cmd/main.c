@@ -1,5 +1,6 @@
 #include "cmd.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/fd.h"
@@ -228,6 +229,7 @@ static int set_log(struct ctx *ctx, const struct args *g,
 	const char *level = args_str(g, "log-level");
 	const char *format = args_str(g, "log-format");
 	const char *path = args_str(g, "log");
+	auto_close int fd = -1;
 
 	ctx->log_level = SANDLOCK_LOG_WARNING;
 	if (level)
@@ -244,7 +246,8 @@ static int set_log(struct ctx *ctx, const struct args *g,
 				"cannot log to '%s'", path);
 		return cmd_hint(err, "give --log a file");
 	}
-	if (access(path, W_OK) < 0 && errno != ENOENT)
+	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
 		return cmd_error(err, SANDLOCK_ERR_SYSTEM, errno,
 				 "cannot write the log '%s'", path);
 	ctx->log_path = path;

@@ -19,7 +19,7 @@ setup_file() {
 
 setup() {
 	PATH=$STAND_IN:$PATH
-	cd "$BATS_TEST_TMPDIR"
+	cd "$BATS_TEST_TMPDIR" || return
 	mkdir -p bundle-dir
 	touch bundle-file
 }
