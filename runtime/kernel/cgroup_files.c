@@ -1,0 +1,180 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "kernel/cgroup_internal.h"
+
+enum { TREE_MAX_BYTES = 16 * 1024 * 1024 };
+
+int cgroup_file_path(const char *dir, const char *file, char *ret)
+{
+	int n = snprintf(ret, PATH_MAX, *file ? "%s/%s" : "%s", dir, file);
+
+	return n < 0 || n >= PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+int cgroup_read(const char *dir, const char *file, struct buf *b)
+{
+	char path[PATH_MAX];
+	int r = cgroup_file_path(dir, file, path);
+
+	if (r < 0)
+		return r;
+	return fd_read_file(AT_FDCWD, path, CGROUP_FILE_MAX, b);
+}
+
+static int parse_number(const char *text, uint64_t *ret)
+{
+	char *end;
+
+	if (strncmp(text, "max", 3) == 0) {
+		*ret = UINT64_MAX;
+		return 0;
+	}
+	errno = 0;
+	*ret = strtoull(text, &end, 10);
+	if (errno == ERANGE)
+		*ret = UINT64_MAX;
+	return end == text ? -EINVAL : 0;
+}
+
+int cgroup_read_number(const char *dir, const char *file, uint64_t *ret)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	int r = cgroup_read(dir, file, &b);
+
+	return r < 0 ? r : parse_number(buf_str(&b), ret);
+}
+
+int cgroup_read_key(const char *dir, const char *file, const char *key,
+		    uint64_t *ret)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	size_t len = strlen(key);
+	int r = cgroup_read(dir, file, &b);
+
+	if (r < 0)
+		return r;
+	for (const char *p = buf_str(&b); p; p = strchr(p, '\n')) {
+		p += *p == '\n';
+		if (strncmp(p, key, len) == 0 && p[len] == ' ')
+			return parse_number(p + len + 1, ret);
+	}
+	return -ENOENT;
+}
+
+int cgroup_write_raw(const char *dir, const char *file, const char *text)
+{
+	char path[PATH_MAX];
+	int r = cgroup_file_path(dir, file, path);
+
+	return r < 0 ? r : fd_write_file(AT_FDCWD, path, text);
+}
+
+int cgroup_write(const char *dir, const char *file, const char *text,
+		 struct error *err)
+{
+	int r = cgroup_write_raw(dir, file, text);
+
+	if (r == 0)
+		return 0;
+	if (r == -ENOENT) {
+		(void)error_say(err, ERR_UNSUPPORTED, ENOENT,
+				"the cgroup '%s' has no '%s'", dir, file);
+		return error_hint(err, "this kernel cannot limit that");
+	}
+	return error_set(err, ERR_SYSTEM, -r, "cannot set '%s' to '%s'", file,
+			 text);
+}
+
+int cgroup_write_number(const char *dir, const char *file, int64_t v,
+			struct error *err)
+{
+	char text[CGROUP_NUMBER_MAX];
+
+	(void)snprintf(text, sizeof(text), "%lld", (long long)v);
+	return cgroup_write(dir, file, text, err);
+}
+
+int cgroup_write_max(const char *dir, const char *file, int64_t v,
+		     struct error *err)
+{
+	if (v < 0)
+		return cgroup_write(dir, file, "max", err);
+	return cgroup_write_number(dir, file, v, err);
+}
+
+bool cgroup_has_file(const char *dir, const char *file)
+{
+	char path[PATH_MAX];
+
+	return cgroup_file_path(dir, file, path) == 0 &&
+	       access(path, F_OK) == 0;
+}
+
+/* Words are parted by blanks or commas. */
+bool cgroup_has_word(const char *text, const char *word)
+{
+	static const char parts[] = " ,\n";
+	size_t len = strlen(word);
+
+	for (const char *p = text; *p;) {
+		size_t n;
+
+		p += strspn(p, parts);
+		n = strcspn(p, parts);
+		if (n == len && strncmp(p, word, len) == 0)
+			return true;
+		p += n;
+	}
+	return false;
+}
+
+static int add_children(const char *dir, struct buf *paths)
+{
+	auto_dir DIR *d = opendir(dir);
+	struct dirent *e;
+
+	if (!d)
+		return -errno;
+	while ((e = readdir(d))) {
+		if (e->d_type != DT_DIR || strcmp(e->d_name, ".") == 0 ||
+		    strcmp(e->d_name, "..") == 0)
+			continue;
+		buf_printf(paths, "%s/%s%c", dir, e->d_name, 0);
+	}
+	return 0;
+}
+
+int cgroup_tree(const char *dir, struct buf *paths)
+{
+	size_t start = paths->len;
+
+	buf_add(paths, dir, strlen(dir) + 1);
+	for (size_t i = start; i < paths->len;) {
+		auto_free char *path = strdup(paths->data + i);
+		int r;
+
+		if (!path)
+			return -ENOMEM;
+		r = add_children(path, paths);
+		if (buf_failed(paths))
+			return -ENOMEM;
+		/* A child may have gone meanwhile; the top must be there. */
+		if (r < 0 && (r != -ENOENT || i == start))
+			return r;
+		if (paths->len - start > TREE_MAX_BYTES)
+			return -E2BIG;
+		i += strlen(path) + 1;
+	}
+	return 0;
+}

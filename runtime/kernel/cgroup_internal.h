@@ -1,0 +1,129 @@
+/*
+ * What the files of kernel/cgroup share.
+ *
+ *	cgroup.c	 paths, make, join, remove, JSON
+ *	cgroup_files.c	 reading and writing the files
+ *	cgroup_procs.c	 the processes inside: list, freeze, signal, kill
+ *	cgroup_limits.c	 which controllers a limit needs, who serves them
+ *	cgroup_v1.c	 limits through v1 files
+ *	cgroup_v2.c	 limits through v2 files
+ *	cgroup_devices.c device rules: v1 files, or a BPF program on v2
+ *	cgroup_stats.c	 numbers for `events --stats`
+ *	cgroup_view.c	 what a mount of type cgroup shows, delegation
+ *
+ * Paths are strings: cgroup file systems have no symbolic links, and only root
+ * or the delegate can make names there.
+ */
+#ifndef SANDLOCK_KERNEL_CGROUP_INTERNAL_H
+#define SANDLOCK_KERNEL_CGROUP_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "kernel/cgroup.h"
+
+#define CGROUP_ROOT "/sys/fs/cgroup"
+
+enum { CGROUP_FILE_MAX = 1024 * 1024, CGROUP_NUMBER_MAX = 32 };
+
+/* The hierarchies and controllers that we know. */
+enum cgroup_ctl {
+	CTL_UNIFIED, /* the v2 hierarchy itself */
+	CTL_FREEZER,
+	CTL_MEMORY,
+	CTL_CPU,
+	CTL_CPUSET,
+	CTL_PIDS,
+	CTL_DEVICES,
+	CTL_BLKIO, /* "io" on v2 */
+	CTL_HUGETLB,
+	CTL_NET_CLS,
+	CTL_NET_PRIO,
+	CTL_RDMA,
+	CTL_COUNT,
+};
+
+#define CTL_BIT(ctl) (1u << (ctl))
+
+struct cgroup_ctl_row {
+	const char *v1, *v2; /* v2 NULL: not there, or no controller */
+};
+extern const struct cgroup_ctl_row cgroup_ctls[CTL_COUNT];
+
+/* One directory in one hierarchy. */
+struct cgroup_node {
+	char *dir;     /* absolute; NULL: not used */
+	size_t made;   /* the first @made bytes of dir: the topmost directory
+			  that we made; 0: it was all there */
+	int tasks_fd;  /* v1 `tasks`, opened before privileges go; or -1 */
+};
+
+struct cgroup {
+	enum cgroup_mode mode;
+	char *path; /* below the mount points, "/NAME"; NULL: no cgroup */
+	int membership_fd;
+	struct cgroup_node node[CTL_COUNT];
+	const struct log_sink *log;
+};
+
+/* The node that membership is read from, or NULL. */
+const struct cgroup_node *cgroup_member_node(const struct cgroup *c);
+
+/* Makes the cgroup in hierarchy @ctl (parents too) and opens what is needed. */
+int cgroup_node_make(struct cgroup *c, enum cgroup_ctl ctl, struct error *err);
+
+/* "DIR/FILE" in @ret of PATH_MAX bytes; -ENAMETOOLONG. */
+int cgroup_file_path(const char *dir, const char *file, char *ret);
+int cgroup_read(const char *dir, const char *file, struct buf *b);
+/* The number in a file; "max" and overflow are UINT64_MAX. */
+int cgroup_read_number(const char *dir, const char *file, uint64_t *ret);
+/* True if the file has the line "KEY VALUE". */
+int cgroup_read_key(const char *dir, const char *file, const char *key,
+		    uint64_t *ret);
+/* Without a message: 0 or a negative errno. */
+int cgroup_write_raw(const char *dir, const char *file, const char *text);
+/* With one: "cannot set 'pids.max' to '7'". */
+int cgroup_write(const char *dir, const char *file, const char *text,
+		 struct error *err);
+int cgroup_write_number(const char *dir, const char *file, int64_t v,
+			struct error *err);
+/* The same, -1 (any negative number) written as "max". */
+int cgroup_write_max(const char *dir, const char *file, int64_t v,
+		     struct error *err);
+bool cgroup_has_file(const char *dir, const char *file);
+bool cgroup_has_word(const char *text, const char *word);
+
+/* Paths of @dir and everything below, parents first; NUL-separated. */
+int cgroup_tree(const char *dir, struct buf *paths);
+
+/* Controllers that @r asks for, as bits. */
+unsigned int cgroup_needs(const struct spec_resources *r, bool rootless);
+/* Makes the controllers' cgroups and writes the limits. */
+int cgroup_apply(struct cgroup *c, const struct spec_resources *r,
+		 bool rootless, struct error *err);
+
+int cgroup_v1_apply(const struct cgroup *c, enum cgroup_ctl ctl,
+		    const struct spec_resources *r, struct error *err);
+int cgroup_v2_apply(const struct cgroup *c, unsigned int ctls,
+		    const struct spec_resources *r, struct error *err);
+/* "+memory" in every directory from the root to the parent. */
+int cgroup_v2_enable(const struct cgroup *c, const char *const *names,
+		     size_t n, struct error *err);
+
+/* The same on v1 and v2. */
+int cgroup_check_shares(uint64_t shares, struct error *err);
+int cgroup_write_rdma(const char *dir, const struct spec_resources *r,
+		      struct error *err);
+
+int cgroup_v1_devices(const char *dir, const struct spec_resources *r,
+		      struct error *err);
+int cgroup_v2_devices(const char *dir, const struct spec_resources *r,
+		      struct error *err);
+
+/* The path of @pid (0: ours) in a hierarchy ("" for v2); malloc'ed. */
+int cgroup_path_of(pid_t pid, const char *hierarchy, char **ret);
+
+#endif

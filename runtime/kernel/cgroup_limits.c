@@ -1,0 +1,272 @@
+#include <errno.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kernel/cgroup.h"
+#include "kernel/cgroup_internal.h"
+#include "spec/spec.h"
+
+static unsigned int memory_needs(const struct spec_resources *r)
+{
+	/* useHierarchy and the kernel limits are no longer the kernel's. */
+	if (r->has_mem_limit || r->has_mem_reservation || r->has_mem_swap ||
+	    r->has_mem_swappiness ||
+	    (r->has_mem_disable_oom && r->mem_disable_oom))
+		return CTL_BIT(CTL_MEMORY);
+	return 0;
+}
+
+static unsigned int cpu_needs(const struct spec_resources *r)
+{
+	unsigned int need = 0;
+
+	if (r->has_cpu_shares || r->has_cpu_quota || r->has_cpu_burst ||
+	    r->has_cpu_period || r->has_cpu_rt_runtime ||
+	    r->has_cpu_rt_period || r->has_cpu_idle)
+		need |= CTL_BIT(CTL_CPU);
+	if (r->cpu_cpus || r->cpu_mems)
+		need |= CTL_BIT(CTL_CPUSET);
+	return need;
+}
+
+static bool needs_blkio(const struct spec_resources *r)
+{
+	return r->has_blkio_weight || r->has_blkio_leaf_weight ||
+	       r->n_blkio_weight_devices || r->n_read_bps || r->n_write_bps ||
+	       r->n_read_iops || r->n_write_iops;
+}
+
+unsigned int cgroup_needs(const struct spec_resources *r, bool rootless)
+{
+	unsigned int need;
+
+	if (!r)
+		return 0;
+	need = memory_needs(r) | cpu_needs(r);
+	if (r->has_pids_limit)
+		need |= CTL_BIT(CTL_PIDS);
+	if (needs_blkio(r))
+		need |= CTL_BIT(CTL_BLKIO);
+	if (r->n_hugepages)
+		need |= CTL_BIT(CTL_HUGETLB);
+	if (r->has_net_class_id)
+		need |= CTL_BIT(CTL_NET_CLS);
+	if (r->n_net_prios)
+		need |= CTL_BIT(CTL_NET_PRIO);
+	if (r->n_rdma)
+		need |= CTL_BIT(CTL_RDMA);
+	if (r->n_unified)
+		need |= CTL_BIT(CTL_UNIFIED);
+	/*
+	 * An ordinary user cannot make device nodes, and opens the host's with
+	 * the rights of the host: there is nothing left for rules to refuse.
+	 */
+	if (r->n_devices && !rootless)
+		need |= CTL_BIT(CTL_DEVICES);
+	return need;
+}
+
+static bool is_v1_mounted(enum cgroup_ctl ctl)
+{
+	char path[PATH_MAX];
+	struct statfs st;
+
+	return cgroup_file_path(CGROUP_ROOT, cgroup_ctls[ctl].v1, path) == 0 &&
+	       statfs(path, &st) == 0 &&
+	       (unsigned long)st.f_type == CGROUP_SUPER_MAGIC;
+}
+
+static int not_available(const char *name, struct error *err)
+{
+	(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
+			"the cgroup controller '%s' is not available", name);
+	return error_hint(err, "see /proc/cgroups and the cgroup.controllers "
+			       "of the parent cgroup");
+}
+
+static const char *unified_root(const struct cgroup *c)
+{
+	return c->mode == CGROUP_V2 ? CGROUP_ROOT : CGROUP_ROOT "/unified";
+}
+
+/* The names of v2 controllers to enable; borrowed or of @r's keys. */
+struct names {
+	const char *v[CTL_COUNT * 4];
+	size_t n;
+};
+
+static void add_name(struct names *l, const char *name)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (strcmp(l->v[i], name) == 0)
+			return;
+	}
+	if (l->n < ARRAY_LEN(l->v))
+		l->v[l->n++] = name;
+}
+
+/*
+ * "hugetlb.2MB.max" needs the controller hugetlb; "cgroup.max.depth" and what
+ * every cgroup has (cpu.pressure) needs none.
+ */
+static int add_unified_name(const struct cgroup *c, const char *key,
+			    const char *available, struct names *l,
+			    struct error *err)
+{
+	size_t len = strcspn(key, ".");
+	char name[32];
+
+	if (strchr(key, '/') || !key[len] || len == 0 || len >= sizeof(name))
+		return error_say(err, ERR_BUNDLE, EINVAL,
+				 "linux.resources.unified: '%s' is no name of "
+				 "a cgroup file",
+				 key);
+	if (c->mode == CGROUP_V1)
+		return error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
+				 "invalid configuration: cannot use unified on "
+				 "cgroup v1");
+	if (strncmp(key, "cgroup.", 7) == 0)
+		return 0;
+	(void)snprintf(name, sizeof(name), "%.*s", (int)len, key);
+	if (!cgroup_has_word(available, name)) {
+		if (cgroup_has_file(c->node[CTL_UNIFIED].dir, key))
+			return 0;
+		return not_available(name, err);
+	}
+	for (int i = 0; i < CTL_COUNT; i++) {
+		if (cgroup_ctls[i].v2 && strcmp(cgroup_ctls[i].v2, name) == 0)
+			add_name(l, cgroup_ctls[i].v2);
+	}
+	return 0;
+}
+
+/* Divides @need into what v1 does (its cgroups are made) and what v2 does. */
+static int place_controllers(struct cgroup *c, unsigned int need,
+			     const char *available, unsigned int *ret_v2,
+			     struct names *enable, struct error *err)
+{
+	for (int i = CTL_FREEZER; i < CTL_COUNT; i++) {
+		enum cgroup_ctl ctl = (enum cgroup_ctl)i;
+		const char *v2 = cgroup_ctls[i].v2;
+		int r;
+
+		if (!(need & CTL_BIT(i)))
+			continue;
+		if (c->mode != CGROUP_V2 && is_v1_mounted(ctl)) {
+			r = cgroup_node_make(c, ctl, err);
+			if (r < 0)
+				return r;
+			continue;
+		}
+		/* Devices are a program there, which is always possible. */
+		if (!c->node[CTL_UNIFIED].dir ||
+		    (ctl != CTL_DEVICES &&
+		     (!v2 || !cgroup_has_word(available, v2))))
+			return not_available(v2 ? v2 : cgroup_ctls[i].v1, err);
+		if (v2)
+			add_name(enable, v2);
+		*ret_v2 |= CTL_BIT(i);
+	}
+	return 0;
+}
+
+static void warn_ignored(const struct cgroup *c, const struct spec_resources *r)
+{
+	if (r->has_mem_kernel || r->has_mem_kernel_tcp)
+		log_warn(c->log, "linux.resources.memory: kernel and kernelTCP "
+				 "are ignored: Linux 5.16 removed them");
+}
+
+int cgroup_apply(struct cgroup *c, const struct spec_resources *r,
+		 bool rootless, struct error *err)
+{
+	unsigned int need = cgroup_needs(r, rootless), v2 = 0;
+	auto_(buf) struct buf available = BUF_INIT;
+	struct names enable = { .n = 0 };
+	int e;
+
+	warn_ignored(c, r);
+	if (c->node[CTL_UNIFIED].dir)
+		(void)cgroup_read(unified_root(c), "cgroup.controllers",
+				  &available);
+	e = place_controllers(c, need, buf_str(&available), &v2, &enable, err);
+	if (e < 0)
+		return e;
+	for (size_t i = 0; i < r->n_unified; i++) {
+		e = add_unified_name(c, r->unified[i].key, buf_str(&available),
+				     &enable, err);
+		if (e < 0)
+			return e;
+	}
+	e = cgroup_v2_enable(c, enable.v, enable.n, err);
+	if (e < 0)
+		return e;
+	for (int i = CTL_FREEZER; i < CTL_COUNT; i++) {
+		if (!(need & CTL_BIT(i)) || (v2 & CTL_BIT(i)))
+			continue;
+		e = cgroup_v1_apply(c, (enum cgroup_ctl)i, r, err);
+		if (e < 0)
+			return e;
+	}
+	return cgroup_v2_apply(c, v2 | (need & CTL_BIT(CTL_UNIFIED)), r, err);
+}
+
+/* Processes that run already follow into the cgroups made just now. */
+static int move_members(const struct cgroup *c, unsigned int had,
+			struct error *err)
+{
+	auto_free pid_t *pids = NULL;
+	size_t n;
+	int r = cgroup_pids(c, &pids, &n, err);
+
+	if (r < 0)
+		return r;
+	for (int i = CTL_FREEZER; i < CTL_COUNT; i++) {
+		if (!c->node[i].dir || (had & CTL_BIT(i)))
+			continue;
+		for (size_t j = 0; j < n; j++) {
+			char text[CGROUP_NUMBER_MAX];
+
+			(void)snprintf(text, sizeof(text), "%d", (int)pids[j]);
+			r = cgroup_write_raw(c->node[i].dir, "cgroup.procs",
+					     text);
+			if (r < 0 && r != -ESRCH)
+				return error_set(err, ERR_SYSTEM, -r,
+						 "cannot move process %d to "
+						 "'%s'",
+						 (int)pids[j], c->node[i].dir);
+		}
+	}
+	return 0;
+}
+
+int cgroup_update(struct cgroup *c, const struct spec_resources *r,
+		  struct error *err)
+{
+	unsigned int had = 0;
+	int e;
+
+	if (cgroup_needs(r, geteuid() != 0) == 0)
+		return 0;
+	if (!c->path) {
+		(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
+				"the sandbox has no cgroup to limit");
+		return error_hint(err, "limits need root or a delegated "
+				       "cgroup");
+	}
+	for (int i = 0; i < CTL_COUNT; i++)
+		had |= c->node[i].dir ? CTL_BIT(i) : 0;
+	e = cgroup_apply(c, r, geteuid() != 0, err);
+	if (e < 0)
+		return e;
+	return move_members(c, had, err);
+}

@@ -1,0 +1,374 @@
+/* Documentation/admin-guide/cgroup-v2.rst of the kernel. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "kernel/cgroup_internal.h"
+#include "spec/spec.h"
+
+enum { DEFAULT_PERIOD_US = 100000 };
+
+static int enable_error(const char *dir, const char *names, int sys,
+			struct error *err)
+{
+	(void)error_set(err, ERR_UNSUPPORTED, sys,
+			"cannot enable the cgroup controllers '%s' in '%s'",
+			names, dir);
+	if (sys == EBUSY)
+		return error_hint(err, "move the processes of that cgroup into "
+				       "a child of it first");
+	return error_hint(err, "they must be enabled in every parent, and "
+			       "delegated to you if you are not root");
+}
+
+static int enable_in(const char *dir, const char *const *names, size_t n,
+		     struct error *err)
+{
+	auto_(buf) struct buf now = BUF_INIT, missing = BUF_INIT;
+	int r = cgroup_read(dir, "cgroup.subtree_control", &now);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (!cgroup_has_word(buf_str(&now), names[i]))
+			buf_printf(&missing, "%s+%s", missing.len ? " " : "",
+				   names[i]);
+	}
+	if (buf_failed(&missing))
+		r = -ENOMEM;
+	if (r == 0 && missing.len)
+		r = cgroup_write_raw(dir, "cgroup.subtree_control",
+				     buf_str(&missing));
+	return r < 0 ? enable_error(dir, buf_str(&missing), -r, err) : 0;
+}
+
+int cgroup_v2_enable(const struct cgroup *c, const char *const *names, size_t n,
+		     struct error *err)
+{
+	const char *dir = c->node[CTL_UNIFIED].dir;
+	auto_free char *path = NULL;
+	size_t root;
+
+	if (n == 0)
+		return 0;
+	path = strdup(dir);
+	if (!path)
+		return error_set(err, ERR_SYSTEM, ENOMEM,
+				 "cannot enable cgroup controllers");
+	root = strlen(dir) - strlen(c->path);
+	for (size_t i = root; path[i]; i++) {
+		int r;
+
+		if (path[i] != '/')
+			continue;
+		path[i] = '\0';
+		r = enable_in(path, names, n, err);
+		path[i] = '/';
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int no_equivalent(const char *what, struct error *err)
+{
+	return error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
+			 "cgroup v2 cannot limit '%s'", what);
+}
+
+static int check_usage(const char *dir, const struct spec_resources *r,
+		       struct error *err)
+{
+	uint64_t usage = 0;
+
+	if (!r->mem_check_before_update || !r->has_mem_limit ||
+	    r->mem_limit <= 0)
+		return 0;
+	if (cgroup_read_number(dir, "memory.current", &usage) < 0 ||
+	    usage <= (uint64_t)r->mem_limit)
+		return 0;
+	return error_say(err, ERR_SYSTEM, EBUSY,
+			 "rejecting memory limit %lld: the current usage is "
+			 "%llu",
+			 (long long)r->mem_limit, (unsigned long long)usage);
+}
+
+/* OCI's swap is memory and swap together, v2's is swap alone. */
+static int set_swap(const char *dir, const struct spec_resources *r,
+		    struct error *err)
+{
+	int64_t limit = r->has_mem_limit ? r->mem_limit : 0;
+	int64_t swap = r->has_mem_swap ? r->mem_swap : 0;
+
+	if (swap == 0 && limit != -1)
+		return 0;
+	if (swap == -1 || limit == -1) {
+		if (swap == 0 && !cgroup_has_file(dir, "memory.swap.max"))
+			return 0;
+		return cgroup_write(dir, "memory.swap.max", "max", err);
+	}
+	if (limit == 0)
+		return error_say(err, ERR_BUNDLE, EINVAL,
+				 "unable to set swap limit without memory "
+				 "limit");
+	if (swap < limit)
+		return error_say(err, ERR_BUNDLE, EINVAL,
+				 "memory+swap limit should be >= memory limit");
+	/* Without swap in the kernel "none of it" holds anyway. */
+	if (swap == limit && !cgroup_has_file(dir, "memory.swap.max"))
+		return 0;
+	return cgroup_write_number(dir, "memory.swap.max", swap - limit, err);
+}
+
+static int apply_memory(const char *dir, const struct spec_resources *r,
+			struct error *err)
+{
+	int e;
+
+	if (r->has_mem_swappiness)
+		return no_equivalent("memory.swappiness", err);
+	if (r->has_mem_disable_oom && r->mem_disable_oom)
+		return no_equivalent("memory.disableOOMKiller", err);
+	e = check_usage(dir, r, err);
+	if (e == 0)
+		e = set_swap(dir, r, err);
+	if (e == 0 && r->has_mem_limit && r->mem_limit != 0)
+		e = cgroup_write_max(dir, "memory.max", r->mem_limit, err);
+	if (e == 0 && r->has_mem_reservation && r->mem_reservation != 0)
+		e = cgroup_write_max(dir, "memory.low", r->mem_reservation,
+				     err);
+	return e;
+}
+
+static int set_weight(const char *dir, uint64_t shares, struct error *err)
+{
+	int e = cgroup_check_shares(shares, err);
+
+	if (e < 0)
+		return e;
+	/* [2, 262144] to [1, 10000], as every runtime has it. */
+	return cgroup_write_number(
+		dir, "cpu.weight",
+		(int64_t)(1 + ((shares - 2) * 9999) / 262142), err);
+}
+
+static int set_max(const char *dir, const struct spec_resources *r,
+		   struct error *err)
+{
+	uint64_t period = r->has_cpu_period && r->cpu_period
+				  ? r->cpu_period
+				  : DEFAULT_PERIOD_US;
+	char text[96];
+
+	if (r->has_cpu_quota && r->cpu_quota > 0)
+		(void)snprintf(text, sizeof(text), "%lld %llu",
+			       (long long)r->cpu_quota,
+			       (unsigned long long)period);
+	else
+		(void)snprintf(text, sizeof(text), "max %llu",
+			       (unsigned long long)period);
+	return cgroup_write(dir, "cpu.max", text, err);
+}
+
+static int apply_cpu(const char *dir, const struct spec_resources *r,
+		     struct error *err)
+{
+	int e = 0;
+
+	if ((r->has_cpu_rt_runtime && r->cpu_rt_runtime) ||
+	    (r->has_cpu_rt_period && r->cpu_rt_period))
+		return no_equivalent("cpu.realtimeRuntime", err);
+	/* A weight cannot be set while idle is. */
+	if (r->has_cpu_idle)
+		e = cgroup_write_number(dir, "cpu.idle", r->cpu_idle, err);
+	if (e == 0 && r->has_cpu_shares && r->cpu_shares != 0 &&
+	    !(r->has_cpu_idle && r->cpu_idle == 1))
+		e = set_weight(dir, r->cpu_shares, err);
+	if (e == 0 && ((r->has_cpu_quota && r->cpu_quota != 0) ||
+		       (r->has_cpu_period && r->cpu_period != 0)))
+		e = set_max(dir, r, err);
+	if (e == 0 && r->has_cpu_burst)
+		e = cgroup_write_number(dir, "cpu.max.burst",
+					(int64_t)r->cpu_burst, err);
+	return e;
+}
+
+static int apply_cpuset(const char *dir, const struct spec_resources *r,
+			struct error *err)
+{
+	int e = 0;
+
+	if (r->cpu_cpus && *r->cpu_cpus)
+		e = cgroup_write(dir, "cpuset.cpus", r->cpu_cpus, err);
+	if (e == 0 && r->cpu_mems && *r->cpu_mems)
+		e = cgroup_write(dir, "cpuset.mems", r->cpu_mems, err);
+	return e;
+}
+
+static int apply_pids(const char *dir, const struct spec_resources *r,
+		      struct error *err)
+{
+	return cgroup_write_max(dir, "pids.max",
+				r->pids_limit == 0 ? 1 : r->pids_limit, err);
+}
+
+static int write_io_max(const char *dir, const char *key,
+			const struct spec_throttle *v, size_t n,
+			struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		char text[128], rate[CGROUP_NUMBER_MAX] = "max";
+		int e;
+
+		if (v[i].rate)
+			(void)snprintf(rate, sizeof(rate), "%llu",
+				       (unsigned long long)v[i].rate);
+		(void)snprintf(text, sizeof(text), "%lld:%lld %s=%s",
+			       (long long)v[i].major, (long long)v[i].minor,
+			       key, rate);
+		e = cgroup_write(dir, "io.max", text, err);
+		if (e < 0)
+			return e;
+	}
+	return 0;
+}
+
+/* bfq takes OCI's [10, 1000] as it is, io.weight [1, 10000]. */
+static int apply_io_weight(const char *dir, const struct spec_resources *r,
+			   struct error *err)
+{
+	bool bfq = cgroup_has_file(dir, "io.bfq.weight");
+	const char *file = bfq ? "io.bfq.weight" : "io.weight";
+	int e = 0;
+
+	if (r->has_blkio_leaf_weight && r->blkio_leaf_weight)
+		return no_equivalent("blockIO.leafWeight", err);
+	if (r->has_blkio_weight && r->blkio_weight) {
+		int64_t w = r->blkio_weight;
+
+		if (!bfq)
+			w = 1 + (w - 10) * 9999 / 990;
+		e = cgroup_write_number(dir, file, w, err);
+	}
+	for (size_t i = 0; e == 0 && i < r->n_blkio_weight_devices; i++) {
+		const struct spec_weight_device *d =
+			&r->blkio_weight_devices[i];
+		char text[96];
+
+		if (d->leaf)
+			return no_equivalent("blockIO.leafWeight", err);
+		(void)snprintf(text, sizeof(text), "%lld:%lld %u",
+			       (long long)d->major, (long long)d->minor,
+			       d->weight);
+		e = cgroup_write(dir, "io.bfq.weight", text, err);
+	}
+	return e;
+}
+
+static int apply_io(const char *dir, const struct spec_resources *r,
+		    struct error *err)
+{
+	int e = apply_io_weight(dir, r, err);
+
+	if (e == 0)
+		e = write_io_max(dir, "rbps", r->read_bps, r->n_read_bps, err);
+	if (e == 0)
+		e = write_io_max(dir, "wbps", r->write_bps, r->n_write_bps,
+				 err);
+	if (e == 0)
+		e = write_io_max(dir, "riops", r->read_iops, r->n_read_iops,
+				 err);
+	if (e == 0)
+		e = write_io_max(dir, "wiops", r->write_iops, r->n_write_iops,
+				 err);
+	return e;
+}
+
+static int apply_hugetlb(const char *dir, const struct spec_resources *r,
+			 struct error *err)
+{
+	for (size_t i = 0; i < r->n_hugepages; i++) {
+		const struct spec_hugepage *h = &r->hugepages[i];
+		char file[96], text[CGROUP_NUMBER_MAX];
+		int e;
+
+		(void)snprintf(text, sizeof(text), "%llu",
+			       (unsigned long long)h->limit);
+		/* Reservations first: they are what mmap is refused by. */
+		(void)snprintf(file, sizeof(file), "hugetlb.%.32s.rsvd.max",
+			       h->page_size);
+		e = cgroup_write_raw(dir, file, text);
+		if (e < 0 && e != -ENOENT)
+			return cgroup_write(dir, file, text, err);
+		(void)snprintf(file, sizeof(file), "hugetlb.%.32s.max",
+			       h->page_size);
+		e = cgroup_write(dir, file, text, err);
+		if (e < 0)
+			return e;
+	}
+	return 0;
+}
+
+static int apply_unified(const char *dir, const struct spec_resources *r,
+			 struct error *err)
+{
+	for (size_t i = 0; i < r->n_unified; i++) {
+		int e = cgroup_write(dir, r->unified[i].key,
+				     r->unified[i].value, err);
+
+		if (e < 0)
+			return e;
+	}
+	return 0;
+}
+
+static int apply_one(const char *dir, enum cgroup_ctl ctl,
+		     const struct spec_resources *r, struct error *err)
+{
+	switch (ctl) {
+	case CTL_MEMORY:
+		return apply_memory(dir, r, err);
+	case CTL_CPU:
+		return apply_cpu(dir, r, err);
+	case CTL_CPUSET:
+		return apply_cpuset(dir, r, err);
+	case CTL_PIDS:
+		return apply_pids(dir, r, err);
+	case CTL_DEVICES:
+		return cgroup_v2_devices(dir, r, err);
+	case CTL_BLKIO:
+		return apply_io(dir, r, err);
+	case CTL_HUGETLB:
+		return apply_hugetlb(dir, r, err);
+	case CTL_RDMA:
+		return cgroup_write_rdma(dir, r, err);
+	case CTL_UNIFIED:
+		return apply_unified(dir, r, err);
+	case CTL_NET_CLS:
+	case CTL_NET_PRIO:
+	case CTL_FREEZER:
+	case CTL_COUNT:
+		break;
+	}
+	return 0;
+}
+
+int cgroup_v2_apply(const struct cgroup *c, unsigned int ctls,
+		    const struct spec_resources *r, struct error *err)
+{
+	const char *dir = c->node[CTL_UNIFIED].dir;
+	int e;
+
+	for (int i = CTL_FREEZER; i < CTL_COUNT; i++) {
+		if (!(ctls & CTL_BIT(i)))
+			continue;
+		e = apply_one(dir, (enum cgroup_ctl)i, r, err);
+		if (e < 0)
+			return e;
+	}
+	/* Last: what is written as it is has the last word. */
+	if (ctls & CTL_BIT(CTL_UNIFIED))
+		return apply_unified(dir, r, err);
+	return 0;
+}
