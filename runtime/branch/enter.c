@@ -121,8 +121,14 @@ int branch_enter(struct branch *b, enter_fn *fn, enter_reader *reader,
 		return error_set(err, ERR_SYSTEM, ret < 0 ? -ret : errno,
 				 "cannot start a helper for branch '%s'",
 				 b->meta.name);
-	if (pid == 0)
+	if (pid == 0) {
+		/* The caller has the only read ends, so that writing can fail.
+		 */
+		(void)close(result.read_fd);
+		if (reader)
+			(void)close(out.read_fd);
 		child_main(b, caller, fn, data, out.write_fd, result.write_fd);
+	}
 	(void)close(take_fd(&result.write_fd));
 	if (reader) {
 		(void)close(take_fd(&out.write_fd));
