@@ -1,0 +1,342 @@
+#include "kernel/tty.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <sys/vfs.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/uapi.h"
+#include "kernel/pidfd.h"
+
+enum {
+	PTMX_MAJOR = 5,
+	PTMX_MINOR = 2,
+	RELAY_BUF = 16 * 1024,
+	DRAIN_MS = 200,
+	END_OF_FILE = 4, /* ^D */
+};
+
+static int pty_error(struct error *err)
+{
+	return error_set(err, ERR_SYSTEM, errno,
+			 "cannot open a pseudo-terminal");
+}
+
+/* A link or a file in place of ptmx would be the image's choice, not ours. */
+static int open_ptmx(int devpts_dirfd, struct error *err)
+{
+	auto_close int fd = openat(devpts_dirfd, "ptmx",
+				   O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
+	struct statfs fs;
+	struct stat st;
+
+	if (fd < 0)
+		return pty_error(err);
+	if (fstatfs(fd, &fs) < 0 || fstat(fd, &st) < 0)
+		return pty_error(err);
+	if ((unsigned long)fs.f_type != DEVPTS_SUPER_MAGIC ||
+	    !S_ISCHR(st.st_mode) ||
+	    st.st_rdev != makedev(PTMX_MAJOR, PTMX_MINOR))
+		return error_say(err, ERR_BUNDLE, ENODEV,
+				 "'/dev/pts/ptmx' is not the one of a devpts "
+				 "file system");
+	return take_fd(&fd);
+}
+
+int tty_open_pair(int devpts_dirfd, uint16_t width, uint16_t height,
+		  int *ret_master_fd, int *ret_slave_fd, struct error *err)
+{
+	auto_close int master = open_ptmx(devpts_dirfd, err);
+	auto_close int slave = -1;
+	struct winsize ws = { .ws_row = height, .ws_col = width };
+	int unlock = 0;
+
+	if (master < 0)
+		return master;
+	if (ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		return pty_error(err);
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0)
+		return pty_error(err);
+	if (width && height && ioctl(slave, TIOCSWINSZ, &ws) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot set the size of the terminal");
+	*ret_master_fd = take_fd(&master);
+	*ret_slave_fd = take_fd(&slave);
+	return 0;
+}
+
+int tty_make_controlling(int slave_fd, struct error *err)
+{
+	/* EPERM: a session leader already. */
+	if (setsid() < 0 && errno != EPERM)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot start a session");
+	if (ioctl(slave_fd, TIOCSCTTY, 0) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot take the controlling terminal");
+	for (int i = 0; i < 3; i++) {
+		if (slave_fd == i)
+			(void)fcntl(i, F_SETFD, 0);
+		else if (dup2(slave_fd, i) < 0)
+			return error_set(err, ERR_SYSTEM, errno,
+					 "cannot use the terminal");
+	}
+	return 0;
+}
+
+static int console_error(const char *path, int sys, struct error *err)
+{
+	(void)error_set(err, ERR_SYSTEM, sys,
+			"cannot connect to the console socket '%s'", path);
+	return error_hint(err, "it is a stream socket that somebody listens "
+			       "on before the sandbox is created");
+}
+
+int tty_console_connect(const char *path, struct error *err)
+{
+	auto_close int node = open(path, O_PATH | O_CLOEXEC);
+	auto_close int sock = -1;
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+
+	_Static_assert(FD_PATH_MAX <= sizeof(sa.sun_path), "fits");
+	if (node < 0)
+		return console_error(path, errno, err);
+	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return console_error(path, errno, err);
+	/* sun_path is short; the path of the fd is not too long for it. */
+	(void)fd_proc_path(node, sa.sun_path);
+	if (connect(sock, (struct sockaddr *)&sa, sizeof(sa)) < 0)
+		return console_error(path, errno, err);
+	return take_fd(&sock);
+}
+
+int tty_console_send(int sock, int master_fd, struct error *err)
+{
+	static const char name[] = "/dev/ptmx";
+	int r = fd_send(sock, name, sizeof(name) - 1, &master_fd, 1);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot hand over the terminal");
+	return 0;
+}
+
+/* One direction of the relay. */
+struct pump {
+	int from, to;
+	char data[RELAY_BUF];
+	size_t start, len;
+	char last;   /* the last byte that came in */
+	bool eof;    /* nothing more comes in */
+	bool closed; /* nothing more can go out */
+};
+
+static void pump_fill(struct pump *p)
+{
+	ssize_t n = read(p->from, p->data, sizeof(p->data));
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	/* EIO: the last slave was closed. */
+	if (n <= 0) {
+		p->eof = true;
+		return;
+	}
+	p->start = 0;
+	p->len = (size_t)n;
+}
+
+static void pump_drain(struct pump *p)
+{
+	ssize_t n = write(p->to, p->data + p->start, p->len);
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (n < 0) {
+		p->closed = true;
+		p->len = 0;
+		return;
+	}
+	p->start += (size_t)n;
+	p->len -= (size_t)n;
+}
+
+static void copy_size(int from, int to)
+{
+	struct winsize ws;
+
+	if (ioctl(from, TIOCGWINSZ, &ws) == 0)
+		(void)ioctl(to, TIOCSWINSZ, &ws);
+}
+
+/* The caller's terminal, as it was. */
+struct raw_mode {
+	struct termios saved;
+	bool on;
+};
+
+static void raw_mode_done(struct raw_mode *m)
+{
+	int saved = errno;
+
+	if (m->on)
+		(void)tcsetattr(0, TCSADRAIN, &m->saved);
+	m->on = false;
+	errno = saved;
+}
+
+static void raw_mode_enter(struct raw_mode *m)
+{
+	struct termios raw;
+
+	if (!isatty(0) || tcgetattr(0, &m->saved) < 0)
+		return;
+	raw = m->saved;
+	cfmakeraw(&raw);
+	/* What the inside prints is cooked by its own terminal. */
+	m->on = tcsetattr(0, TCSADRAIN, &raw) == 0;
+}
+
+enum { ON_IN, ON_MASTER, ON_OUT, ON_PIDFD, ON_SIGNAL, ON_COUNT };
+
+struct relay {
+	int master_fd, pidfd, signal_fd;
+	struct pump in, out;
+	bool ended; /* the process has */
+};
+
+static void forward_signal(struct relay *r)
+{
+	struct signalfd_siginfo si;
+
+	if (read(r->signal_fd, &si, sizeof(si)) != (ssize_t)sizeof(si))
+		return;
+	if (si.ssi_signo == SIGWINCH)
+		copy_size(0, r->master_fd);
+	else if (si.ssi_signo != SIGCHLD)
+		(void)pidfd_signal(r->pidfd, (int)si.ssi_signo);
+}
+
+static void set_polls(const struct relay *r, struct pollfd p[ON_COUNT])
+{
+	short master = 0;
+
+	for (int i = 0; i < ON_COUNT; i++)
+		p[i] = (struct pollfd){ .fd = -1 };
+	if (!r->in.eof && r->in.len == 0 && !r->in.closed && !r->ended)
+		p[ON_IN] = (struct pollfd){ .fd = 0, .events = POLLIN };
+	if (r->in.len)
+		master |= POLLOUT;
+	if (!r->out.eof && r->out.len == 0)
+		master |= POLLIN;
+	if (master)
+		p[ON_MASTER] =
+			(struct pollfd){ .fd = r->master_fd, .events = master };
+	if (r->out.len)
+		p[ON_OUT] = (struct pollfd){ .fd = 1, .events = POLLOUT };
+	if (!r->ended)
+		p[ON_PIDFD] =
+			(struct pollfd){ .fd = r->pidfd, .events = POLLIN };
+	p[ON_SIGNAL] = (struct pollfd){ .fd = r->signal_fd, .events = POLLIN };
+}
+
+/*
+ * A pipe that ends does not end what it was typed into: the inside reads
+ * end-of-file from its own terminal, where ^D gives it in an empty line only.
+ */
+static void fill_input(struct pump *p)
+{
+	char last = p->last;
+
+	pump_fill(p);
+	if (!p->eof) {
+		if (p->len)
+			p->last = p->data[p->len - 1];
+		return;
+	}
+	if (isatty(p->from))
+		return;
+	p->start = 0;
+	p->len = last && last != '\n' ? 2 : 1;
+	p->data[0] = p->data[1] = END_OF_FILE;
+}
+
+static void serve(struct relay *r, const struct pollfd p[ON_COUNT])
+{
+	if (p[ON_SIGNAL].revents & POLLIN)
+		forward_signal(r);
+	if (p[ON_PIDFD].revents)
+		r->ended = true;
+	if (p[ON_IN].revents)
+		fill_input(&r->in);
+	if (p[ON_MASTER].revents & POLLOUT)
+		pump_drain(&r->in);
+	if (p[ON_MASTER].revents & (POLLIN | POLLHUP | POLLERR) &&
+	    r->out.len == 0)
+		pump_fill(&r->out);
+	if (p[ON_OUT].revents)
+		pump_drain(&r->out);
+}
+
+/*
+ * The end: the process is gone and what it printed is out. A background
+ * process that keeps the slave open does not hold us, hence the limit.
+ */
+static bool is_over(const struct relay *r, int n_ready)
+{
+	if (!r->ended)
+		return false;
+	if (r->out.closed)
+		return true;
+	return r->out.len == 0 && (r->out.eof || n_ready == 0);
+}
+
+int tty_relay(int master_fd, int pidfd, int signal_fd, struct error *err)
+{
+	auto_(raw_mode) struct raw_mode mode = { .on = false };
+	auto_free struct relay *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return error_set(err, ERR_SYSTEM, ENOMEM,
+				 "cannot relay the terminal");
+	r->master_fd = master_fd;
+	r->pidfd = pidfd;
+	r->signal_fd = signal_fd;
+	r->in.from = 0;
+	r->in.to = master_fd;
+	r->out.from = master_fd;
+	r->out.to = 1;
+	copy_size(0, master_fd);
+	raw_mode_enter(&mode);
+	for (;;) {
+		struct pollfd p[ON_COUNT];
+		int n;
+
+		set_polls(r, p);
+		n = poll(p, ON_COUNT, r->ended ? DRAIN_MS : -1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(err, ERR_SYSTEM, errno,
+					 "cannot relay the terminal");
+		serve(r, p);
+		if (is_over(r, n))
+			return 0;
+	}
+}
