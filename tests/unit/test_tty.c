@@ -102,7 +102,8 @@ static void test_false_ptmx_is_refused(void **state)
 	assert_int_equal(unlink(path), 0);
 	if (geteuid() == 0) {
 		assert_int_equal(mknod(path, S_IFCHR | 0600, makedev(5, 2)), 0);
-		check_refused(-ENODEV);
+		/* The kernel looks for a "pts" beside it. */
+		check_refused(-ENOENT);
 		assert_int_equal(unlink(path), 0);
 	}
 }
