@@ -12,8 +12,7 @@
 #define ROOT "'ociVersion':'1.3.0','root':{'path':'rootfs'}"
 #define DOC(x) "{" ROOT "," x "}"
 #define USER "'user':{'uid':0,'gid':0}"
-#define PROCESS(x) \
-	DOC("'process':{'cwd':'/','args':['sh']," USER "," x "}")
+#define PROCESS(x) DOC("'process':{'cwd':'/','args':['sh']," USER "," x "}")
 #define LINUX(x) DOC("'linux':{" x "}")
 #define NS(x) "'namespaces':[" x "]"
 #define MOUNT(x) DOC("'mounts':[{'destination':'/d'," x "}]")
@@ -93,7 +92,7 @@ static inline void spec_check_case(const struct spec_case *c)
 	assert_null(spec_try(c->text, NULL, NULL));
 }
 
-#define CHECK_CASES(cases)                                 \
+#define CHECK_CASES(cases)                               \
 	for (size_t i_ = 0; i_ < ARRAY_LEN(cases); i_++) \
 	spec_check_case(&(cases)[i_])
 

@@ -10,15 +10,15 @@ static void names_and_numbers_are_signals(void **state)
 		const char *text;
 		int sig;
 	} cases[] = {
-		{ "TERM", SIGTERM },	 { "SIGTERM", SIGTERM },
-		{ "sigterm", SIGTERM },	 { "Kill", SIGKILL },
-		{ "15", SIGTERM },	 { "1", SIGHUP },
-		{ "64", 64 },		 { "SIGRTMIN", 34 },
-		{ "rtmin+0", 34 },	 { "RTMIN+3", 37 },
-		{ "RTMAX", 64 },	 { "SIGRTMAX-1", 63 },
-		{ "RTMAX-30", 34 },	 { "CHLD", SIGCHLD },
-		{ "CLD", SIGCHLD },	 { "IOT", SIGABRT },
-		{ "WINCH", SIGWINCH },	 { "RTMIN+30", 64 },
+		{ "TERM", SIGTERM },	{ "SIGTERM", SIGTERM },
+		{ "sigterm", SIGTERM }, { "Kill", SIGKILL },
+		{ "15", SIGTERM },	{ "1", SIGHUP },
+		{ "64", 64 },		{ "SIGRTMIN", 34 },
+		{ "rtmin+0", 34 },	{ "RTMIN+3", 37 },
+		{ "RTMAX", 64 },	{ "SIGRTMAX-1", 63 },
+		{ "RTMAX-30", 34 },	{ "CHLD", SIGCHLD },
+		{ "CLD", SIGCHLD },	{ "IOT", SIGABRT },
+		{ "WINCH", SIGWINCH },	{ "RTMIN+30", 64 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
@@ -29,11 +29,12 @@ static void names_and_numbers_are_signals(void **state)
 static void anything_else_is_refused(void **state)
 {
 	static const char *const bad[] = {
-		"",	   "9abc",	"-1",	    "65",	"0",
-		"09",	   "+9",	" 9",	    "9 ",	"0x9",
-		"TERMX",   "SIG",	"SIG9",	    "SIGSIGTERM", "999999999999",
-		"RTMIN-1", "RTMAX+1",	"RTMIN+31", "RTMIN+",	"RTMINx",
-		"RTMIN+-1", "RTMAX-31", "RTMIN+00", "RTMIN+1x",
+		"",	    "9abc",	  "-1",		  "65",
+		"0",	    "09",	  "+9",		  " 9",
+		"9 ",	    "0x9",	  "TERMX",	  "SIG",
+		"SIG9",	    "SIGSIGTERM", "999999999999", "RTMIN-1",
+		"RTMAX+1",  "RTMIN+31",	  "RTMIN+",	  "RTMINx",
+		"RTMIN+-1", "RTMAX-31",	  "RTMIN+00",	  "RTMIN+1x",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
@@ -68,9 +69,23 @@ static void users_are_numbers(void **state)
 static void other_users_are_refused(void **state)
 {
 	static const char *const bad[] = {
-		"",   "-1",    "1:",   ":1",  "0x1", "1 ",	    " 1",
-		"+1", "1:2:3", "root", "1:x", "1.0", "4294967295",  ":",
-		"1:-1",	       "1: 2",	      "99999999999999999999999",
+		"",
+		"-1",
+		"1:",
+		":1",
+		"0x1",
+		"1 ",
+		" 1",
+		"+1",
+		"1:2:3",
+		"root",
+		"1:x",
+		"1.0",
+		"4294967295",
+		":",
+		"1:-1",
+		"1: 2",
+		"99999999999999999999999",
 	};
 	uid_t uid = 7;
 	gid_t gid = 7;

@@ -198,8 +198,8 @@ static void branch_annotations_are_checked(void **state)
 static void paths_are_made_absolute(void **state)
 {
 	auto_ptr(spec_free) struct spec *a = spec_good("{" ROOT "}");
-	auto_ptr(spec_free) struct spec *b = spec_good(
-		"{'ociVersion':'1.0.0','root':{'path':'/x/../y'}}");
+	auto_ptr(spec_free) struct spec *b =
+		spec_good("{'ociVersion':'1.0.0','root':{'path':'/x/../y'}}");
 
 	assert_string_equal(a->root_path, "/bundle/rootfs");
 	assert_string_equal(a->bundle, "/bundle");
@@ -209,19 +209,19 @@ static void paths_are_made_absolute(void **state)
 
 static void a_process_is_read(void **state)
 {
-	auto_ptr(spec_free) struct spec *s = spec_good(DOC(
-		"'process':{'terminal':true,'consoleSize':{'height':24,"
-		"'width':80},'cwd':'/w','args':['a','b'],"
-		"'env':['A=1','B=2','A=3','AB=','A=4'],"
-		"'user':{'uid':1000,'gid':4294967294,'umask':18,"
-		"'additionalGids':[5,6]},"
-		"'rlimits':[{'type':'RLIMIT_NOFILE','soft':1,"
-		"'hard':18446744073709551615}],"
-		"'capabilities':{'bounding':['CAP_CHOWN','cap_kill'],"
-		"'ambient':null},'noNewPrivileges':true,'oomScoreAdj':0,"
-		"'scheduler':{'policy':'SCHED_BATCH','nice':-5},"
-		"'ioPriority':{'class':'IOPRIO_CLASS_IDLE','priority':7},"
-		"'apparmorProfile':'p','selinuxLabel':''}"));
+	auto_ptr(spec_free) struct spec *s = spec_good(
+		DOC("'process':{'terminal':true,'consoleSize':{'height':24,"
+		    "'width':80},'cwd':'/w','args':['a','b'],"
+		    "'env':['A=1','B=2','A=3','AB=','A=4'],"
+		    "'user':{'uid':1000,'gid':4294967294,'umask':18,"
+		    "'additionalGids':[5,6]},"
+		    "'rlimits':[{'type':'RLIMIT_NOFILE','soft':1,"
+		    "'hard':18446744073709551615}],"
+		    "'capabilities':{'bounding':['CAP_CHOWN','cap_kill'],"
+		    "'ambient':null},'noNewPrivileges':true,'oomScoreAdj':0,"
+		    "'scheduler':{'policy':'SCHED_BATCH','nice':-5},"
+		    "'ioPriority':{'class':'IOPRIO_CLASS_IDLE','priority':7},"
+		    "'apparmorProfile':'p','selinuxLabel':''}"));
 	const struct spec_process *p = &s->process;
 
 	assert_true(s->has_process && p->terminal);
@@ -264,9 +264,8 @@ static void unknown_capabilities_are_told(void **state)
 
 	assert_non_null(s);
 	assert_int_equal(s->process.caps.bounding, 1 << 5);
-	assert_non_null(strstr(log.text,
-			       "ignoring unknown or unavailable "
-			       "capabilities: CAP_FOO, X\\x1b"));
+	assert_non_null(strstr(log.text, "ignoring unknown or unavailable "
+					 "capabilities: CAP_FOO, X\\x1b"));
 }
 
 static void hooks_are_read(void **state)

@@ -195,10 +195,10 @@ static void time_offsets_are_checked(void **state)
 
 static void devices_are_checked(void **state)
 {
-	auto_ptr(spec_free) struct spec *s = spec_good(
-		LINUX("'devices':[{'path':'/d','type':'u','major':10,"
-		      "'minor':229,'fileMode':8630,'uid':3},"
-		      "{'path':'/p','type':'p'}]"));
+	auto_ptr(spec_free) struct spec *s =
+		spec_good(LINUX("'devices':[{'path':'/d','type':'u','major':10,"
+				"'minor':229,'fileMode':8630,'uid':3},"
+				"{'path':'/p','type':'p'}]"));
 
 	CHECK_CASES(device_cases);
 	assert_int_equal(s->n_devices, 2);

@@ -154,15 +154,18 @@ static void switches_are_set(void **state)
 
 static void mappings_come_from_three_places(void **state)
 {
-	auto_ptr(spec_free) struct spec *own = spec_good(
-		MOUNT("'source':'s','options':['rbind','ridmap'],"
-		      "'uidMappings':" MAP ",'gidMappings':" MAP));
+	auto_ptr(spec_free) struct spec *own =
+		spec_good(MOUNT("'source':'s','options':['rbind','ridmap'],"
+				"'uidMappings':" MAP ",'gidMappings':" MAP));
 	auto_ptr(spec_free) struct spec *option =
 		spec_good(BIND(",'idmap=uids=0-1-2#5-9-1;gids=0-7-1'"));
-	auto_ptr(spec_free) struct spec *container = spec_good(DOC(
-		"'linux':{" NS("{'type':'user'}") ",'uidMappings':" MAP
-		",'gidMappings':" MAP "},'mounts':[{'destination':'/d',"
-		"'source':'s','options':['bind','idmap']}]"));
+	auto_ptr(spec_free) struct spec *container =
+		spec_good(DOC("'linux':{" NS(
+			"{'type':'user'}") ",'uidMappings':" MAP
+					   ",'gidMappings':" MAP
+					   "},'mounts':[{'destination':'/d',"
+					   "'source':'s','options':['bind','"
+					   "idmap']}]"));
 	auto_ptr(spec_free) struct spec *implied = spec_good(
 		MOUNT("'source':'s','options':['bind'],'uidMappings':" MAP
 		      ",'gidMappings':" MAP));
