@@ -39,45 +39,75 @@ static const char *plural(size_t n)
 	return n == 1 ? "" : "s";
 }
 
+enum { COUNT_MAX = 100000 };
+
+static int count_change(void *data, const struct sandlock_change *c)
+{
+	size_t *n = data;
+
+	return ++*n > COUNT_MAX ? 1 : 0;
+}
+
+/* "4 changes wait as 'calm-otter'", counted as `diff` counts. */
+static void describe_pending(const struct ctx *ctx, const char *name,
+			     struct buf *ret)
+{
+	struct sandlock_error ignored;
+	size_t n = 0;
+
+	if (sandlock_diff(&ctx->env, name, 0, NULL, 0, count_change, &n,
+			  &ignored) < 0)
+		buf_printf(ret, "changes wait as '%s'", name);
+	else if (n > COUNT_MAX)
+		buf_printf(ret, "more than %d changes wait as '%s'", COUNT_MAX,
+			   name);
+	else
+		buf_printf(ret, "%zu change%s wait%s as '%s'", n, plural(n),
+			   n == 1 ? "s" : "", name);
+}
+
+static void tell_pending(const struct ctx *ctx, const struct sandlock_result *r)
+{
+	auto_(buf) struct buf what = BUF_INIT;
+
+	describe_pending(ctx, r->name, &what);
+	if (r->outcome_error.kind)
+		cmd_note(ctx, "%s; %s: sandlock diff %s", r->outcome_error.msg,
+			 buf_str(&what), r->name);
+	else
+		cmd_note(ctx, "%s: sandlock diff %s, then commit or abort",
+			 buf_str(&what), r->name);
+}
+
 /*
  * What became of the branch, in one line. Returns whether an automatic commit
  * that was asked for did not happen for a reason other than a conflict.
  */
 static bool tell_outcome(const struct ctx *ctx, const struct sandlock_result *r)
 {
-	const struct sandlock_error *why = &r->outcome_error;
-	size_t n = r->n_changes;
-
-	if (why->kind) {
-		cmd_note(ctx,
-			 "%s; %zu change%s wait%s as '%s': sandlock diff %s",
-			 why->msg, n, plural(n), n == 1 ? "s" : "", r->name,
-			 r->name);
-		return why->kind != SANDLOCK_ERR_CONFLICT;
-	}
 	switch (r->outcome) {
 	case SANDLOCK_OUTCOME_PENDING:
-		if (n)
-			cmd_note(ctx,
-				 "%zu change%s wait%s as '%s': sandlock diff "
-				 "%s, then commit or abort",
-				 n, plural(n), n == 1 ? "s" : "", r->name,
-				 r->name);
+		tell_pending(ctx, r);
 		break;
 	case SANDLOCK_OUTCOME_COMMITTED:
-		if (n)
-			cmd_note(ctx, "committed %zu change%s of '%s'", n,
-				 plural(n), r->name);
+		cmd_note(ctx, "committed the changes of '%s'", r->name);
 		break;
 	case SANDLOCK_OUTCOME_ABORTED:
-		if (n)
-			cmd_note(ctx, "discarded %zu change%s of '%s'", n,
-				 plural(n), r->name);
+		cmd_note(ctx, "discarded the changes of '%s'", r->name);
 		break;
 	case SANDLOCK_OUTCOME_NONE:
 	case SANDLOCK_OUTCOME_EMPTY:
 		break;
 	}
+	return r->outcome_error.kind &&
+	       r->outcome_error.kind != SANDLOCK_ERR_CONFLICT;
+}
+
+/* An engine is told of failures only. */
+static bool warn_outcome(struct ctx *ctx, const struct sandlock_result *r)
+{
+	if (r->outcome_error.kind)
+		cmd_log(ctx, SANDLOCK_LOG_WARNING, r->outcome_error.msg);
 	return false;
 }
 
@@ -111,7 +141,8 @@ int cmd_run(struct ctx *ctx, struct args *args)
 			printf("%s\n", result.name);
 		return cmd_flush(ctx);
 	}
-	failed = tell_outcome(ctx, &result);
+	failed = ctx->engine ? warn_outcome(ctx, &result)
+			     : tell_outcome(ctx, &result);
 	status = cmd_child_status(&result);
-	return failed && !status && !ctx->engine ? STATUS_RUN_FAILURE : status;
+	return failed && !status ? STATUS_RUN_FAILURE : status;
 }

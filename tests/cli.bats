@@ -19,7 +19,7 @@ verbs() {
 
 # on_terminal COMMAND...: with standard output on a terminal of its own.
 on_terminal() {
-	script -qec "$(printf '%q ' "$@")" /dev/null </dev/null | tr -d '\r'
+	command script -qec "$(printf '%q ' "$@")" /dev/null </dev/null | tr -d '\r'
 }
 
 # ------------------------------------------------------------ help, version --
