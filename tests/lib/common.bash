@@ -213,7 +213,7 @@ status_of() {
 }
 
 branches_json() {
-	sandlock branches --format json | jq .branches
+	sandlock branches --format json | jq 'if type == "array" then . else .branches end'
 }
 
 # field FILTER: of the test's own branch.
