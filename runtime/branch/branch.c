@@ -143,7 +143,9 @@ static int not_found(const char *name, struct error *err)
 {
 	(void)error_say(err, ERR_NOT_FOUND, ENOENT, "no branch named '%s'",
 			name);
-	return error_hint(err, "'sandlock branches' lists them");
+	(void)error_hint(err, "'sandlock branches' lists them");
+	/* Callers that only ask whether it exists pass no @err. */
+	return -ENOENT;
 }
 
 /* The default store holds a link "<storage>/branches/<name>". */
