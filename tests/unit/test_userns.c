@@ -258,6 +258,7 @@ static int other_process(void)
 			(void)usleep(1000);
 		_exit(setresuid(3, 3, 3) == 0 ? 0 : 2);
 	}
+	(void)close(up[1]);
 	CHECK(read(up[0], &c, 1) == 1);
 	CHECK(userns_write_maps(pid, &m, &err) == 0);
 	CHECK(waitpid(pid, &status, 0) == pid);
