@@ -26,6 +26,13 @@ void scan_done(struct scan *s)
 	s->n_files = s->n_dirs = 0;
 }
 
+/* From here on it is only counted. */
+static void keep_no_more(struct scan *s)
+{
+	s->over = true;
+	scan_done(s);
+}
+
 /* One open directory on the way down. */
 struct level {
 	DIR *dir;
@@ -35,6 +42,7 @@ struct level {
 struct walk {
 	const struct branch *b;
 	struct scan *s;
+	bool inside;
 	struct buf path;
 	struct level levels[SCAN_MAX_DEPTH];
 	size_t depth;
@@ -47,18 +55,56 @@ static void walk_done(struct walk *w)
 	buf_done(&w->path);
 }
 
-/* Goes down into @fd, which is taken over, and keeps a second fd of it. */
-static int enter_dir(struct walk *w, int fd, size_t path_len)
+static bool is_out_of_fds(int r)
 {
-	auto_close int owned = fd;
+	return r == -EMFILE || r == -ENFILE;
+}
+
+static int keep_dir(struct scan *s, int fd)
+{
 	int keep;
 
-	if (w->depth == SCAN_MAX_DEPTH || w->s->n_dirs == SCAN_MAX)
-		return -E2BIG;
+	if (s->over || s->count_only)
+		return 0;
+	if (s->n_dirs == SCAN_MAX) {
+		keep_no_more(s);
+		return 0;
+	}
 	keep = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (keep < 0)
 		return -errno;
-	w->s->dirs[w->s->n_dirs++] = keep;
+	s->dirs[s->n_dirs++] = keep;
+	return 0;
+}
+
+/* Starts to write the file back, so that many fsyncs wait only once. */
+static int keep_file(struct scan *s, int dir_fd, const char *name)
+{
+	const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	int fd;
+
+	if (s->over || s->count_only)
+		return 0;
+	if (s->n_files == SCAN_MAX) {
+		keep_no_more(s);
+		return 0;
+	}
+	fd = openat(dir_fd, name, flags);
+	if (fd < 0)
+		return -errno;
+	(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+	s->files[s->n_files++] = fd;
+	return 0;
+}
+
+/* Goes down into @fd, which is taken over. */
+static int enter_dir(struct walk *w, int fd, size_t path_len)
+{
+	auto_close int owned = fd;
+	int r = keep_dir(w->s, fd);
+
+	if (r < 0)
+		return r;
 	w->levels[w->depth].dir = fdopendir(fd);
 	if (!w->levels[w->depth].dir)
 		return -errno;
@@ -67,56 +113,98 @@ static int enter_dir(struct walk *w, int fd, size_t path_len)
 	return 0;
 }
 
-/* Starts to write the file back, so that many fsyncs wait only once. */
-static int keep_file(struct walk *w, int dir_fd, const char *name)
+static void leave_name(struct walk *w, size_t path_len)
+{
+	if (w->path.data) {
+		w->path.len = path_len;
+		w->path.data[path_len] = '\0';
+	}
+}
+
+static int enter_child(struct walk *w, int dir_fd, const char *name,
+		       size_t path_len)
 {
 	int fd;
 
-	if (w->s->n_files == SCAN_MAX)
-		return -E2BIG;
+	if (w->depth == SCAN_MAX_DEPTH) {
+		keep_no_more(w->s);
+		w->s->cut = true;
+		leave_name(w, path_len);
+		return 0;
+	}
 	fd = openat(dir_fd, name,
-		    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC);
-	if (fd < 0 && errno == EPERM)
-		fd = openat(dir_fd, name,
-			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-	w->s->files[w->s->n_files++] = fd;
-	return 0;
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : enter_dir(w, fd, path_len);
+}
+
+/* The records hold ids as they are outside. */
+static void map_ids(const struct walk *w, struct stat *st)
+{
+	uint32_t id;
+
+	if (!w->inside)
+		return;
+	if (idmap_to_outside(&w->b->meta.idmap.uids, st->st_uid, &id) == 0)
+		st->st_uid = id;
+	if (idmap_to_outside(&w->b->meta.idmap.gids, st->st_gid, &id) == 0)
+		st->st_gid = id;
+}
+
+static bool is_as_made(const struct walk *w, const struct stat *st)
+{
+	const struct branch_meta *m = &w->b->meta;
+	const struct branch_record *r =
+		record_find(m->made, m->n_made, buf_str(&w->path));
+
+	return r && record_is(r, st);
+}
+
+/* A directory that was copied up because of what happened in it. */
+static bool is_in_lower(const struct walk *w)
+{
+	auto_close int fd = -1;
+
+	if (w->b->lower_fd < 0)
+		return false;
+	fd = fd_open_beneath(w->b->lower_fd, buf_str(&w->path),
+			     O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+	return fd >= 0;
+}
+
+static int count(struct walk *w, int dir_fd, const char *name,
+		 const struct stat *st)
+{
+	w->s->n_objects++;
+	if (!S_ISDIR(st->st_mode) || !is_in_lower(w))
+		w->s->n_changes++;
+	if (!S_ISREG(st->st_mode))
+		return 0;
+	w->s->bytes += (uint64_t)st->st_size;
+	return keep_file(w->s, dir_fd, name);
 }
 
 static int visit(struct walk *w, const char *name)
 {
 	int dir_fd = dirfd(w->levels[w->depth - 1].dir);
 	size_t start = w->path.len;
-	const struct branch_record *made;
 	struct stat st;
-	int fd, r = 0;
+	int r = 0;
 
 	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
+	map_ids(w, &st);
 	if (start > 0)
 		buf_add_char(&w->path, '/');
 	buf_add_str(&w->path, name);
 	if (buf_failed(&w->path))
 		return -ENOMEM;
-	made = record_find(w->b->meta.made, w->b->meta.n_made,
-			   buf_str(&w->path));
-	if (!made || !record_is(made, &st)) {
-		w->s->n_changed++;
-		if (S_ISREG(st.st_mode))
-			r = keep_file(w, dir_fd, name);
-	}
+	if (!is_as_made(w, &st))
+		r = count(w, dir_fd, name, &st);
 	if (r < 0)
 		return r;
-	if (S_ISDIR(st.st_mode)) {
-		fd = openat(dir_fd, name,
-			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		return fd < 0 ? -errno : enter_dir(w, fd, start);
-	}
-	w->path.len = start;
-	w->path.data[start] = '\0';
+	if (S_ISDIR(st.st_mode))
+		return enter_child(w, dir_fd, name, start);
+	leave_name(w, start);
 	return 0;
 }
 
@@ -125,10 +213,7 @@ static void leave_dir(struct walk *w)
 	struct level *l = &w->levels[--w->depth];
 
 	(void)closedir(l->dir);
-	if (w->path.data) {
-		w->path.len = l->path_len;
-		w->path.data[l->path_len] = '\0';
-	}
+	leave_name(w, l->path_len);
 }
 
 static int step(struct walk *w)
@@ -148,17 +233,17 @@ static int step(struct walk *w)
 	return visit(w, d->d_name);
 }
 
-int scan_upper(const struct branch *b, struct scan *s)
+int scan_upper(const struct branch *b, bool inside, struct scan *s)
 {
-	auto_(walk) struct walk w = { .b = b, .s = s };
+	auto_(walk) struct walk w = { .b = b, .s = s, .inside = inside };
 	int fd = openat(b->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int r = fd < 0 ? -errno : enter_dir(&w, fd, 0);
 
 	while (r == 0 && w.depth > 0)
 		r = step(&w);
-	/* Too much to be kept open: that is an answer too. */
-	if (r == -E2BIG || r == -EMFILE || r == -ENFILE) {
-		s->over = true;
+	if (is_out_of_fds(r)) {
+		keep_no_more(s);
+		s->cut = true;
 		r = 0;
 	}
 	return r;

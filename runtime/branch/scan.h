@@ -4,21 +4,29 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct branch;
 
 enum { SCAN_MAX = 256, SCAN_MAX_DEPTH = 64 };
 
 struct scan {
-	size_t n_changed; /* objects that are not what the runtime made */
-	bool over;	  /* more than fits: n_changed is a lower bound */
-	/* To be synced: changed files, and all directories. */
+	bool count_only;  /* in: nothing is going to be synced */
+	size_t n_objects; /* that are not what the runtime made */
+	size_t n_changes; /* of these, without directories of the lower */
+	uint64_t bytes;	  /* of the changed regular files */
+	bool over;	  /* too many objects to be kept open */
+	bool cut;	  /* the counts are lower bounds: too deep */
+	/* To be synced unless @over: changed files, and all directories. */
 	int files[SCAN_MAX], dirs[SCAN_MAX];
 	size_t n_files, n_dirs;
 };
 
-/* -EACCES where it takes root of the branch's user namespace. */
-int scan_upper(const struct branch *b, struct scan *s);
+/*
+ * @inside: the caller is in the user namespace of the branch, where ids look
+ * different. -EACCES where it would have to be.
+ */
+int scan_upper(const struct branch *b, bool inside, struct scan *s);
 void scan_done(struct scan *s);
 
 #endif

@@ -10,16 +10,21 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <stdint.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/uapi.h"
+#include "branch/change.h"
 #include "branch/internal.h"
 #include "branch/scan.h"
 
-enum { LOCK_WAIT_MS = 5000, SYNC_COUNT_MAX = 256 };
+enum {
+	LOCK_WAIT_MS = 5000,
+	COMPARE_MAX = 1000, /* objects, bytes: what is counted exactly */
+	COMPARE_BYTES_MAX = 16 * 1024 * 1024,
+};
 
 static int sync_fds(const int *fds, size_t n)
 {
@@ -35,31 +40,44 @@ static int sync_upper(const struct branch *b, const struct scan *s)
 {
 	int r;
 
-	if (s->over || s->n_changed > SYNC_COUNT_MAX)
+	if (s->over)
 		return syncfs(b->work_fd) < 0 ? -errno : 0;
 	r = sync_fds(s->files, s->n_files);
 	return r < 0 ? r : sync_fds(s->dirs, s->n_dirs);
 }
 
+/* What is asked, and what crosses back from the user namespace. */
 struct work {
 	const struct branch *b;
-	bool sync;
+	bool sync, inside;
+	struct found {
+		size_t n_objects, n_changes;
+		uint64_t bytes;
+		bool cut;
+	} found;
 };
 
-/* Returns the number of changed objects. */
 static int scan_and_sync(void *data, int out_fd, struct error *err)
 {
-	const struct work *w = data;
-	auto_(scan) struct scan s = { 0 };
-	int r = scan_upper(w->b, &s);
+	struct work *w = data;
+	auto_(scan) struct scan s = { .count_only = !w->sync };
+	int r = scan_upper(w->b, w->inside, &s);
 
-	if (r == 0 && w->sync && (s.over || s.n_changed > 0))
+	if (r == 0 && w->sync && s.n_objects > 0)
 		r = sync_upper(w->b, &s);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "cannot put branch '%s' on disk",
-				 w->b->meta.name);
-	return s.n_changed < INT_MAX ? (int)s.n_changed : INT_MAX;
+	w->found = (struct found){ s.n_objects, s.n_changes, s.bytes, s.cut };
+	if (r == 0 && out_fd >= 0)
+		r = fd_write_full(out_fd, &w->found, sizeof(w->found));
+	return r;
+}
+
+static int receive(void *data, int in_fd, struct error *err)
+{
+	struct work *w = data;
+	ssize_t n = fd_read_full(in_fd, &w->found, sizeof(w->found));
+
+	/* An empty answer comes with an error of the writer's. */
+	return n < 0 ? (int)n : 0;
 }
 
 /*
@@ -67,14 +85,51 @@ static int scan_and_sync(void *data, int out_fd, struct error *err)
  * user namespace; it is entered only then, since the helpers that write its
  * maps cost more than all the rest.
  */
-static int examine(struct branch *b, bool sync)
+static int examine(struct branch *b, bool sync, struct found *ret)
 {
 	struct work w = { .b = b, .sync = sync };
-	int r = scan_and_sync(&w, -1, NULL);
+	int r = b->upper_fd < 0 ? 0 : scan_and_sync(&w, -1, NULL);
 
-	if ((r == -EACCES || r == -EPERM) && branch_needs_userns(&b->meta))
-		r = branch_enter(b, scan_and_sync, NULL, &w, NULL);
+	if ((r == -EACCES || r == -EPERM) && branch_needs_userns(&b->meta)) {
+		w.inside = true;
+		r = branch_enter(b, scan_and_sync, receive, &w, NULL);
+	}
+	*ret = w.found;
 	return r;
+}
+
+struct tally {
+	size_t shown; /* by a short diff */
+	size_t kept;  /* all that would be lost with the branch */
+};
+
+static int add_change(void *data, const struct change *c)
+{
+	struct tally *t = data;
+	bool mtime = c->flags & CHANGE_MTIME_ONLY;
+
+	t->shown += !mtime;
+	/* Something was made in that directory, and removed again. */
+	t->kept += !(mtime && S_ISDIR(c->after.mode));
+	return 0;
+}
+
+/*
+ * Exact where that is cheap; else without a look into files, so that one that
+ * was opened for writing and left as it was counts as changed.
+ */
+static void count_changes(struct branch *b, const struct found *f,
+			  struct tally *ret)
+{
+	struct tally t = { 0 };
+
+	*ret = (struct tally){ f->n_changes, f->n_objects };
+	if (f->n_objects == 0 || f->n_objects > COMPARE_MAX || f->cut ||
+	    f->bytes > COMPARE_BYTES_MAX)
+		return;
+	if (branch_changes(b, CHANGE_WANT_META, NULL, 0, add_change, &t,
+			   NULL) == 0)
+		*ret = t;
 }
 
 static int sync_failed(const struct branch *b, int sys, struct error *err)
@@ -100,12 +155,13 @@ static int drop_marker(struct branch *b)
 
 int branch_make_durable(struct branch *b, struct error *err)
 {
+	struct found found;
 	int r;
 
 	if (!branch_has_marker(b))
 		return 0;
-	r = examine(b, true);
-	if (r >= 0)
+	r = examine(b, true, &found);
+	if (r == 0)
 		r = drop_marker(b);
 	if (r < 0)
 		return sync_failed(b, -r, err);
@@ -172,37 +228,52 @@ static int check_state(struct branch *b, bool caller_waited, struct error *err)
 	return 0;
 }
 
-static int settle_locked(struct branch *b, const struct exit_status *status,
-			 bool caller_waited, struct branch_settled *ret,
-			 struct error *err)
+static int settle_first(struct branch *b, const struct exit_status *status,
+			struct branch_settled *ret, struct error *err)
 {
+	struct found found;
+	struct tally tally;
 	bool sync;
-	int r = check_state(b, caller_waited, err);
+	int r = examine(b, false, &found);
 
 	if (r < 0)
-		return r;
-	if (r == 0) {
-		r = b->upper_fd < 0 ? 0 : examine(b, false);
-		ret->n_changes = r > 0 ? (size_t)r : 0;
-		return 0;
-	}
-	b->meta.status = *status;
-	sync = !disposition_follows(&b->meta);
-	r = b->upper_fd < 0 ? 0 : examine(b, sync);
-	if (r < 0)
 		return sync_failed(b, -r, err);
-	if (r == 0) {
+	count_changes(b, &found, &tally);
+	if (tally.kept == 0) {
 		ret->gone = true;
 		return branch_remove(b, err);
 	}
-	ret->n_changes = (size_t)r;
+	ret->n_changes = tally.shown;
+	b->meta.status = *status;
+	sync = !disposition_follows(&b->meta);
 	if (sync) {
-		r = drop_marker(b);
+		r = examine(b, true, &found);
+		if (r == 0)
+			r = drop_marker(b);
 		if (r < 0)
 			return sync_failed(b, -r, err);
 	}
 	b->meta.settled = true;
 	return branch_save(b, sync, err);
+}
+
+static int settle_locked(struct branch *b, const struct exit_status *status,
+			 bool caller_waited, struct branch_settled *ret,
+			 struct error *err)
+{
+	struct found found;
+	struct tally tally;
+	int r = check_state(b, caller_waited, err);
+
+	if (r < 0)
+		return r;
+	if (r == 1)
+		return settle_first(b, status, ret, err);
+	if (examine(b, false, &found) == 0) {
+		count_changes(b, &found, &tally);
+		ret->n_changes = tally.shown;
+	}
+	return 0;
 }
 
 int branch_settle(struct branch *b, const struct exit_status *status,
