@@ -52,14 +52,34 @@ bool judge_base_changed(const struct judge *j, const char *path,
 	       time_compare(&r->ctime, &lower->ctime) != 0;
 }
 
+static uint32_t host_id(const struct idmap_list *l, uint32_t inside)
+{
+	uint32_t outside;
+
+	return idmap_to_outside(l, inside, &outside) < 0 ? inside : outside;
+}
+
+static uint32_t outside_uid(const struct judge *j, uint32_t uid)
+{
+	return j->inside ? host_id(&j->branch->meta.idmap.uids, uid) : uid;
+}
+
+static uint32_t outside_gid(const struct judge *j, uint32_t gid)
+{
+	return j->inside ? host_id(&j->branch->meta.idmap.gids, gid) : gid;
+}
+
 /*
  * The runtime's own objects, as it left them. ctime does not count: the
  * overlay marks a directory when it copies something up into it.
  */
-static bool is_as_made(const struct branch_record *r, const struct object *o)
+static bool is_as_made(const struct judge *j, const struct branch_record *r,
+		       const struct object *o)
 {
-	return r->ino == o->ino && r->mode == o->mode && r->uid == o->uid &&
-	       r->gid == o->gid && time_compare(&r->mtime, &o->mtime) == 0;
+	return r->ino == o->ino && r->mode == o->mode &&
+	       r->uid == outside_uid(j, o->uid) &&
+	       r->gid == outside_gid(j, o->gid) &&
+	       time_compare(&r->mtime, &o->mtime) == 0;
 }
 
 static bool was_copied_up(const struct judge *j, const struct walk_entry *e)
@@ -410,7 +430,7 @@ int judge_entry(struct judge *j, const struct walk_entry *e, struct verdict *v,
 			v->flags |= CHANGE_ABSENT;
 		if (!e->upper.mode)
 			v->flags |= CHANGE_IMPLIED;
-	} else if (made && is_as_made(made, &e->upper)) {
+	} else if (made && is_as_made(j, made, &e->upper)) {
 		v->made = true;
 		return 0;
 	} else {
@@ -424,27 +444,19 @@ int judge_entry(struct judge *j, const struct walk_entry *e, struct verdict *v,
 	return r;
 }
 
-static uint32_t host_id(const struct idmap_list *l, uint32_t inside)
-{
-	uint32_t outside;
-
-	return idmap_to_outside(l, inside, &outside) < 0 ? inside : outside;
-}
-
 /* Ids are told as the host knows them. */
 static int fill_side(const struct judge *j, const struct object *o, int dirfd,
 		     const char *name, struct buf *target,
 		     struct change_side *ret)
 {
-	const struct branch_meta *m = &j->branch->meta;
 	int r;
 
 	buf_clear(target);
 	*ret = (struct change_side){ .mode = o->mode };
 	if (!o->mode)
 		return 0;
-	ret->uid = j->inside ? host_id(&m->idmap.uids, o->uid) : o->uid;
-	ret->gid = j->inside ? host_id(&m->idmap.gids, o->gid) : o->gid;
+	ret->uid = outside_uid(j, o->uid);
+	ret->gid = outside_gid(j, o->gid);
 	ret->size = S_ISDIR(o->mode) ? 0 : o->size;
 	ret->rdev = o->rdev;
 	ret->mtime = o->mtime;

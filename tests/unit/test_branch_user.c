@@ -289,6 +289,46 @@ static int empty_one(void)
 	return 0;
 }
 
+static int make_and_write(int fd)
+{
+	int f;
+
+	CHECK(mkdirat(fd, "etc", 0755) == 0);
+	f = openat(fd, "etc/resolv.conf", O_CREAT | O_WRONLY, 0644);
+	CHECK(f >= 0);
+	CHECK(fchown(f, 3, 3) == 0);
+	CHECK(mkdirat(fd, "new", 0755) == 0);
+	return 0;
+}
+
+/* Ids look different inside; what the runtime made is known all the same. */
+static int made_is_no_change(void)
+{
+	static const char *const made[] = { "etc/resolv.conf" };
+	const struct exit_status zero = { .kind = EXIT_CODE };
+	auto_(idmap) struct idmap m = IDMAP_INIT;
+	struct branch_settled s;
+	struct store *st = NULL;
+	struct branch *b = NULL;
+	struct payload p;
+
+	CHECK(become_user(true) == 0);
+	CHECK(subid_default_maps(&m, &err) == 0);
+	CHECK(open_store(&st) == 0);
+	CHECK(create(st, &m, &b) == 0);
+	CHECK(start(b, &m, make_and_write, &p) == 0);
+	CHECK(branch_set_running(b, made, 1, &(struct proc_id){ 0 }, &err) ==
+	      0);
+	CHECK(stop(&p) == 0);
+	CHECK(branch_settle(b, &zero, true, &s, &err) == 0);
+	CHECK(s.n_changes == 1);
+	CHECK(branch_lock(b, 0, &err) == 0);
+	CHECK(branch_remove(b, &err) == 0);
+	branch_close(b);
+	store_close(st);
+	return wait_for_no_trash();
+}
+
 static int give_lower_away(void *data, int out_fd, struct error *e)
 {
 	CHECK(chown(data, 7, 8) == 0);
@@ -451,6 +491,7 @@ static void a_user_with_subids(void **state)
 	in_child(with_subids);
 	in_child(empty_one);
 	in_child(foreign_root);
+	in_child(made_is_no_change);
 }
 
 static void a_lower_of_a_stranger(void **state)
