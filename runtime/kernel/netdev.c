@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -358,6 +359,15 @@ static int move_all(const struct spec_net_device *v, size_t n, int ns_fd,
 	return 0;
 }
 
+static bool is_own_namespace(int ns_fd)
+{
+	struct stat theirs, ours;
+
+	return fstat(ns_fd, &theirs) == 0 &&
+	       stat("/proc/self/ns/net", &ours) == 0 &&
+	       theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
+}
+
 int netdev_move(const struct spec_net_device *v, size_t n, pid_t pid,
 		struct error *err)
 {
@@ -375,6 +385,10 @@ int netdev_move(const struct spec_net_device *v, size_t n, pid_t pid,
 	if (ns_fd < 0)
 		return error_set(err, ERR_SYSTEM, errno, "cannot open '%s'",
 				 path);
+	if (is_own_namespace(ns_fd))
+		return error_say(err, ERR_BUNDLE, EINVAL,
+				 "linux.netDevices: the sandbox has no network "
+				 "namespace of its own");
 	/* The child of a process with threads had better not allocate. */
 	d = calloc(1, sizeof(*d));
 	if (!d || pipe2(fds, O_CLOEXEC) < 0)

@@ -18,6 +18,7 @@
 #include "base/path.h"
 #include "hooks/hooks.h"
 #include "kernel/cgroup.h"
+#include "kernel/netdev.h"
 #include "kernel/process.h"
 #include "kernel/tty.h"
 #include "kernel/userns.h"
@@ -313,7 +314,11 @@ static int handle_message(struct create *c, struct sync_msg *m,
 			memcpy(err, m->data, sizeof(*err));
 		return err ? error_code(err) : -EIO;
 	case SYNC_BUILT:
-		r = run_runtime_hooks(c, err);
+		r = netdev_move(c->plan->spec->net_devices,
+				c->plan->spec->n_net_devices,
+				c->state->init.pid, err);
+		if (r == 0)
+			r = run_runtime_hooks(c, err);
 		return r == 0 ? sync_send(c->sync_fd, SYNC_HOOKED, 0) : r;
 	case SYNC_CONSOLE:
 		c->console_master = m->fd;

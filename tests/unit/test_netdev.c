@@ -83,8 +83,10 @@ static int devices_move(void)
 	struct stat before, after;
 
 	CHECK(start_namespaces() == 0);
-	CHECK(host("ip link add d0 type veth peer name p0 && ip link add d1 type veth peer name p1 &&"
-		   "ip link add d2 type veth peer name p2 && ip link set d0 up && ip link set p0 up &&"
+	CHECK(host("ip link add d0 type veth peer name p0 && ip link add d1 "
+		   "type veth peer name p1 &&"
+		   "ip link add d2 type veth peer name p2 && ip link set d0 up "
+		   "&& ip link set p0 up &&"
 		   "ip addr add 10.1.2.3/24 brd + dev d0 &&"
 		   "ip addr add 10.1.2.4/24 dev d0 &&"
 		   "ip addr add fd00::5/64 nodad dev d0 &&"
@@ -122,6 +124,12 @@ static int bad_requests(void)
 	CHECK(move("lo", "lo1") == -EINVAL);
 	CHECK(*err.hint);
 	CHECK(host("ip link show d0 >/dev/null") == 0);
+	(void)kill(inside, SIGKILL);
+	(void)waitpid(inside, NULL, 0);
+	inside = getpid();
+	CHECK(move("d0", NULL) == -EINVAL);
+	CHECK(strstr(err.msg, "of its own"));
+	inside = 0;
 	return 0;
 }
 
