@@ -29,9 +29,9 @@ enum conflict_mode {
 
 struct commit_options {
 	enum conflict_mode conflicts;
-	bool force_torn;      /* a branch that never settled before a reboot */
-	bool allow_special;   /* sockets and devices too */
-	int lock_timeout_ms;  /* 5000 by default; ERR_LOCKED */
+	bool force_torn;     /* a branch that never settled before a reboot */
+	bool allow_special;  /* sockets and devices too */
+	int lock_timeout_ms; /* 5000 by default; ERR_LOCKED */
 	const char *const *paths; /* only these (and below); n == 0: all */
 	size_t n_paths;
 	change_fn *on_conflict; /* told about each conflict; may be NULL */
@@ -50,11 +50,15 @@ int branch_commit(struct branch *b, const struct commit_options *o,
 int branch_abort(struct branch *b, const char *const *paths, size_t n_paths,
 		 struct error *err);
 
-enum recover_action { RECOVER_NOTHING, RECOVER_SETTLED, RECOVER_FORWARD,
-		      RECOVER_BACK };
+enum recover_action {
+	RECOVER_NOTHING,
+	RECOVER_SETTLED,
+	RECOVER_FORWARD,
+	RECOVER_BACK
+};
 
 /* Finishes an interrupted commit or settles an interrupted sandbox. */
-int branch_recover(struct branch *b, bool rollback,
-		   enum recover_action *ret, struct error *err);
+int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
+		   struct error *err);
 
 #endif

@@ -2,10 +2,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "branch/internal.h"
+#include "branch/plan.h"
+
+enum {
+	LOCK_POLL_MAX_MS = 20,
+	SYNC_EACH_MAX = 256, /* above, one syncfs is cheaper */
+};
 
 int site_check(const struct branch *b, struct error *err)
 {
@@ -28,4 +39,230 @@ int site_check(const struct branch *b, struct error *err)
 		return error_hint(err, "sandlock recover %s", b->meta.name);
 	}
 	return 0;
+}
+
+void site_done(struct site *s)
+{
+	cleanup_close(&s->lower_fd);
+	cleanup_close(&s->upper_fd);
+	cleanup_close(&s->dir_fd);
+	if (s->stage_fd != s->trash_fd)
+		cleanup_close(&s->stage_fd);
+	cleanup_close(&s->trash_fd);
+	cleanup_close(&s->lock_fd);
+	*s = (struct site)SITE_INIT;
+}
+
+static void sleep_ms(int ms)
+{
+	const struct timespec t = { .tv_sec = ms / 1000,
+				    .tv_nsec = ms % 1000 * 1000000L };
+
+	(void)nanosleep(&t, NULL);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Among commits, of whatever program, by the directory itself: no litter. */
+static int lock_lower(struct site *s, int timeout_ms, struct error *err)
+{
+	const struct branch *b = s->branch;
+	int64_t end = now_ms() + timeout_ms;
+	int wait_ms = 1;
+
+	s->lock_fd =
+		openat(b->lower_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->lock_fd < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot open '%s'",
+				 b->meta.lower);
+	while (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return error_set(err, ERR_SYSTEM, errno,
+					 "cannot lock '%s'", b->meta.lower);
+		if (now_ms() >= end) {
+			(void)error_say(err, ERR_LOCKED, EWOULDBLOCK,
+					"'%s' is locked by another process: "
+					"deferred, branch '%s' is untouched",
+					b->meta.lower, b->dir);
+			return error_hint(err, "try again: sandlock commit %s",
+					  b->meta.name);
+		}
+		sleep_ms(wait_ms);
+		wait_ms = wait_ms * 2 < LOCK_POLL_MAX_MS ? wait_ms * 2
+							 : LOCK_POLL_MAX_MS;
+	}
+	return 0;
+}
+
+static int check_root(const struct site *s, struct error *err)
+{
+	const struct branch_meta *m = &s->branch->meta;
+	struct stat st;
+
+	if (fstat(s->lower_fd, &st) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot stat '%s'",
+				 m->lower);
+	if (st.st_ino == m->lower_ino)
+		return 0;
+	return error_say(err, ERR_STATE, ESTALE,
+			 "'%s' is not the directory that branch '%s' was made "
+			 "on",
+			 m->lower, m->name);
+}
+
+static int open_again(int fd, int *ret_fd)
+{
+	*ret_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+static int find_mounts(struct site *s)
+{
+	uint64_t lower_mnt, upper_mnt, lower_dev, upper_dev;
+	int r = mount_id_of(s->lower_fd, &lower_mnt, &lower_dev);
+
+	if (r == 0)
+		r = mount_id_of(s->upper_fd, &upper_mnt, &upper_dev);
+	if (r < 0)
+		return r;
+	s->staged = lower_mnt != upper_mnt || lower_dev != upper_dev;
+	return 0;
+}
+
+int site_open(struct site *s, const struct branch *b, int timeout_ms,
+	      struct error *err)
+{
+	int r;
+
+	s->branch = b;
+	s->prefix = branch_xattr_prefix(b);
+	r = lock_lower(s, timeout_ms, err);
+	if (r < 0)
+		return r;
+	r = open_again(b->lower_fd, &s->lower_fd);
+	if (r == 0)
+		r = open_again(b->upper_fd, &s->upper_fd);
+	if (r == 0)
+		r = open_again(b->dir_fd, &s->dir_fd);
+	if (r == 0)
+		r = find_mounts(s);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot open branch '%s'",
+				 b->meta.name);
+	return check_root(s, err);
+}
+
+static int open_dir(int dirfd, const char *name, int *ret_fd)
+{
+	*ret_fd = openat(dirfd, name,
+			 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+/* Tells before the first write where a file system lacks what we need. */
+static int probe_renames(const struct site *s, struct error *err)
+{
+	int fd = s->stage_fd, r = 0;
+
+	if (mkdirat(fd, "a", 0700) < 0 || mkdirat(fd, "b", 0700) < 0 ||
+	    renameat2(fd, "a", fd, "b", RENAME_EXCHANGE) < 0 ||
+	    renameat2(fd, "a", fd, "c", RENAME_NOREPLACE) < 0)
+		r = errno;
+	(void)unlinkat(fd, "a", AT_REMOVEDIR);
+	(void)unlinkat(fd, "b", AT_REMOVEDIR);
+	(void)unlinkat(fd, "c", AT_REMOVEDIR);
+	if (r == EINVAL || r == ENOSYS)
+		return error_say(err, ERR_UNSUPPORTED, r,
+				 "the file system of '%s' cannot exchange two "
+				 "names in one step",
+				 s->branch->meta.lower);
+	return r ? error_set(err, ERR_SYSTEM, r, "cannot write to '%s'",
+			     s->branch->dir)
+		 : 0;
+}
+
+int site_make_stage(struct site *s, struct error *err)
+{
+	int r;
+
+	if (mkdirat(s->dir_fd, "trash", 0700) < 0 && errno != EEXIST)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make '%s/trash'", s->branch->dir);
+	r = open_dir(s->dir_fd, "trash", &s->trash_fd);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot open '%s/trash'",
+				 s->branch->dir);
+	s->stage_fd = s->trash_fd;
+	return probe_renames(s, err);
+}
+
+int site_find_stage(struct site *s, struct error *err)
+{
+	int r = open_dir(s->dir_fd, "trash", &s->trash_fd);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot open '%s/trash'",
+				 s->branch->dir);
+	s->stage_fd = s->trash_fd;
+	return 0;
+}
+
+int site_discard_stage(struct site *s, struct branch *b, struct error *err)
+{
+	int r = 0;
+
+	if (faccessat(s->dir_fd, "trash", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		r = store_discard(b, s->dir_fd, "trash", err);
+	if (s->stage_fd != s->trash_fd)
+		cleanup_close(&s->stage_fd);
+	cleanup_close(&s->trash_fd);
+	s->trash_fd = s->stage_fd = -1;
+	return r;
+}
+
+static int sync_dirs(const struct site *s, const struct plan *p)
+{
+	struct cursor c;
+	int r = 0, fd;
+
+	cursor_init(&c, p, s->lower_fd, true);
+	for (uint32_t i = 0; i < p->n_dirs && r == 0; i++) {
+		auto_close int real = -1;
+
+		if (!(p->dirs[i].flags & (DIR_TOUCHED | DIR_META)) ||
+		    (p->dirs[i].flags & (DIR_MOVED | DIR_LAZY)))
+			continue;
+		r = cursor_open(&c, i, &fd);
+		if (r == -ENOENT && !(p->dirs[i].flags & DIR_IN_LOWER)) {
+			r = 0; /* taken back */
+			continue;
+		}
+		if (r == 0)
+			r = open_again(fd, &real);
+		if (r == 0 && fsync(real) < 0)
+			r = -errno;
+	}
+	cursor_done(&c);
+	if (r == 0 && fsync(s->stage_fd) < 0)
+		r = -errno;
+	return r;
+}
+
+int site_sync(const struct site *s, const struct plan *p, struct error *err)
+{
+	int r;
+
+	if (p->n_ops <= SYNC_EACH_MAX && p->n_dirs <= SYNC_EACH_MAX)
+		r = sync_dirs(s, p);
+	else
+		r = syncfs(s->lower_fd) < 0 ? -errno : 0;
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "cannot put '%s' on disk",
+				 s->branch->meta.lower)
+		     : 0;
 }

@@ -22,14 +22,15 @@ struct site {
 	const char *prefix;
 	int lower_fd, upper_fd; /* O_RDONLY directories, or O_PATH */
 	int dir_fd;		/* the branch's directory, by the same mount */
-	int stage_fd;		/* -1 until site_open_stage */
+	int trash_fd;		/* <branch>/trash; -1 until there is a stage */
+	int stage_fd;		/* likewise; the same directory unless staged */
 	int lock_fd;		/* holds the flock on the lower's root */
 	bool staged;		/* renames from upper to lower are impossible */
 };
 #define SITE_INIT                                                             \
 	{                                                                     \
-		.lower_fd = -1, .upper_fd = -1, .dir_fd = -1, .stage_fd = -1, \
-		.lock_fd = -1                                                 \
+		.lower_fd = -1, .upper_fd = -1, .dir_fd = -1, .trash_fd = -1, \
+		.stage_fd = -1, .lock_fd = -1                                 \
 	}
 
 /* ERR_STATE unless both trees are there and no commit is under way. */
@@ -40,11 +41,12 @@ int site_open(struct site *s, const struct branch *b, int timeout_ms,
 	      struct error *err);
 void site_done(struct site *s);
 
+/* Removes what a commit left that did not come as far as its intent. */
 int site_make_stage(struct site *s, struct error *err);
-/* The one that an interrupted commit left; 0 also if there is none. */
+/* The one that goes with an intent. */
 int site_find_stage(struct site *s, struct error *err);
-/* Removes the stage; @later: by a detached child, where that can be. */
-int site_remove_stage(struct site *s, bool later, struct error *err);
+/* Forgets what was displaced. It is removed later, by a detached child. */
+int site_discard_stage(struct site *s, struct branch *b, struct error *err);
 
 /* Everything that was written through the site is on disk, afterwards. */
 int site_sync(const struct site *s, const struct plan *p, struct error *err);
@@ -69,6 +71,8 @@ struct cursor {
 void cursor_init(struct cursor *c, const struct plan *p, int root_fd,
 		 bool hostile);
 void cursor_done(struct cursor *c);
+/* Forgets what is open: directories were moved. */
+void cursor_reset(struct cursor *c);
 /*
  * The fd is the cursor's, until the next call. Negative errno: -ENOENT,
  * -ELOOP, -EXDEV as from openat2(2), -ESTALE if it is another directory than

@@ -101,7 +101,8 @@ static const struct row rows[] = {
 	{ "row 43: sparse files", "truncate -s 64M f; truncate -s 64M g",
 	  "printf x | dd of=f bs=1 seek=40000000 conv=notrunc 2>/dev/null; : <> g; truncate -s 1G h",
 	  "M f\nA h\n" },
-	{ "row 72: create and delete", "mkdir d", "mkdir d/x; echo t > f; rm f; rmdir d/x", "" },
+	{ "row 72: create and delete", "mkdir d", "mkdir d/x; echo t > f; rm f; rmdir d/x", "",
+	  .differs = true }, /* in the times of directories */
 	{ "order: a directory sorts as if it ended in a slash",
 	  "mkdir a; echo x > a/b",
 	  "echo 1 > a-b; echo 2 > a/b; echo 3 > a0; echo 4 > 'a b'",

@@ -1,0 +1,168 @@
+/* Discarding: everything by one rename, or parts of upper. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/path.h"
+#include "branch/commit.h"
+#include "branch/internal.h"
+#include "branch/recover.h"
+#include "branch/select.h"
+#include "branch/walk.h"
+
+enum { LOCK_WAIT_MS = 5000 };
+
+static int stop_at_first(void *data, const struct change *c)
+{
+	return 1;
+}
+
+/* A part was committed or aborted: perhaps it was the last one. */
+int branch_remove_if_empty(struct branch *b, bool *ret_gone, struct error *err)
+{
+	int r = branch_changes(b, CHANGE_WANT_META, NULL, 0, stop_at_first,
+			       NULL, err);
+
+	if (r)
+		return r < 0 ? r : 0;
+	*ret_gone = true;
+	return branch_remove(b, err);
+}
+
+struct work {
+	struct branch *branch;
+	const struct selection *selection;
+	int trash_fd;
+};
+
+/* A path of upper that is nobody's in the lower's view: out of sight. */
+static int drop_path(const struct work *w, const char *path, size_t i,
+		     struct error *err)
+{
+	auto_close int dirfd = -1;
+	auto_(buf) struct buf quoted = BUF_INIT;
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
+	struct object dir;
+	const char *name;
+	char to[24];
+	int r = walk_lookup(w->branch->upper_fd, path, &dirfd, &name);
+
+	path_quote(&quoted, path, strlen(path));
+	(void)snprintf(to, sizeof(to), "a%zu", i);
+	if (r == 0)
+		r = object_stat(dirfd, "", &dir);
+	if (r == 0 &&
+	    renameat2(dirfd, name, w->trash_fd, to, RENAME_NOREPLACE) < 0)
+		r = -errno;
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+		return error_say(err, ERR_NOT_FOUND, ENOENT,
+				 "branch '%s' did not change '%s'",
+				 w->branch->meta.name, buf_str(&quoted));
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot discard '%s'",
+				 buf_str(&quoted));
+	times[1] = dir.mtime;
+	(void)utimensat(dirfd, "", times, AT_EMPTY_PATH);
+	return 0;
+}
+
+static int drop_paths(void *data, int out_fd, struct error *err)
+{
+	struct work *w = data;
+	struct branch *b = w->branch;
+	auto_close int trash_fd = -1;
+	int r = 0;
+
+	if (mkdirat(b->dir_fd, "trash", 0700) < 0 && errno != EEXIST)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make '%s/trash'", b->dir);
+	trash_fd = openat(b->dir_fd, "trash",
+			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (trash_fd < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot open '%s/trash'", b->dir);
+	w->trash_fd = trash_fd;
+	for (size_t i = 0; i < w->selection->n && r == 0; i++)
+		r = drop_path(w, w->selection->paths[i], i, err);
+	if (r == 0 && fsync(b->upper_fd) < 0)
+		r = error_set(err, ERR_SYSTEM, errno, "cannot sync '%s'",
+			      b->upper);
+	return r;
+}
+
+static int discard_trash(struct branch *b, struct error *err)
+{
+	if (faccessat(b->dir_fd, "trash", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return store_discard(b, b->dir_fd, "trash", err);
+}
+
+static int abort_part(struct branch *b, const struct selection *s,
+		      struct error *err)
+{
+	struct work w = { .branch = b, .selection = s, .trash_fd = -1 };
+	bool gone = false;
+	int r = branch_make_ready(b, true, LOCK_WAIT_MS, &gone, err);
+
+	if (r < 0 || gone)
+		return r;
+	r = discard_trash(b, err);
+	if (r == 0)
+		r = branch_enter(b, drop_paths, NULL, &w, err);
+	if (r == 0)
+		r = discard_trash(b, err);
+	return r < 0 ? r : branch_remove_if_empty(b, &gone, err);
+}
+
+static int abort_all(struct branch *b, struct error *err)
+{
+	enum branch_state state;
+	int r = branch_get_state(b, &state, err);
+
+	if (r < 0)
+		return r;
+	switch (state) {
+	case BRANCH_OPEN:
+		(void)error_say(err, ERR_STATE, EBUSY,
+				"the sandbox of branch '%s' is running",
+				b->meta.name);
+		return error_hint(err, "'sandlock kill %s' ends it",
+				  b->meta.name);
+	case BRANCH_COMMITTING:
+		(void)error_say(err, ERR_STATE, EBUSY,
+				"a commit of branch '%s' was interrupted",
+				b->meta.name);
+		return error_hint(err, "first 'sandlock recover --rollback %s'",
+				  b->meta.name);
+	case BRANCH_INTERRUPTED:
+	case BRANCH_TORN:
+	case BRANCH_PENDING:
+	case BRANCH_COMMITTED:
+		break;
+	}
+	return branch_remove(b, err);
+}
+
+int branch_abort(struct branch *b, const char *const *paths, size_t n_paths,
+		 struct error *err)
+{
+	auto_(selection) struct selection s = { .n = 0 };
+	bool held = b->locked, whole = n_paths == 0;
+	int r = selection_init(&s, b, paths, n_paths, err);
+
+	for (size_t i = 0; i < s.n; i++)
+		whole = whole || !s.paths[i][0];
+	if (r == 0)
+		r = branch_lock(b, LOCK_WAIT_MS, err);
+	if (r < 0)
+		return r;
+	r = whole ? abort_all(b, err) : abort_part(b, &s, err);
+	if (!held)
+		branch_unlock(b);
+	return r;
+}

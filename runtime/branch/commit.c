@@ -1,0 +1,180 @@
+#include "branch/commit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "branch/internal.h"
+#include "branch/plan.h"
+#include "branch/publish.h"
+#include "branch/recover.h"
+#include "branch/sink.h"
+#include "branch/site.h"
+#include "branch/stage.h"
+
+static int settle(struct branch *b, bool *ret_gone, struct error *err)
+{
+	const struct exit_status unknown = { .kind = EXIT_UNKNOWN };
+	struct branch_settled settled;
+	int r = branch_settle(b, &unknown, false, &settled, err);
+
+	if (r == 0)
+		*ret_gone = settled.gone;
+	return r;
+}
+
+int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,
+		      bool *ret_gone, struct error *err)
+{
+	enum branch_state state;
+	int r = branch_get_state(b, &state, err);
+
+	*ret_gone = false;
+	if (r < 0)
+		return r;
+	switch (state) {
+	case BRANCH_PENDING:
+		return 0;
+	case BRANCH_TORN:
+		return force_torn ? 0 : settle(b, ret_gone, err);
+	case BRANCH_OPEN:
+	case BRANCH_INTERRUPTED:
+		return settle(b, ret_gone, err);
+	case BRANCH_COMMITTING:
+		r = recover_intent(b, false, timeout_ms, ret_gone, err);
+		return r == 0 && *ret_gone ? branch_remove(b, err) : r;
+	case BRANCH_COMMITTED:
+		*ret_gone = true;
+		return branch_remove(b, err);
+	}
+	return 0;
+}
+
+struct work {
+	struct branch *branch;
+	const struct commit_options *options;
+};
+
+struct outcome {
+	struct commit_result result;
+	bool published; /* everything; the branch is only to be removed */
+};
+
+/*
+ * Nobody publishes half a commit: what was done is taken back, and the reason
+ * told. If even that fails the intent stays, and with it both ways on.
+ */
+static int take_back(struct branch *b, struct site *s, const struct plan *p,
+		     struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int r = error_code(err);
+
+	if (commit_is_past_return(b) ||
+	    faccessat(b->dir_fd, "done", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return r;
+	if (commit_back(b, s, p, &why) == 0)
+		return r;
+	return error_hint(err,
+			  "half of it is published: 'sandlock recover %s' goes "
+			  "on, with --rollback it goes back",
+			  b->meta.name);
+}
+
+static int carry_out(struct branch *b, struct site *s, struct plan *p,
+		     struct error *err)
+{
+	struct error own = ERROR_INIT, *e = err ? err : &own;
+	int r = site_make_stage(s, e);
+
+	if (r == 0)
+		r = plan_stage(p, s, e);
+	if (r == 0)
+		r = branch_make_durable(b, e);
+	if (r == 0) {
+		branch_step("intent");
+		r = intent_write(p, b->dir_fd, e);
+	}
+	if (r < 0) {
+		(void)site_discard_stage(s, b, NULL);
+		return r;
+	}
+	r = commit_forward(b, s, p, true, e);
+	return r < 0 ? take_back(b, s, p, e) : 0;
+}
+
+/* What a commit that was killed before its intent left behind. */
+static int clear_leftovers(struct branch *b, struct site *s, struct error *err)
+{
+	(void)unlinkat(b->dir_fd, "intent.tmp", 0);
+	(void)unlinkat(b->dir_fd, "published", 0);
+	return site_discard_stage(s, b, err);
+}
+
+static int run_commit(void *data, struct sink *sink, struct error *err)
+{
+	const struct work *w = data;
+	struct branch *b = w->branch;
+	struct outcome *out = sink->result;
+	auto_(plan) struct plan p = { .n_ops = 0 };
+	auto_(site) struct site s = SITE_INIT;
+	bool empty;
+	int r = site_open(&s, b, w->options->lock_timeout_ms, err);
+
+	if (r == 0)
+		r = clear_leftovers(b, &s, err);
+	if (r == 0)
+		r = plan_commit(&p, b, &s, w->options, sink, err);
+	if (r < 0)
+		return r;
+	empty = p.n_ops == 0 && p.n_dirs == 0;
+	if (!empty)
+		r = carry_out(b, &s, &p, err);
+	if (r < 0)
+		return r;
+	out->result.n_published = p.n_published;
+	out->result.n_skipped = p.n_skipped;
+	out->published = !p.partial;
+	return 0;
+}
+
+static int commit_locked(struct branch *b, const struct commit_options *o,
+			 struct commit_result *ret, struct error *err)
+{
+	struct work w = { .branch = b, .options = o };
+	struct outcome out = { .published = false };
+	int r = branch_make_ready(b, o->force_torn, o->lock_timeout_ms,
+				  &out.result.gone, err);
+
+	if (r == 0 && !out.result.gone) {
+		r = site_check(b, err);
+		if (r == 0)
+			r = sink_run(b, run_commit, &w, o->on_conflict, o->data,
+				     &out, sizeof(out), err);
+		if (r == 0 && out.published) {
+			out.result.gone = true;
+			r = branch_remove(b, err);
+		} else if (r == 0) {
+			r = branch_remove_if_empty(b, &out.result.gone, err);
+		}
+	}
+	if (r == 0)
+		*ret = out.result;
+	return r;
+}
+
+int branch_commit(struct branch *b, const struct commit_options *o,
+		  struct commit_result *ret, struct error *err)
+{
+	bool held = b->locked;
+	int r = branch_lock(b, o->lock_timeout_ms, err);
+
+	if (r < 0)
+		return r;
+	r = commit_locked(b, o, ret, err);
+	if (!held)
+		branch_unlock(b);
+	return r;
+}

@@ -1,0 +1,389 @@
+#include "branch/publish.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/path.h"
+#include "branch/plan.h"
+#include "branch/site.h"
+#include "branch/walk.h"
+
+void (*branch_step_hook)(const char *step);
+
+struct publisher {
+	const struct site *site;
+	const struct plan *plan;
+	struct cursor lower, upper;
+	bool strict;
+};
+
+static void publisher_init(struct publisher *pub, const struct site *s,
+			   const struct plan *p)
+{
+	*pub = (struct publisher){ .site = s, .plan = p };
+	cursor_init(&pub->lower, p, s->lower_fd, true);
+	cursor_init(&pub->upper, p, s->upper_fd, false);
+}
+
+static void publisher_done(struct publisher *pub)
+{
+	cursor_done(&pub->lower);
+	cursor_done(&pub->upper);
+}
+
+/* Where an op comes from, or where it leaves what it displaced. */
+struct place {
+	int dirfd;
+	const char *name;
+	char number[24];
+};
+
+static int op_error(const struct publisher *pub, uint32_t dir, const char *name,
+		    enum error_kind kind, int sys, const char *what,
+		    struct error *err)
+{
+	auto_(buf) struct buf path = BUF_INIT;
+	auto_(buf) struct buf quoted = BUF_INIT;
+
+	plan_path(pub->plan, dir, name, &path);
+	path_quote(&quoted, buf_str(&path), path.len);
+	return error_set(err, kind, sys, "%s '%s'", what,
+			 path.len ? buf_str(&quoted) : ".");
+}
+
+static int fail(const struct publisher *pub, const struct plan_op *op, int sys,
+		const char *what, struct error *err)
+{
+	return op_error(pub, op->dir, plan_text(pub->plan, op->name),
+			ERR_SYSTEM, sys, what, err);
+}
+
+static int meddled(const struct publisher *pub, const struct plan_op *op,
+		   struct error *err)
+{
+	return op_error(pub, op->dir, plan_text(pub->plan, op->name),
+			ERR_CONFLICT, EBUSY, "somebody else has changed", err);
+}
+
+/* Errors of opening a directory that somebody else has replaced. */
+static bool is_meddling(int r)
+{
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV ||
+	       r == -ESTALE;
+}
+
+static void numbered(const struct publisher *pub, const struct plan_op *op,
+		     struct place *ret)
+{
+	ret->dirfd = pub->site->stage_fd;
+	(void)snprintf(ret->number, sizeof(ret->number), "%zu",
+		       (size_t)(op - pub->plan->ops));
+	ret->name = ret->number;
+}
+
+static int find_source(struct publisher *pub, const struct plan_op *op,
+		       struct place *ret)
+{
+	if (op->flags & OP_STAGED) {
+		numbered(pub, op, ret);
+		return 0;
+	}
+	ret->name = plan_text(pub->plan, op->name);
+	return cursor_open(&pub->upper, op->dir, &ret->dirfd);
+}
+
+static int find_target(struct publisher *pub, const struct plan_op *op,
+		       struct place *ret)
+{
+	ret->name = plan_text(pub->plan, op->name);
+	return cursor_open(&pub->lower, op->dir, &ret->dirfd);
+}
+
+static int move(const struct place *from, const struct place *to,
+		unsigned int flags)
+{
+	branch_step("rename");
+	return renameat2(from->dirfd, from->name, to->dirfd, to->name, flags) <
+			       0
+		       ? -errno
+		       : 0;
+}
+
+/*
+ * An inode that other names have too changes its ctime when one of them is
+ * displaced, so there the number alone has to do.
+ */
+static bool is_as_planned(const struct publisher *pub, const struct plan_op *op,
+			  const struct object *o)
+{
+	if (!op->old_ino || !o->mode)
+		return !op->old_ino && !o->mode;
+	if (o->ino != op->old_ino)
+		return false;
+	if (!pub->strict || (o->nlink > 1 && !S_ISDIR(o->mode)))
+		return true;
+	return o->ctime.tv_sec == op->old_ctime_s &&
+	       o->ctime.tv_nsec == (long)op->old_ctime_ns;
+}
+
+/* The exchange was atomic, so what it brought us was the lower's. */
+static int put(struct publisher *pub, const struct plan_op *op,
+	       const struct place *target, struct error *err)
+{
+	unsigned int flags = op->old_ino ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+	struct place source;
+	struct object o;
+	int r = find_source(pub, op, &source);
+
+	if (r < 0)
+		return fail(pub, op, -r, "cannot find what is to become", err);
+	r = move(&source, target, flags);
+	if (r == -EEXIST || r == -ENOENT)
+		return meddled(pub, op, err);
+	if (r < 0)
+		return fail(pub, op, -r, "cannot publish", err);
+	if (!op->old_ino)
+		return 0;
+	r = object_stat(source.dirfd, source.name, &o);
+	if (r == 0 && o.ino == op->old_ino)
+		return 0;
+	(void)move(&source, target, RENAME_EXCHANGE);
+	return meddled(pub, op, err);
+}
+
+static int delete (struct publisher *pub, const struct plan_op *op,
+		   const struct place *target, struct error *err)
+{
+	struct place stage;
+	struct object o;
+	int r;
+
+	numbered(pub, op, &stage);
+	r = move(target, &stage, RENAME_NOREPLACE);
+	if (r == -EEXIST || r == -ENOENT)
+		return meddled(pub, op, err);
+	if (r < 0)
+		return fail(pub, op, -r, "cannot delete", err);
+	r = object_stat(stage.dirfd, stage.name, &o);
+	if (r == 0 && o.ino == op->old_ino)
+		return 0;
+	(void)move(&stage, target, RENAME_NOREPLACE);
+	return meddled(pub, op, err);
+}
+
+static int publish_op(struct publisher *pub, const struct plan_op *op,
+		      struct error *err)
+{
+	struct place target;
+	struct object o;
+	int r;
+
+	if (op->kind != OP_PUT && op->kind != OP_DELETE)
+		return 0;
+	r = find_target(pub, op, &target);
+	if (is_meddling(r))
+		return meddled(pub, op, err);
+	if (r == 0)
+		r = object_stat(target.dirfd, target.name, &o);
+	if (r < 0)
+		return fail(pub, op, -r, "cannot look at", err);
+	if (op->kind == OP_PUT ? o.mode && o.ino == op->new_ino : !o.mode)
+		return pub->strict ? meddled(pub, op, err) : 0;
+	if (!is_as_planned(pub, op, &o))
+		return meddled(pub, op, err);
+	if (op->kind == OP_PUT)
+		return put(pub, op, &target, err);
+	return delete (pub, op, &target, err);
+}
+
+int publish_ops(const struct site *s, const struct plan *p, bool strict,
+		struct error *err)
+{
+	struct publisher pub;
+	int r = 0;
+
+	publisher_init(&pub, s, p);
+	pub.strict = strict;
+	for (size_t i = 0; i < p->n_ops && r == 0; i++)
+		r = publish_op(&pub, &p->ops[i], err);
+	publisher_done(&pub);
+	return r;
+}
+
+/* Is it where the op would have put it? Then take it back. */
+static int undo_put(struct publisher *pub, const struct plan_op *op,
+		    const struct place *target, const struct object *o,
+		    struct error *err)
+{
+	struct place source;
+	int r;
+
+	if (!o->mode || o->ino != op->new_ino) {
+		if (is_as_planned(pub, op, o))
+			return 0;
+		return meddled(pub, op, err);
+	}
+	r = find_source(pub, op, &source);
+	if (r == 0)
+		r = move(target, &source,
+			 op->old_ino ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+	return r < 0 ? fail(pub, op, -r, "cannot take back", err) : 0;
+}
+
+static int undo_delete(struct publisher *pub, const struct plan_op *op,
+		       const struct place *target, const struct object *o,
+		       struct error *err)
+{
+	struct place stage;
+	struct object kept;
+	int r;
+
+	numbered(pub, op, &stage);
+	r = object_stat(stage.dirfd, stage.name, &kept);
+	if (r < 0)
+		return fail(pub, op, -r, "cannot look at", err);
+	if (!kept.mode || kept.ino != op->old_ino)
+		return 0; /* not deleted, or deleted by somebody else */
+	if (o->mode)
+		return meddled(pub, op, err);
+	r = move(&stage, target, RENAME_NOREPLACE);
+	return r < 0 ? fail(pub, op, -r, "cannot put back", err) : 0;
+}
+
+static int undo_op(struct publisher *pub, const struct plan_op *op,
+		   struct error *err)
+{
+	struct place target;
+	struct object o;
+	int r;
+
+	if (op->kind != OP_PUT && op->kind != OP_DELETE)
+		return 0;
+	r = find_target(pub, op, &target);
+	if (r == -ENOENT && !pub->plan->dirs[op->dir].old.mode)
+		return 0; /* its directory was not made, or is back already */
+	if (is_meddling(r))
+		return meddled(pub, op, err);
+	if (r == 0)
+		r = object_stat(target.dirfd, target.name, &o);
+	if (r < 0)
+		return fail(pub, op, -r, "cannot look at", err);
+	if (op->kind == OP_PUT)
+		return undo_put(pub, op, &target, &o, err);
+	return undo_delete(pub, op, &target, &o, err);
+}
+
+int publish_undo_ops(const struct site *s, const struct plan *p,
+		     struct error *err)
+{
+	struct publisher pub;
+	int r = 0;
+
+	publisher_init(&pub, s, p);
+	for (size_t i = p->n_ops; i > 0 && r == 0; i--)
+		r = undo_op(&pub, &p->ops[i - 1], err);
+	publisher_done(&pub);
+	return r;
+}
+
+/* Directories */
+
+static bool same_owner(const struct stat *st, const struct dir_state *to)
+{
+	return st->st_uid == to->uid && st->st_gid == to->gid;
+}
+
+/* chown clears set-id bits and an ACL changes the mode, so the mode is last. */
+static int set_state(int dirfd, const struct dir_state *to,
+		     const struct xattrs *from_x, const struct xattrs *to_x)
+{
+	const struct timespec times[2] = {
+		{ .tv_nsec = UTIME_OMIT },
+		{ .tv_sec = to->mtime_s, .tv_nsec = to->mtime_ns },
+	};
+	auto_close int fd =
+		openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	branch_step("directory");
+	if (!same_owner(&st, to) && fchown(fd, to->uid, to->gid) < 0)
+		return -errno;
+	r = xattrs_apply(fd, "", from_x, to_x);
+	if (r < 0)
+		return r;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if ((st.st_mode & 07777) != (to->mode & 07777) &&
+	    fchmod(fd, to->mode & 07777) < 0)
+		return -errno;
+	return futimens(fd, times) < 0 ? -errno : 0;
+}
+
+static int set_dir(const struct publisher *pub, uint32_t dir, int dirfd,
+		   bool undo)
+{
+	const struct plan_dir *d = &pub->plan->dirs[dir];
+	auto_(xattrs) struct xattrs old = XATTRS_INIT;
+	auto_(xattrs) struct xattrs new = XATTRS_INIT;
+	int r = plan_get_xattrs(pub->plan, d->old_xattrs, &old);
+
+	if (r == 0)
+		r = plan_get_xattrs(pub->plan, d->new_xattrs, &new);
+	if (r < 0)
+		return r;
+	if (undo)
+		return set_state(dirfd, &d->old, &new, &old);
+	return set_state(dirfd, &d->new, &old, &new);
+}
+
+static bool is_to_set(const struct plan_dir *d, bool undo)
+{
+	if (!(d->flags & (DIR_TOUCHED | DIR_META)))
+		return false;
+	if (d->flags & (DIR_MOVED | DIR_LAZY))
+		return false;
+	/* What this commit made is gone again. */
+	return !undo || (d->flags & DIR_IN_LOWER);
+}
+
+static int set_dirs(const struct site *s, const struct plan *p, bool undo,
+		    struct error *err)
+{
+	struct publisher pub;
+	int r = 0, fd;
+
+	publisher_init(&pub, s, p);
+	for (uint32_t i = (uint32_t)p->n_dirs; i > 0 && r == 0; i--) {
+		if (!is_to_set(&p->dirs[i - 1], undo))
+			continue;
+		r = cursor_open(&pub.lower, i - 1, &fd);
+		if (r == 0)
+			r = set_dir(&pub, i - 1, fd, undo);
+		if (r < 0)
+			r = op_error(&pub, i - 1, NULL,
+				     is_meddling(r) ? ERR_CONFLICT : ERR_SYSTEM,
+				     -r, "cannot set the metadata of", err);
+	}
+	publisher_done(&pub);
+	return r;
+}
+
+int publish_dirs(const struct site *s, const struct plan *p, struct error *err)
+{
+	return set_dirs(s, p, false, err);
+}
+
+int publish_undo_dirs(const struct site *s, const struct plan *p,
+		      struct error *err)
+{
+	return set_dirs(s, p, true, err);
+}

@@ -1,0 +1,66 @@
+/*
+ * Carrying a plan out, and taking it back. Every function may be repeated, in
+ * any order and after a kill at any point: what is done is recognised by its
+ * inode number.
+ *
+ *	publish_prepare -> publish_ops -> publish_dirs	(and sync, done)
+ *	publish_undo_ops -> publish_undo_dirs -> publish_undo_prepare
+ */
+#ifndef SANDLOCK_BRANCH_PUBLISH_H
+#define SANDLOCK_BRANCH_PUBLISH_H
+
+#include <stdbool.h>
+
+struct branch;
+struct error;
+struct plan;
+struct site;
+
+/* Private objects only: leaves behind what must not move, strips marks. */
+int publish_prepare(const struct site *s, const struct plan *p,
+		    struct error *err);
+
+/*
+ * @strict: nothing was done before, so the lower must still be what the plan
+ * saw, ctime included. ERR_CONFLICT if somebody else was there.
+ */
+int publish_ops(const struct site *s, const struct plan *p, bool strict,
+		struct error *err);
+
+/* Metadata of the directories that exist on both sides, post-order. */
+int publish_dirs(const struct site *s, const struct plan *p, struct error *err);
+
+int publish_undo_ops(const struct site *s, const struct plan *p,
+		     struct error *err);
+int publish_undo_dirs(const struct site *s, const struct plan *p,
+		      struct error *err);
+int publish_undo_prepare(const struct site *s, const struct plan *p,
+			 struct error *err);
+
+/*
+ * After a commit of a part: takes what was published (by now, what was
+ * displaced) out of upper, so that upper holds what is still pending.
+ */
+int publish_prune(const struct site *s, const struct plan *p,
+		  struct error *err);
+
+/*
+ * Records the lower's objects that were touched, as they are now, as what the
+ * branch is based on. @undone: the ops were taken back. Changes b->meta only.
+ */
+int publish_rebase(struct branch *b, const struct site *s, const struct plan *p,
+		   bool undone, struct error *err);
+
+/*
+ * For crash tests: called before every step that changes something on disk.
+ * NULL in production.
+ */
+extern void (*branch_step_hook)(const char *step);
+
+static inline void branch_step(const char *step)
+{
+	if (branch_step_hook)
+		branch_step_hook(step);
+}
+
+#endif

@@ -1,0 +1,210 @@
+#include "branch/recover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "branch/commit.h"
+#include "branch/internal.h"
+#include "branch/plan.h"
+#include "branch/publish.h"
+#include "branch/sink.h"
+#include "branch/site.h"
+
+enum { LOCK_WAIT_MS = 5000 };
+
+static int write_marker(struct branch *b, const char *name, struct error *err)
+{
+	int r;
+
+	branch_step(name);
+	r = fd_write_atomic(b->dir_fd, name, "", 0, 0600, true);
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "cannot write '%s/%s'",
+				 b->dir, name)
+		     : 0;
+}
+
+static int remove_file(struct branch *b, const char *name, struct error *err)
+{
+	branch_step(name);
+	if (unlinkat(b->dir_fd, name, 0) < 0 && errno != ENOENT)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot remove '%s/%s'", b->dir, name);
+	if (fsync(b->dir_fd) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot put '%s' on disk", b->dir);
+	return 0;
+}
+
+bool commit_is_past_return(const struct branch *b)
+{
+	return faccessat(b->dir_fd, "published", F_OK, AT_SYMLINK_NOFOLLOW) ==
+	       0;
+}
+
+/*
+ * A part was published: from "published" on there is no way back, because
+ * what was displaced leaves upper. "intent" goes first at the end, so that
+ * "published" without it means nothing, and the next commit removes it.
+ */
+static int finish_part(struct branch *b, struct site *s, const struct plan *p,
+		       struct error *err)
+{
+	int r = write_marker(b, "published", err);
+
+	if (r == 0)
+		r = publish_prune(s, p, err);
+	if (r == 0)
+		r = publish_rebase(b, s, p, false, err);
+	if (r == 0) {
+		branch_step("meta");
+		r = branch_save(b, true, err);
+	}
+	if (r == 0)
+		r = remove_file(b, "intent", err);
+	if (r == 0)
+		r = remove_file(b, "published", err);
+	return r < 0 ? r : site_discard_stage(s, b, err);
+}
+
+int commit_forward(struct branch *b, struct site *s, const struct plan *p,
+		   bool strict, struct error *err)
+{
+	int r = 0;
+
+	if (!commit_is_past_return(b)) {
+		r = publish_prepare(s, p, err);
+		if (r == 0)
+			r = publish_ops(s, p, strict, err);
+		if (r == 0)
+			r = publish_dirs(s, p, err);
+		branch_step("sync");
+		if (r == 0)
+			r = site_sync(s, p, err);
+	}
+	if (r < 0)
+		return r;
+	return p->partial ? finish_part(b, s, p, err)
+			  : write_marker(b, "done", err);
+}
+
+int commit_back(struct branch *b, struct site *s, const struct plan *p,
+		struct error *err)
+{
+	int r = publish_undo_ops(s, p, err);
+
+	if (r == 0)
+		r = publish_undo_dirs(s, p, err);
+	if (r == 0)
+		r = publish_undo_prepare(s, p, err);
+	branch_step("sync");
+	if (r == 0)
+		r = site_sync(s, p, err);
+	if (r == 0)
+		r = publish_rebase(b, s, p, true, err);
+	if (r == 0) {
+		branch_step("meta");
+		r = branch_save(b, true, err);
+	}
+	if (r == 0)
+		r = remove_file(b, "intent", err);
+	return r < 0 ? r : site_discard_stage(s, b, err);
+}
+
+struct recovery {
+	struct branch *branch;
+	bool rollback;
+	int timeout_ms;
+};
+
+static int run_recovery(void *data, struct sink *sink, struct error *err)
+{
+	const struct recovery *rec = data;
+	struct branch *b = rec->branch;
+	auto_(plan) struct plan p = { .n_ops = 0 };
+	auto_(site) struct site s = SITE_INIT;
+	bool *gone = sink->result;
+	int r = intent_read(&p, b->dir_fd, err);
+
+	if (r < 0)
+		return r;
+	if (b->lower_fd < 0 || b->upper_fd < 0)
+		return error_say(err, ERR_STATE, ESTALE,
+				 "'%s' is not the directory that branch '%s' "
+				 "was made on",
+				 b->meta.lower, b->meta.name);
+	r = site_open(&s, b, rec->timeout_ms, err);
+	if (r == 0)
+		r = site_find_stage(&s, err);
+	if (r < 0)
+		return r;
+	*gone = !rec->rollback && !p.partial;
+	if (!rec->rollback)
+		return commit_forward(b, &s, &p, false, err);
+	if (commit_is_past_return(b))
+		return error_say(err, ERR_STATE, EALREADY,
+				 "the commit of branch '%s' is durable and "
+				 "cannot be taken back",
+				 b->meta.name);
+	return commit_back(b, &s, &p, err);
+}
+
+int recover_intent(struct branch *b, bool rollback, int timeout_ms,
+		   bool *ret_gone, struct error *err)
+{
+	struct recovery rec = { .branch = b,
+				.rollback = rollback,
+				.timeout_ms = timeout_ms };
+
+	return sink_run(b, run_recovery, &rec, NULL, NULL, ret_gone,
+			sizeof(*ret_gone), err);
+}
+
+int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
+		   struct error *err)
+{
+	const struct exit_status unknown = { .kind = EXIT_UNKNOWN };
+	struct branch_settled settled;
+	enum branch_state state;
+	bool held = b->locked, gone = false;
+	int r = branch_lock(b, LOCK_WAIT_MS, err);
+
+	if (r < 0)
+		return r;
+	r = branch_get_state(b, &state, err);
+	if (r == 0)
+		*ret = RECOVER_NOTHING;
+	switch (r < 0 ? BRANCH_PENDING : state) {
+	case BRANCH_OPEN:
+	case BRANCH_TORN:
+	case BRANCH_PENDING:
+		break;
+	case BRANCH_INTERRUPTED:
+		r = branch_settle(b, &unknown, false, &settled, err);
+		*ret = RECOVER_SETTLED;
+		break;
+	case BRANCH_COMMITTING:
+		r = recover_intent(b, rollback, LOCK_WAIT_MS, &gone, err);
+		if (r == 0 && gone)
+			r = branch_remove(b, err);
+		*ret = rollback ? RECOVER_BACK : RECOVER_FORWARD;
+		break;
+	case BRANCH_COMMITTED:
+		if (rollback) {
+			r = error_say(err, ERR_STATE, EALREADY,
+				      "the commit of branch '%s' is durable "
+				      "and cannot be taken back",
+				      b->meta.name);
+			break;
+		}
+		r = branch_remove(b, err);
+		*ret = RECOVER_FORWARD;
+		break;
+	}
+	if (!held)
+		branch_unlock(b);
+	return r;
+}
