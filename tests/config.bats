@@ -128,8 +128,7 @@ has_hint() {
 	before=$(cd "$W/store" && find . | sort)
 	refused 1 "$N" create "$N"
 	has_hint
-	expect_output "sandlock commit $N"
-	expect_output "sandlock abort $N"
+	expect_output "commit or abort it first"
 	equal store "$(cd "$W/store" && find . | sort)" "$before"
 	refused 125 "$N" sandlock run -b "$B" "$N"
 }
@@ -216,11 +215,15 @@ has_hint() {
 
 @test "a terminal without a console socket is refused in create" {
 	config '.process.terminal = true'
-	refused 1 "console" create "$N"
+	refused 1 "console" create_oci "$N"
+	only_sandlock
+	refused 2 "console" create "$N"
 }
 
 @test "a console socket without a terminal is refused" {
-	refused 1 "console" create "$N" --console-socket "$W/no.sock"
+	refused 1 "console" create_oci "$N" --console-socket "$W/no.sock"
+	only_sandlock
+	refused 2 "console" create "$N" --console-socket "$W/no.sock"
 }
 
 @test "a console socket that nobody listens on is refused" {
@@ -234,7 +237,7 @@ has_hint() {
 	config '.linux.resources = {rdma: {mlx5: {hcaHandles: 1}}}'
 	refused 1 "rdma" create "$N"
 	config '.linux.resources = {unified: {"memory.high": "1"}}'
-	refused 1 "memory.high" create "$N"
+	refused 1 "memory" create "$N"
 	config '.linux.resources = {} | .linux.intelRdt = {closID: "x"}'
 	refused 1 "intelRdt" create "$N"
 }

@@ -129,7 +129,7 @@ config_refused() {
 	local -A wrong=(
 		['.process.rlimits = [{type:"RLIMIT_BOGUS",soft:1,hard:1}]']='RLIMIT_BOGUS'
 		['.process.rlimits = [{type:"RLIMIT_CORE",soft:1,hard:1},{type:"RLIMIT_CORE",soft:2,hard:2}]']='RLIMIT_CORE'
-		['.process.rlimits = [{type:"RLIMIT_CORE",soft:2,hard:1}]']='RLIMIT_CORE'
+		['.process.rlimits = [{type:"RLIMIT_CORE",soft:2,hard:1}]']='process.rlimits[0]'
 		['.process.cwd = "relative"']='process.cwd'
 		['.process.env = ["NOEQUALS"]']='process.env[0]'
 		['.process.oomScoreAdj = 2000']='process.oomScoreAdj'
@@ -229,7 +229,9 @@ config_refused() {
 		{destination: "/late/sub", type: "tmpfs", source: "tmpfs",
 		 options: ["size=4096k"]}]'
 	script 'grep -q " /late " /proc/mounts && grep -q " /late/sub " /proc/mounts && echo yes'
-	accepted yes
+	run sandlock run -b "$B" "$N"
+	expect_status 0
+	expect_output yes
 }
 
 @test "mounts: bind sources may be relative to the bundle" {
