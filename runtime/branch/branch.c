@@ -52,6 +52,13 @@ struct branch *branch_alloc(struct store *st)
 	return b;
 }
 
+bool branch_set_paths(struct branch *b, const char *name)
+{
+	b->dir = path_join(b->home->branches, name);
+	b->upper = b->dir ? path_join(b->dir, "upper") : NULL;
+	return b->upper;
+}
+
 static void close_if_open(int fd)
 {
 	if (fd >= 0)
@@ -93,6 +100,11 @@ const char *branch_upper(const struct branch *b)
 const char *branch_lower(const struct branch *b)
 {
 	return b->meta.lower;
+}
+
+const char *branch_storage(const struct branch *b)
+{
+	return b->home->branches;
 }
 
 const char *branch_xattr_prefix(const struct branch *b)
@@ -188,13 +200,10 @@ static int follow_link(struct branch *b, const char *name, struct error *err)
 
 static int set_paths(struct branch *b, const char *name, struct error *err)
 {
-	auto_free char *branches = path_join(b->home->path, "branches");
-
-	b->dir = branches ? path_join(branches, name) : NULL;
-	b->upper = b->dir ? path_join(b->dir, "upper") : NULL;
-	return b->upper ? 0
-			: error_set(err, ERR_SYSTEM, ENOMEM,
-				    "cannot open branch '%s'", name);
+	return branch_set_paths(b, name)
+		       ? 0
+		       : error_set(err, ERR_SYSTEM, ENOMEM,
+				   "cannot open branch '%s'", name);
 }
 
 /* An inode number alone may be used again. */

@@ -126,6 +126,8 @@ const char *branch_name(const struct branch *b);
 const char *branch_dir(const struct branch *b);	  /* …/branches/<name> */
 const char *branch_upper(const struct branch *b); /* …/upper */
 const char *branch_lower(const struct branch *b);
+/* The directory that holds it and its like: no payload may see that. */
+const char *branch_storage(const struct branch *b);
 
 struct branch_info {
 	char *name, *lower, *dir, *upper, *bundle;

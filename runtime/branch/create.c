@@ -366,7 +366,6 @@ static int fill_meta(struct branch_meta *m, const struct branch_options *o,
 static int set_home(struct branch *b, const struct branch_options *o,
 		    struct error *err)
 {
-	auto_free char *branches = NULL;
 	int r = store_choose(b->store, o, b->lower_fd, b->meta.lower,
 			     &b->elsewhere, &b->meta.staged, err);
 
@@ -378,12 +377,10 @@ static int set_home(struct branch *b, const struct branch_options *o,
 		b->home = &b->elsewhere;
 		b->linked = true;
 	}
-	branches = path_join(b->home->path, "branches");
-	b->dir = branches ? path_join(branches, b->meta.name) : NULL;
-	b->upper = b->dir ? path_join(b->dir, "upper") : NULL;
-	return b->upper ? 0
-			: error_set(err, ERR_SYSTEM, ENOMEM,
-				    "cannot make branch '%s'", o->name);
+	return branch_set_paths(b, o->name)
+		       ? 0
+		       : error_set(err, ERR_SYSTEM, ENOMEM,
+				   "cannot make branch '%s'", o->name);
 }
 
 static int prepare(struct branch *b, const struct branch_options *o,

@@ -70,7 +70,8 @@ struct branch_meta {
  * on the lower's file system. The fds are -1 while it does not exist.
  */
 struct storage {
-	char *path; /* real path */
+	char *path;	/* real path */
+	char *branches; /* path/branches */
 	int fd;
 	int branches_fd;
 };
@@ -137,6 +138,8 @@ struct branch {
 	struct branch_meta meta;
 };
 struct branch *branch_alloc(struct store *st);
+/* Sets dir and upper from home; false on ENOMEM. */
+bool branch_set_paths(struct branch *b, const char *name);
 /* Opens what is in dir_fd: lock, upper, work, lower. */
 int branch_open_parts(struct branch *b, struct error *err);
 /* Rewrites meta.json from b->meta, which the caller changed under the lock. */

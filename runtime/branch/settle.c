@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -23,6 +24,8 @@
 enum {
 	LOCK_WAIT_MS = 5000,
 	COMPARE_MAX = 1000, /* objects, bytes: what is counted exactly */
+	LINGER_STEPS = 20,
+	LINGER_STEP_NS = 10 * 1000 * 1000,
 	COMPARE_BYTES_MAX = 16 * 1024 * 1024,
 };
 
@@ -191,6 +194,25 @@ static bool disposition_follows(const struct branch_meta *m)
 	return false;
 }
 
+/*
+ * Without a pid namespace of its own, what init left behind may need a moment
+ * to die, and the kernel one to let go of the overlay.
+ */
+static int wait_for_state(struct branch *b, enum branch_state *ret,
+			  struct error *err)
+{
+	const struct timespec nap = { .tv_nsec = LINGER_STEP_NS };
+	int r = branch_get_state(b, ret, err);
+
+	for (int i = 0; i < LINGER_STEPS && r == 0 && *ret == BRANCH_OPEN &&
+			!proc_is_alive(&b->meta.init);
+	     i++) {
+		(void)nanosleep(&nap, NULL);
+		r = branch_get_state(b, ret, err);
+	}
+	return r;
+}
+
 /* May it be settled: 1 yes, 0 it is already. */
 static int check_state(struct branch *b, bool caller_waited, struct error *err)
 {
@@ -199,7 +221,7 @@ static int check_state(struct branch *b, bool caller_waited, struct error *err)
 
 	if (caller_waited && !b->meta.settled)
 		return 1;
-	r = branch_get_state(b, &state, err);
+	r = wait_for_state(b, &state, err);
 	if (r < 0)
 		return r;
 	switch (state) {

@@ -33,6 +33,7 @@ enum { LIMIT_MOUNT_DEPTH = 4096 }; /* PATH_MAX / 1 */
 void storage_done(struct storage *s)
 {
 	free(s->path);
+	free(s->branches);
 	if (s->fd >= 0)
 		(void)close(s->fd);
 	if (s->branches_fd >= 0)
@@ -129,7 +130,8 @@ static int fill_storage(int fd, bool make, struct storage *ret,
 	int r;
 
 	s.path = path_of_fd(fd);
-	if (!s.path)
+	s.branches = s.path ? path_join(s.path, "branches") : NULL;
+	if (!s.branches)
 		r = error_set(err, ERR_SYSTEM, errno,
 			      "cannot tell the path of the branch store");
 	else
@@ -344,7 +346,7 @@ static int choose_named(const char *path, uint64_t lower_mnt,
 {
 	auto_(storage) struct storage s = STORAGE_INIT;
 	auto_free char *absolute = absolute_path(path);
-	uint64_t mnt;
+	uint64_t mnt = 0;
 	int r;
 
 	if (!absolute)
@@ -370,7 +372,7 @@ int store_choose(struct store *st, const struct branch_options *o, int lower_fd,
 		 const char *lower, struct storage *ret, bool *ret_staged,
 		 struct error *err)
 {
-	uint64_t lower_mnt, mnt;
+	uint64_t lower_mnt = 0, mnt = 0;
 	enum fs_use use;
 	int r;
 

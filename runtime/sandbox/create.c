@@ -199,7 +199,7 @@ static int get_filter(struct create *c, struct error *err)
 static int make_rootfs(struct create *c, struct error *err)
 {
 	const struct plan *p = c->plan;
-	const char *hidden[3] = { rundir_path(c->rundir), NULL, NULL };
+	const char *hidden[4] = { rundir_path(c->rundir) };
 	struct rootfs_options o = {
 		.spec = p->spec,
 		.branch = c->branch,
@@ -214,6 +214,9 @@ static int make_rootfs(struct create *c, struct error *err)
 
 	if (c->store)
 		hidden[1] = store_path(c->store);
+	if (c->branch &&
+	    !path_is_under(branch_storage(c->branch), store_path(c->store)))
+		hidden[2] = branch_storage(c->branch);
 	return rootfs_new(&o, &c->rootfs, err);
 }
 
