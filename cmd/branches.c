@@ -81,11 +81,15 @@ static int print_branches_json(struct ctx *ctx, const struct args *args,
 
 	if (!o)
 		return cmd_fail_memory(ctx);
+	json_out_object(o);
+	json_out_str_member(o, "schema", "sandlock.branches/1");
+	json_out_key(o, "branches");
 	json_out_array(o);
 	for (size_t i = 0; i < n; i++)
 		if (is_asked_for(&v[i], args))
 			add_branch(o, &v[i]);
 	json_out_array_end(o);
+	json_out_object_end(o);
 	return print_json(ctx, o);
 }
 

@@ -150,7 +150,7 @@ const struct verb verb_table[] = {
   "Lists branches, or those whose name contains one of the PARTs.",
   "sandlock branches\n"
   "sandlock branches -q web\n"
-  "sandlock branches --format json | jq -r '.[].name'",
+  "sandlock branches --format json | jq -r '.branches[].name'",
   EXIT_PLAIN, cmd_branches },
 { VERB_RECOVER, "recover", "finish what a crash interrupted", GROUP_BRANCH,
   "[NAME]", 0, 1, 0, COMPLETE_BRANCH,

@@ -16,6 +16,9 @@ static int print_sandboxes_json(struct ctx *ctx, const struct sandlock_info *v,
 
 	if (!o)
 		return cmd_fail_memory(ctx);
+	json_out_object(o);
+	json_out_str_member(o, "schema", "sandlock.ps/1");
+	json_out_key(o, "sandboxes");
 	json_out_array(o);
 	for (size_t i = 0; i < n; i++) {
 		json_out_object(o);
@@ -38,6 +41,7 @@ static int print_sandboxes_json(struct ctx *ctx, const struct sandlock_info *v,
 		json_out_object_end(o);
 	}
 	json_out_array_end(o);
+	json_out_object_end(o);
 	return print_json(ctx, o);
 }
 

@@ -260,8 +260,10 @@ hint: did you mean '--bundle'?"
 	done
 	equal list "$(sandlock list --json)" "[]"
 	equal "list of sandlock-oci" "$(sandlock_oci list --format json)" null
-	equal ps "$(sandlock ps --json)" "[]"
-	equal branches "$(sandlock branches --json)" "[]"
+	equal ps "$(sandlock ps --json | jq -c .)" \
+		'{"schema":"sandlock.ps/1","sandboxes":[]}'
+	equal branches "$(sandlock branches --json | jq -c .)" \
+		'{"schema":"sandlock.branches/1","branches":[]}'
 }
 
 @test "errors go to standard error only, with a hint on the second line" {

@@ -75,7 +75,7 @@ line"; printf x >"/data/tab	x"; printf y >/data/$(printf "\377")'
 
 @test "names are quoted so that they cannot fake lines or drive a terminal" {
 	change 'printf x >"/data/$(printf "esc\033[31m")"; printf x >"/data/new
-D data/fake"; printf x >"/data/$(printf "bidi\342\200\256x")"; printf x >"/data/quote\"s"'
+D fake"; printf x >"/data/$(printf "bidi\342\200\256x")"; printf x >"/data/quote\"s"'
 	sandlock diff "$N" >"$W/out"
 	equal lines "$(wc -l <"$W/out")" 4
 	! grep -q $'\033' "$W/out"
