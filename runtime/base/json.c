@@ -173,15 +173,42 @@ static int count_value(struct reader *r)
 			 r->limits->values);
 }
 
-static int copy_text(struct reader *r, const void *s, size_t n, char **ret)
+/* Where the string stands that is being read: "process.args[1]". */
+static void add_place(struct buf *b, const struct reader *r, bool is_key)
+{
+	for (size_t i = 1; i < r->depth; i++) {
+		const struct frame *f = &r->frames[i];
+
+		if (is_key && i + 1 == r->depth)
+			return;
+		if (f->value.type == JSON_ARRAY) {
+			buf_printf(b, "[%zu]", f->value.n);
+			continue;
+		}
+		if (b->len > 0)
+			buf_add_char(b, '.');
+		if (f->key)
+			text_escape(b, f->key, strlen(f->key));
+	}
+}
+
+static int bad_string(const struct reader *r, bool is_key, const char *why)
+{
+	auto_(buf) struct buf place = BUF_INIT;
+
+	add_place(&place, r, is_key);
+	return error_say(r->err, ERR_BUNDLE, EINVAL, "%s: %s%s%s %s", r->what,
+			 buf_str(&place), place.len ? ": " : "",
+			 is_key ? "a key" : "the string", why);
+}
+
+static int copy_text(struct reader *r, const void *s, size_t n, bool is_key,
+		     char **ret)
 {
 	if (memchr(s, '\0', n))
-		return error_say(r->err, ERR_BUNDLE, EINVAL,
-				 "'%s' has a NUL in a string", r->what);
+		return bad_string(r, is_key, "has a NUL in it");
 	if (!utf8_is_valid(s, n))
-		return error_say(r->err, ERR_BUNDLE, EINVAL,
-				 "'%s' has a string that is no valid UTF-8",
-				 r->what);
+		return bad_string(r, is_key, "is no valid UTF-8");
 	*ret = strndup(s, n);
 	return *ret ? 0 : out_of_memory(r);
 }
@@ -200,7 +227,7 @@ static int add_text(struct reader *r, enum json_type type, const void *s,
 {
 	struct json v = { .type = type };
 
-	if (copy_text(r, s, n, &v.text) < 0)
+	if (copy_text(r, s, n, false, &v.text) < 0)
 		return 0;
 	return add_scalar(r, v);
 }
@@ -245,7 +272,7 @@ static int on_map_key(void *ctx, const unsigned char *s, size_t n)
 {
 	struct reader *r = ctx;
 
-	return copy_text(r, s, n, &r->frames[r->depth - 1].key) == 0;
+	return copy_text(r, s, n, true, &r->frames[r->depth - 1].key) == 0;
 }
 
 static int on_end_array(void *ctx)

@@ -87,7 +87,12 @@ static void malformed_text_is_refused(void **state)
 
 static void strings_are_strict(void **state)
 {
-	check_refused("\"a\\u0000b\"", -EINVAL, "NUL");
+	check_refused("\"a\\u0000b\"", -EINVAL,
+		      "t: the string has a NUL in it");
+	check_refused("{\"a\":[1,{\"b\":\"\\u0000\"}]}", -EINVAL,
+		      "t: a[1].b: the string has a NUL in it");
+	check_refused("{\"a\":[{\"\\u0000\":1}]}", -EINVAL,
+		      "t: a[0]: a key has a NUL in it");
 	check_refused("{\"\\u0000\":1}", -EINVAL, "NUL");
 	check_refused_n("\"a\0b\"", 5, -EINVAL, "JSON");
 	check_refused_n("1\0", 2, -EINVAL, "JSON");
