@@ -39,44 +39,27 @@ static const char *plural(size_t n)
 	return n == 1 ? "" : "s";
 }
 
-enum { COUNT_MAX = 100000 };
-
-static int count_change(void *data, const struct sandlock_change *c)
-{
-	size_t *n = data;
-
-	return ++*n > COUNT_MAX ? 1 : 0;
-}
-
-/* "4 changes wait as 'calm-otter'", counted as `diff` counts. */
-static void describe_pending(const struct ctx *ctx, const char *name,
-			     struct buf *ret)
-{
-	struct sandlock_error ignored;
-	size_t n = 0;
-
-	if (sandlock_diff(&ctx->env, name, 0, NULL, 0, count_change, &n,
-			  &ignored) < 0)
-		buf_printf(ret, "changes wait as '%s'", name);
-	else if (n > COUNT_MAX)
-		buf_printf(ret, "more than %d changes wait as '%s'", COUNT_MAX,
-			   name);
-	else
-		buf_printf(ret, "%zu change%s wait%s as '%s'", n, plural(n),
-			   n == 1 ? "s" : "", name);
-}
-
 static void tell_pending(const struct ctx *ctx, const struct sandlock_result *r)
 {
-	auto_(buf) struct buf what = BUF_INIT;
+	const struct sandlock_error *why = &r->outcome_error;
+	size_t n = r->n_changes;
+	char what[64];
 
-	describe_pending(ctx, r->name, &what);
-	if (r->outcome_error.kind)
-		cmd_note(ctx, "%s; %s: sandlock diff %s", r->outcome_error.msg,
-			 buf_str(&what), r->name);
+	(void)snprintf(what, sizeof(what), "%zu change%s wait%s", n, plural(n),
+		       n == 1 ? "s" : "");
+	if (why->kind)
+		cmd_note(ctx, "%s; %s as '%s': sandlock diff %s", why->msg,
+			 what, r->name, r->name);
+	else if (!n)
+		cmd_note(ctx,
+			 "only times changed, which waits as '%s': "
+			 "sandlock diff -v %s, then commit or abort",
+			 r->name, r->name);
 	else
-		cmd_note(ctx, "%s: sandlock diff %s, then commit or abort",
-			 buf_str(&what), r->name);
+		cmd_note(ctx,
+			 "%s as '%s': sandlock diff %s, then commit or "
+			 "abort",
+			 what, r->name, r->name);
 }
 
 /*
