@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/uapi.h"
 #include "kernel/mount.h"
 
@@ -71,33 +72,10 @@ int rootfs_proc_fd(struct rootfs *r, struct error *err)
 	return -1;
 }
 
-/*
- * "a.b" and "a/b" are the same; the separator that comes first decides, and
- * the other one is then a dot or a slash of a name (net/ipv4/conf/eth0.1).
- */
-static char *sysctl_path(const char *key)
-{
-	size_t first = strcspn(key, "./");
-	char *path = NULL;
-	char *s;
-
-	if (asprintf(&path, "sys/%s", key) < 0)
-		return NULL;
-	if (key[first] == '/')
-		return path;
-	for (s = path + 4; *s; s++) {
-		if (*s == '.')
-			*s = '/';
-		else if (*s == '/')
-			*s = '.';
-	}
-	return path;
-}
-
 static int write_sysctl(int proc_fd, const struct spec_pair *p,
 			struct error *err)
 {
-	auto_free char *path = sysctl_path(p->key);
+	auto_free char *path = path_join("sys", p->key);
 	auto_close int fd = -1;
 	int n;
 

@@ -125,13 +125,19 @@ static int enter_parent(struct walk *w)
 	return buf_failed(&w->path) ? -ENOMEM : 0;
 }
 
-/* What the link says comes in front of what is left to resolve. */
+/*
+ * What the link says comes in front of what is left to resolve. Links of
+ * procfs lead to where no text says.
+ */
 static int enter_link(struct walk *w, int link_fd)
 {
 	auto_(buf) struct buf rest = BUF_INIT;
 	char text[PATH_MAX];
-	ssize_t n = readlinkat(link_fd, "", text, sizeof(text));
+	ssize_t n;
 
+	if (rootfs_is_proc(link_fd))
+		return -ELOOP;
+	n = readlinkat(link_fd, "", text, sizeof(text));
 	if (n < 0)
 		return -errno;
 	if (n == 0 || n == sizeof(text))
