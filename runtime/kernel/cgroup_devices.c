@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/uapi.h"
 #include "kernel/cgroup_internal.h"
 #include "spec/spec.h"
@@ -49,6 +50,12 @@ static const struct spec_device_rule *rule_at(const struct spec_resources *r,
 				: &default_rules[i - r->n_devices];
 }
 
+static bool decides_all(const struct spec_device_rule *r)
+{
+	return r->type == 'a' && r->major < 0 && r->minor < 0 && r->read &&
+	       r->write && r->mknod;
+}
+
 static void format_number(char *text, size_t size, int64_t v)
 {
 	if (v < 0)
@@ -57,10 +64,37 @@ static void format_number(char *text, size_t size, int64_t v)
 		(void)snprintf(text, size, "%lld", (long long)v);
 }
 
-static int write_rule(const char *dir, const struct spec_device_rule *rule,
+/* devices.allow and devices.deny, each opened once. */
+struct rule_files {
+	const char *dir;
+	int fd[2];
+};
+
+static int write_text(struct rule_files *f, bool allow, const char *text,
+		      struct error *err)
+{
+	const char *file = allow ? "devices.allow" : "devices.deny";
+	int *fd = &f->fd[allow];
+	char path[PATH_MAX];
+	int e = 0;
+
+	if (*fd < 0) {
+		e = cgroup_file_path(f->dir, file, path);
+		*fd = e < 0 ? -1 : open(path, O_WRONLY | O_CLOEXEC);
+		if (e == 0 && *fd < 0)
+			e = -errno;
+	}
+	if (e == 0)
+		e = fd_write_full(*fd, text, strlen(text));
+	if (e < 0)
+		return error_set(err, ERR_SYSTEM, -e, "cannot set '%s' to '%s'",
+				 file, text);
+	return 0;
+}
+
+static int write_rule(struct rule_files *f, const struct spec_device_rule *rule,
 		      char type, struct error *err)
 {
-	const char *file = rule->allow ? "devices.allow" : "devices.deny";
 	char major[CGROUP_NUMBER_MAX], minor[CGROUP_NUMBER_MAX], text[96];
 
 	format_number(major, sizeof(major), rule->major);
@@ -68,36 +102,36 @@ static int write_rule(const char *dir, const struct spec_device_rule *rule,
 	(void)snprintf(text, sizeof(text), "%c %s:%s %s%s%s", type, major,
 		       minor, rule->read ? "r" : "", rule->write ? "w" : "",
 		       rule->mknod ? "m" : "");
-	return cgroup_write(dir, file, text, err);
+	return write_text(f, rule->allow, text, err);
+}
+
+static int put_rule(struct rule_files *f, const struct spec_device_rule *rule,
+		    struct error *err)
+{
+	int e;
+
+	if (!rule->read && !rule->write && !rule->mknod)
+		return 0;
+	if (rule->type != 'a')
+		return write_rule(f, rule, rule->type, err);
+	if (decides_all(rule))
+		return write_text(f, rule->allow, "a", err);
+	/* To the kernel "a" is everything, whatever follows. */
+	e = write_rule(f, rule, 'b', err);
+	return e < 0 ? e : write_rule(f, rule, 'c', err);
 }
 
 int cgroup_v1_devices(const char *dir, const struct spec_resources *r,
 		      struct error *err)
 {
-	for (size_t i = 0; i < rule_count(r); i++) {
-		const struct spec_device_rule *rule = rule_at(r, i);
-		bool all = rule->read && rule->write && rule->mknod;
-		int e;
+	struct rule_files f = { .dir = dir, .fd = { -1, -1 } };
+	int e = 0;
 
-		if (!rule->read && !rule->write && !rule->mknod)
-			continue;
-		if (rule->type != 'a') {
-			e = write_rule(dir, rule, rule->type, err);
-		} else if (all && rule->major < 0 && rule->minor < 0) {
-			e = cgroup_write(dir,
-					 rule->allow ? "devices.allow"
-						     : "devices.deny",
-					 "a", err);
-		} else {
-			/* To the kernel "a" is everything, whatever follows. */
-			e = write_rule(dir, rule, 'b', err);
-			if (e == 0)
-				e = write_rule(dir, rule, 'c', err);
-		}
-		if (e < 0)
-			return e;
-	}
-	return 0;
+	for (size_t i = 0; e == 0 && i < rule_count(r); i++)
+		e = put_rule(&f, rule_at(r, i), err);
+	cleanup_close(&f.fd[0]);
+	cleanup_close(&f.fd[1]);
+	return e;
 }
 
 /* The program under construction. */
@@ -185,13 +219,6 @@ static void emit_rule(struct program *p, const struct spec_device_rule *r)
 	emit_return(p, 0);
 }
 
-/* Behind a rule that decides everything nothing can be reached. */
-static bool decides_all(const struct spec_device_rule *r)
-{
-	return r->type == 'a' && r->major < 0 && r->minor < 0 && r->read &&
-	       r->write && r->mknod;
-}
-
 static void build(struct program *p, const struct spec_resources *r)
 {
 	emit_prologue(p);
@@ -202,6 +229,7 @@ static void build(struct program *p, const struct spec_resources *r)
 		if (rule->major > INT32_MAX || rule->minor > INT32_MAX ||
 		    !access_bits(rule))
 			continue;
+		/* Nothing behind it can be reached. */
 		if (decides_all(rule)) {
 			emit_return(p, rule->allow);
 			return;

@@ -149,34 +149,55 @@ static int add_unified_name(const struct cgroup *c, const char *key,
 	return 0;
 }
 
-/* Divides @need into what v1 does (its cgroups are made) and what v2 does. */
-static int place_controllers(struct cgroup *c, unsigned int need,
-			     const char *available, unsigned int *ret_v2,
-			     struct names *enable, struct error *err)
+/* What of @need v1 does, as bits. */
+static unsigned int served_by_v1(const struct cgroup *c, unsigned int need)
+{
+	unsigned int v1 = 0;
+
+	for (int i = CTL_FREEZER; c->mode != CGROUP_V2 && i < CTL_COUNT; i++) {
+		if ((need & CTL_BIT(i)) && is_v1_mounted((enum cgroup_ctl)i))
+			v1 |= CTL_BIT(i);
+	}
+	return v1;
+}
+
+/* Checks that v2 can do the controllers @v2, and names them for enabling. */
+static int check_v2(const struct cgroup *c, unsigned int v2,
+		    const char *available, struct names *enable,
+		    struct error *err)
 {
 	for (int i = CTL_FREEZER; i < CTL_COUNT; i++) {
-		enum cgroup_ctl ctl = (enum cgroup_ctl)i;
-		const char *v2 = cgroup_ctls[i].v2;
-		int r;
+		const char *name = cgroup_ctls[i].v2;
 
-		if (!(need & CTL_BIT(i)))
+		if (!(v2 & CTL_BIT(i)))
 			continue;
-		if (c->mode != CGROUP_V2 && is_v1_mounted(ctl)) {
-			r = cgroup_node_make(c, ctl, err);
-			if (r < 0)
-				return r;
-			continue;
-		}
 		/* Devices are a program there, which is always possible. */
 		if (!c->node[CTL_UNIFIED].dir ||
-		    (ctl != CTL_DEVICES &&
-		     (!v2 || !cgroup_has_word(available, v2))))
-			return not_available(v2 ? v2 : cgroup_ctls[i].v1, err);
-		if (v2)
-			add_name(enable, v2);
-		*ret_v2 |= CTL_BIT(i);
+		    (i != CTL_DEVICES &&
+		     (!name || !cgroup_has_word(available, name))))
+			return not_available(name ? name : cgroup_ctls[i].v1,
+					     err);
+		if (name)
+			add_name(enable, name);
 	}
 	return 0;
+}
+
+static int prepare_v2(const struct cgroup *c, unsigned int v2,
+		      const struct spec_resources *r, struct error *err)
+{
+	auto_(buf) struct buf available = BUF_INIT;
+	struct names enable = { .n = 0 };
+	int e;
+
+	if (c->node[CTL_UNIFIED].dir)
+		(void)cgroup_read(unified_root(c), "cgroup.controllers",
+				  &available);
+	e = check_v2(c, v2, buf_str(&available), &enable, err);
+	for (size_t i = 0; e == 0 && i < r->n_unified; i++)
+		e = add_unified_name(c, r->unified[i].key, buf_str(&available),
+				     &enable, err);
+	return e < 0 ? e : cgroup_v2_enable(c, enable.v, enable.n, err);
 }
 
 static void warn_ignored(const struct cgroup *c, const struct spec_resources *r)
@@ -189,35 +210,22 @@ static void warn_ignored(const struct cgroup *c, const struct spec_resources *r)
 int cgroup_apply(struct cgroup *c, const struct spec_resources *r,
 		 bool rootless, struct error *err)
 {
-	unsigned int need = cgroup_needs(r, rootless), v2 = 0;
-	auto_(buf) struct buf available = BUF_INIT;
-	struct names enable = { .n = 0 };
-	int e;
+	unsigned int need = cgroup_needs(r, rootless);
+	unsigned int v1 = served_by_v1(c, need), v2 = need & ~v1;
+	int e = 0;
 
 	warn_ignored(c, r);
-	if (c->node[CTL_UNIFIED].dir)
-		(void)cgroup_read(unified_root(c), "cgroup.controllers",
-				  &available);
-	e = place_controllers(c, need, buf_str(&available), &v2, &enable, err);
-	if (e < 0)
-		return e;
-	for (size_t i = 0; i < r->n_unified; i++) {
-		e = add_unified_name(c, r->unified[i].key, buf_str(&available),
-				     &enable, err);
-		if (e < 0)
-			return e;
+	for (int i = CTL_FREEZER; e == 0 && i < CTL_COUNT; i++) {
+		if (v1 & CTL_BIT(i))
+			e = cgroup_node_make(c, (enum cgroup_ctl)i, err);
 	}
-	e = cgroup_v2_enable(c, enable.v, enable.n, err);
-	if (e < 0)
-		return e;
-	for (int i = CTL_FREEZER; i < CTL_COUNT; i++) {
-		if (!(need & CTL_BIT(i)) || (v2 & CTL_BIT(i)))
-			continue;
-		e = cgroup_v1_apply(c, (enum cgroup_ctl)i, r, err);
-		if (e < 0)
-			return e;
+	if (e == 0 && v2)
+		e = prepare_v2(c, v2, r, err);
+	for (int i = CTL_FREEZER; e == 0 && i < CTL_COUNT; i++) {
+		if (v1 & CTL_BIT(i))
+			e = cgroup_v1_apply(c, (enum cgroup_ctl)i, r, err);
 	}
-	return cgroup_v2_apply(c, v2 | (need & CTL_BIT(CTL_UNIFIED)), r, err);
+	return e == 0 && v2 ? cgroup_v2_apply(c, v2, r, err) : e;
 }
 
 /* Processes that run already follow into the cgroups made just now. */
