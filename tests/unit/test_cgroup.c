@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -893,6 +894,149 @@ static void test_stats_have_runcs_shape(void **state)
 	json_free(j);
 }
 
+/*
+ * Other layouts than the machine's, in a mount namespace of a child. The
+ * checks of the child say where they failed by its exit status.
+ */
+#define CHECK(cond)                                                         \
+	do {                                                                \
+		if (!(cond)) {                                              \
+			(void)fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, \
+				      __LINE__, #cond, err.msg);            \
+			return 1;                                           \
+		}                                                           \
+	} while (0)
+
+static int private_mounts(void)
+{
+	CHECK(unshare(CLONE_NEWNS) == 0);
+	CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+	return 0;
+}
+
+/* Everything that a sandbox does with its cgroup. */
+static int whole_life(void)
+{
+	auto_free pid_t *pids = NULL;
+	pid_t pid;
+	size_t n;
+
+	CHECK(cgroup_has_membership(cg));
+	CHECK(cgroup_can_freeze(cg));
+	pid = sleeper();
+	CHECK(cgroup_pids(cg, &pids, &n, &err) == 0);
+	CHECK(n == 1 && pids[0] == pid);
+	CHECK(cgroup_freeze(cg, &err) == 0);
+	CHECK(cgroup_is_frozen(cg));
+	CHECK(make(nested, NULL) == -EBUSY);
+	CHECK(cgroup_thaw(cg, &err) == 0);
+	CHECK(!cgroup_is_frozen(cg));
+	CHECK(cgroup_freeze(cg, &err) == 0);
+	CHECK(cgroup_kill(cg, 5000, &err) == 0);
+	CHECK(!cgroup_is_frozen(cg));
+	CHECK(WTERMSIG(wait_status(pid)) == SIGKILL);
+	CHECK(cgroup_remove(cg, &err) == 0);
+	return 0;
+}
+
+static int life_on_v1(void)
+{
+	CHECK(private_mounts() == 0);
+	CHECK(umount2(UNIFIED, MNT_DETACH) == 0);
+	CHECK(cgroup_host_mode() == CGROUP_V1);
+	CHECK(make(nested, NULL) == 0);
+	CHECK(cgroup_membership_fd(cg) == -1);
+	CHECK(exists(dir_in("freezer", nested)));
+	CHECK(whole_life() == 0);
+	CHECK(!exists(dir_in("freezer/", name)));
+	CHECK(make(nested, &(struct spec_resources){
+				   .n_unified = 1,
+				   .unified = &(struct spec_unified){
+					   (char *)"pids.max",
+					   (char *)"1" } }) == -EOPNOTSUPP);
+	CHECK(strstr(err.msg, "cannot use unified on cgroup v1"));
+	CHECK(!exists(dir_in("freezer/", name)));
+	return 0;
+}
+
+static int life_on_v2(void)
+{
+	struct spec_resources r = { .devices = device_rules,
+				    .n_devices = ARRAY_LEN(device_rules) };
+	struct spec_resources pids = { .has_pids_limit = true };
+	struct cgroup_view *v;
+	struct stat st;
+	size_t n;
+
+	CHECK(private_mounts() == 0);
+	CHECK(mount(UNIFIED, "/sys/fs/cgroup", NULL, MS_BIND, NULL) == 0);
+	CHECK(cgroup_host_mode() == CGROUP_V2);
+	CHECK(make(nested, &pids) == -EOPNOTSUPP);
+	CHECK(strstr(err.msg, "'pids'"));
+	CHECK(!exists(dir_in("", name)));
+	CHECK(make(nested, &r) == 0);
+	CHECK(try_node(S_IFCHR, 1, 11, O_RDONLY) == EPERM);
+	CHECK(try_node(S_IFCHR, 1, 3, O_RDWR) == 0);
+	CHECK(cgroup_views(cg, &v, &n, &err) == 0);
+	CHECK(n == 1 && strcmp(v[0].path, nested) == 0);
+	CHECK(strcmp(v[0].mountpoint, "/sys/fs/cgroup") == 0);
+	cgroup_views_free(v, n);
+	CHECK(cgroup_delegate(cg, 1234, 5678, &err) == 0);
+	CHECK(fstatat(cgroup_membership_fd(cg), "cgroup.procs", &st, 0) == 0);
+	CHECK(st.st_uid == 1234 && st.st_gid == 5678);
+	CHECK(fstatat(cgroup_membership_fd(cg), "cgroup.freeze", &st, 0) == 0);
+	CHECK(st.st_uid == 0);
+	CHECK(whole_life() == 0);
+	CHECK(!exists(dir_in("", name)));
+	return 0;
+}
+
+static int life_without_cgroups(void)
+{
+	struct spec_resources pids = { .has_pids_limit = true };
+
+	CHECK(private_mounts() == 0);
+	CHECK(mount("none", "/sys/fs/cgroup", "proc", 0, NULL) == 0);
+	CHECK(cgroup_host_mode() == CGROUP_NONE);
+	CHECK(make(NULL, NULL) == 0);
+	CHECK(!cgroup_has_membership(cg));
+	cgroup_free(cg);
+	cg = NULL;
+	CHECK(make(NULL, &pids) < 0);
+	CHECK(err.kind == ERR_UNSUPPORTED);
+	return 0;
+}
+
+static void in_child(int (*fn)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(fn());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void test_pure_v1(void **state)
+{
+	need_v1("freezer");
+	in_child(life_on_v1);
+}
+
+static void test_pure_v2(void **state)
+{
+	need(CGROUP_HYBRID);
+	in_child(life_on_v2);
+}
+
+static void test_no_cgroups_at_all(void **state)
+{
+	need(CGROUP_HYBRID);
+	in_child(life_without_cgroups);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -926,6 +1070,9 @@ int main(void)
 		T(test_join_without_clone_into_cgroup),
 		T(test_views),
 		T(test_stats_have_runcs_shape),
+		T(test_pure_v1),
+		T(test_pure_v2),
+		T(test_no_cgroups_at_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
