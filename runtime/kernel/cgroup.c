@@ -537,37 +537,6 @@ static int join_error(const char *dir, int sys, struct error *err)
 			 dir);
 }
 
-/* Writing when we are there already would cost a grace period of RCU. */
-static int join_unified(const struct cgroup *c, struct error *err)
-{
-	const char *dir = c->node[CTL_UNIFIED].dir;
-	auto_free char *own = NULL;
-	int r;
-
-	if (!dir)
-		return 0;
-	if (cgroup_path_of(0, "", &own) == 0 && strcmp(own, c->path) == 0)
-		return 0;
-	r = cgroup_write_raw(dir, "cgroup.procs", "0");
-	return r < 0 ? join_error(dir, -r, err) : 0;
-}
-
-int cgroup_child_join(const struct cgroup *c, struct error *err)
-{
-	for (int i = 0; i < CTL_COUNT; i++) {
-		const struct cgroup_node *n = &c->node[i];
-		int r;
-
-		if (!n->dir || i == CTL_UNIFIED)
-			continue;
-		r = n->tasks_fd >= 0 ? fd_write_full(n->tasks_fd, "0", 1)
-				     : cgroup_write_raw(n->dir, "tasks", "0");
-		if (r < 0)
-			return join_error(n->dir, -r, err);
-	}
-	return join_unified(c, err);
-}
-
 /*
  * A cgroup whose controllers are given on to its children takes no processes:
  * the init inside has moved itself below, and there a newcomer goes too.
@@ -587,6 +556,39 @@ static int attach_below(const char *dir, const char *pid)
 		return cgroup_write_raw(paths.data + i, "cgroup.procs", pid);
 	}
 	return -EBUSY;
+}
+
+/* Writing when we are there already would cost a grace period of RCU. */
+static int join_unified(const struct cgroup *c, struct error *err)
+{
+	const char *dir = c->node[CTL_UNIFIED].dir;
+	auto_free char *own = NULL;
+	int r;
+
+	if (!dir)
+		return 0;
+	if (cgroup_path_of(0, "", &own) == 0 && strcmp(own, c->path) == 0)
+		return 0;
+	r = cgroup_write_raw(dir, "cgroup.procs", "0");
+	if (r == -EBUSY)
+		r = attach_below(dir, "0");
+	return r < 0 ? join_error(dir, -r, err) : 0;
+}
+
+int cgroup_child_join(const struct cgroup *c, struct error *err)
+{
+	for (int i = 0; i < CTL_COUNT; i++) {
+		const struct cgroup_node *n = &c->node[i];
+		int r;
+
+		if (!n->dir || i == CTL_UNIFIED)
+			continue;
+		r = n->tasks_fd >= 0 ? fd_write_full(n->tasks_fd, "0", 1)
+				     : cgroup_write_raw(n->dir, "tasks", "0");
+		if (r < 0)
+			return join_error(n->dir, -r, err);
+	}
+	return join_unified(c, err);
 }
 
 int cgroup_attach(const struct cgroup *c, pid_t pid, struct error *err)
@@ -649,6 +651,10 @@ static int node_from_json(struct cgroup *c, const struct json *j)
 		free(c->node[i].dir);
 		c->node[i].dir = strdup(dir);
 		c->node[i].made = (size_t)made;
+		/* For exec; it may be gone already. */
+		if (i == CTL_UNIFIED && c->membership_fd < 0)
+			c->membership_fd =
+				open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		return c->node[i].dir ? 0 : -ENOMEM;
 	}
 	return -EINVAL;

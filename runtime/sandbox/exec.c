@@ -304,6 +304,11 @@ static int spawn_process(struct exec *e, struct error *err)
 		args.cgroup = (unsigned int)cgroup_fd;
 	}
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	/* It has given its controllers on: cgroup_child_join goes below. */
+	if (pid < 0 && errno == EBUSY && cgroup_fd >= 0) {
+		args.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
+		pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	}
 	if (pid == 0)
 		helper_main(e);
 	if (pid < 0)

@@ -737,6 +737,7 @@ static void test_json_brings_it_back(void **state)
 	assert_int_equal(json_out_end(o, &again), 0);
 	json_out_free(o);
 	assert_string_equal(b.data, again.data);
+	assert_true(cgroup_membership_fd(copy) >= 0);
 	assert_int_equal(cgroup_kill(copy, 5000, &err), 0);
 	assert_int_equal(cgroup_remove(copy, &err), 0);
 	cgroup_free(copy);
@@ -833,6 +834,40 @@ static void test_join_without_clone_into_cgroup(void **state)
 	pid = run_inside(is_member, NULL);
 	cg->membership_fd = fd;
 	assert_int_equal(WEXITSTATUS(wait_status(pid)), 0);
+}
+
+/* The init inside gave its controllers on and moved below. */
+static void test_join_where_only_a_child_takes_processes(void **state)
+{
+	auto_free pid_t *pids = NULL;
+	char sub[PATH_MAX], text[32];
+	size_t n;
+	pid_t pid;
+	int fd;
+
+	need(CGROUP_HYBRID);
+	if (!cgroup_has_file(UNIFIED, "hugetlb.2MB.current") &&
+	    cgroup_write_raw(UNIFIED, "cgroup.subtree_control", "+hugetlb")) {
+		print_message("needs a controller on the unified hierarchy\n");
+		skip();
+	}
+	assert_int_equal(make(NULL, NULL), 0);
+	pid = sleeper();
+	(void)snprintf(sub, sizeof(sub), "%s/init", dir_in("unified/", name));
+	assert_int_equal(mkdir(sub, 0755), 0);
+	(void)snprintf(text, sizeof(text), "%d", (int)pid);
+	assert_int_equal(cgroup_write_raw(sub, "cgroup.procs", text), 0);
+	assert_int_equal(cgroup_write_raw(dir_in("unified/", name),
+					  "cgroup.subtree_control", "+hugetlb"),
+			 0);
+	fd = cg->membership_fd;
+	cg->membership_fd = -1;
+	pid = sleeper();
+	cg->membership_fd = fd;
+	assert_int_equal(cgroup_attach(cg, pid, &err), 0);
+	assert_int_equal(cgroup_pids(cg, &pids, &n, &err), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(cgroup_kill(cg, 5000, &err), 0);
 }
 
 static void test_views(void **state)
@@ -1068,6 +1103,7 @@ int main(void)
 		T(test_removal_waits_for_the_dying),
 		T(test_attach_a_running_process),
 		T(test_join_without_clone_into_cgroup),
+		T(test_join_where_only_a_child_takes_processes),
 		T(test_views),
 		T(test_stats_have_runcs_shape),
 		T(test_pure_v1),
