@@ -406,7 +406,8 @@ with_branch() {
 		jq -e '.published == 1 and .gone and .conflicts == []'
 	run sandlock branches -q
 	expect_exactly ""
-	with_branch
+	script 'echo x >/data/x'
+	sandlock run -b "$B" "$N" 2>/dev/null
 	run sandlock abort -q "$N"
 	expect_exactly ""
 }
