@@ -127,7 +127,6 @@ static int check_cwd(const char *cwd, struct error *err)
 static int enter_cwd(struct process_setup *s, bool last, struct error *err)
 {
 	const char *cwd = s->process->cwd;
-	auto_free char *made = NULL;
 
 	if (chdir(cwd) == 0)
 		return check_cwd(cwd, err);
