@@ -465,6 +465,20 @@ static void make_empty(struct cgroup *c)
 	free(take_ptr(&c->path));
 }
 
+/* Puts the controllers that were asked for in front of the message. */
+static int name_limits(const struct cgroup_options *o, struct error *err)
+{
+	unsigned int need = cgroup_needs(o->resources, o->rootless);
+	auto_(buf) struct buf names = BUF_INIT;
+
+	for (int i = 0; i < CTL_COUNT; i++) {
+		if (need & CTL_BIT(i))
+			buf_printf(&names, "%s%s", names.len ? ", " : "",
+				   cgroup_ctls[i].v1);
+	}
+	return error_wrap(err, "cannot limit %s", buf_str(&names));
+}
+
 static int fill(struct cgroup *c, const struct cgroup_options *o,
 		struct error *err)
 {
@@ -485,7 +499,7 @@ static int fill(struct cgroup *c, const struct cgroup_options *o,
 	if (r < 0) {
 		if (err)
 			*err = e;
-		return r;
+		return asked ? name_limits(o, err) : r;
 	}
 	if (!asked)
 		return 0;
@@ -641,8 +655,8 @@ static int node_from_json(struct cgroup *c, const struct json *j)
 	int64_t made = json_int_or(j, "made", 0);
 	size_t len = strlen(dir);
 
-	if (!path_is_under(dir, CGROUP_ROOT) || made < 0 ||
-	    (size_t)made > len ||
+	if (!path_is_under(dir, CGROUP_ROOT) || strstr(dir, "/..") ||
+	    made < 0 || (size_t)made > len ||
 	    (made && (size_t)made < len && dir[made] != '/'))
 		return -EINVAL;
 	for (int i = 0; i < CTL_COUNT; i++) {

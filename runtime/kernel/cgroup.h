@@ -33,16 +33,17 @@ struct cgroup_options {
 	const char *name; /* of the sandbox */
 	const struct spec_resources *resources; /* may be NULL */
 	bool rootless;
-	/*
-	 * Engine mode or an explicit cgroupsPath: a non-empty or frozen
-	 * existing cgroup is refused.
-	 */
 	const struct log_sink *log;
 };
 
 enum cgroup_mode cgroup_host_mode(void);
 
-/* Makes the cgroups and writes the limits. On failure nothing is left. */
+/*
+ * Makes the cgroups and writes the limits. On failure nothing is left. A path
+ * is taken from the mount point of each hierarchy, also a relative one; one
+ * with ".." or of systemd's form is refused, and a cgroup that exists with
+ * processes in it or frozen (ERR_STATE).
+ */
 int cgroup_make(const struct cgroup_options *o, struct cgroup **ret,
 		struct error *err);
 void cgroup_free(struct cgroup *c); /* closes fds; removes nothing */
@@ -50,8 +51,11 @@ void cgroup_free(struct cgroup *c); /* closes fds; removes nothing */
 /* For CLONE_INTO_CGROUP; -1 if there is no unified cgroup. Borrowed. */
 int cgroup_membership_fd(const struct cgroup *c);
 
-/* In the single-threaded child: joins the v1 hierarchies (and v2 if the clone
- * could not do it). */
+/*
+ * In the single-threaded child: joins the v1 hierarchies (and v2 if the clone
+ * could not do it). Before a user namespace is entered, and before a cgroup
+ * namespace is made: its root is where the process is then.
+ */
 int cgroup_child_join(const struct cgroup *c, struct error *err);
 /* By the parent, for a process that already runs (exec). */
 int cgroup_attach(const struct cgroup *c, pid_t pid, struct error *err);

@@ -682,7 +682,10 @@ static int as_user(struct cgroup_options *o)
 			return 3;
 		return 0;
 	}
-	return err.kind == ERR_UNSUPPORTED && *err.hint ? 10 : 4;
+	return err.kind == ERR_UNSUPPORTED && *err.hint &&
+			       strstr(err.msg, "cannot limit pids")
+		       ? 10
+		       : 4;
 }
 
 static int status_as_user(struct cgroup_options *o)
@@ -752,6 +755,9 @@ static void test_json_of_others_is_refused(void **state)
 		"\"unified\",\"dir\":\"/etc\",\"made\":0}]}",
 		"{\"mode\":\"v2\",\"path\":\"/x\",\"nodes\":[{\"hierarchy\":"
 		"\"unified\",\"dir\":\"/sys/fs/cgroup/x\",\"made\":99}]}",
+		"{\"mode\":\"v2\",\"path\":\"/x\",\"nodes\":[{\"hierarchy\":"
+		"\"unified\",\"dir\":\"/sys/fs/cgroup/../../"
+		"etc\",\"made\":0}]}",
 		"{\"mode\":\"v2\",\"path\":\"/x\",\"nodes\":[{\"hierarchy\":"
 		"\"bogus\",\"dir\":\"/sys/fs/cgroup/x\",\"made\":0}]}",
 	};
