@@ -140,7 +140,7 @@ has_hint() {
 	mount -t tmpfs -o ro tmpfs "$W/ro"
 	refused 1 "$W/ro" create "$N" --storage "$W/ro"
 	has_hint
-	umount "$W/ro"
+	eventually umount "$W/ro"
 }
 
 @test "the storage is a file" {
@@ -169,7 +169,7 @@ has_hint() {
 	while : 2>/dev/null >"$W/small/i$i"; do i=$((i + 1)); done 2>/dev/null
 	refused 1 "" create "$N" --storage "$W/small"
 	expect_match "[Nn]o space left|full"
-	umount "$W/small"
+	eventually umount "$W/small"
 }
 
 @test "a full disk: the payload sees ENOSPC and the lower stays as it was" {
@@ -189,7 +189,7 @@ has_hint() {
 	same "$W/before" "$W/after"
 	run sandlock abort "$N"
 	expect_status 0
-	umount "$W/small"
+	eventually umount "$W/small"
 }
 
 @test "the runtime directory cannot be made: create refuses" {

@@ -426,7 +426,7 @@ PYTHON
 	change 'echo new >/data/a'
 	commit_exact
 	equal bind "$(cat "$W/bind")" one
-	umount "$W/bind"
+	eventually umount "$W/bind"
 }
 
 @test "row 46: a file that is itself a mount point is a conflict" {
@@ -438,7 +438,7 @@ PYTHON
 	expect_status 3
 	[ ! -e "$D/f" ]
 	equal other "$(cat "$W/other")" other
-	umount "$D/a"
+	eventually umount "$D/a"
 	equal a "$(cat "$D/a")" one
 	commit_exact
 }
@@ -557,7 +557,7 @@ PYTHON
 	[ "$status" -ne 0 ]
 	equal precious "$(cat "$D/d/mnt/precious")" precious
 	[ ! -e "$D/f" ]
-	umount "$D/d/mnt"
+	eventually umount "$D/d/mnt"
 }
 
 @test "row 62: a payload that still writes is not committed" {
@@ -587,7 +587,7 @@ PYTHON
 	same "$W/before" "$W/now"
 	sandlock commit "$N"
 	[ -f "$D/f" ] && [ ! -e "$D/a" ]
-	umount "$W/fs"
+	eventually umount "$W/fs"
 }
 
 @test "row 63: no room for a staged commit: an error before anything" {
@@ -610,7 +610,7 @@ PYTHON
 	snap_root >"$W/now"
 	same "$W/before" "$W/now"
 	equal state "$(branch_state "$N")" pending
-	umount "$W/fs"
+	eventually umount "$W/fs"
 }
 
 @test "row 66: redirect and metacopy in the upper are refused" {

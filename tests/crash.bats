@@ -188,7 +188,7 @@ back_twice() {
 		forward
 		equal "left beside the root" "$(find "$R" -name '.sandlock*')" ""
 	done
-	umount "$W/other"
+	eventually umount "$W/other"
 }
 
 @test "while a commit is unfinished its branch says so and refuses others" {

@@ -218,5 +218,5 @@ need_strace() {
 	sandlock abort "$N"
 	equal run "$(ls -A "$W/run")" ""
 	equal branches "$(ls -A "$W/store/branches")" ""
-	eventually test -z "$(ls -A "$W/store/trash" 2>/dev/null)"
+	eventually is_empty "$W/store/trash"
 }

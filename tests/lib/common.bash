@@ -250,6 +250,14 @@ has_branch_state() {
 	[ "$(branch_state "$1")" = "$2" ]
 }
 
+has_no_branch() {
+	[ -z "$(branch_state "$1")" ]
+}
+
+is_empty() {
+	[ -z "$(ls -A "$1" 2>/dev/null)" ]
+}
+
 is_gone() {
 	! kill -0 "$1" 2>/dev/null || grep -q '^State:.[ZX]' "/proc/$1/status" 2>/dev/null
 }
@@ -369,33 +377,33 @@ leaks() {
 	} 2>/dev/null || true
 }
 
-# Processes that mention the tag in their environment, arguments, cgroup or
-# mounts, without those of bats itself.
+# Processes that mention the tag in their environment, arguments or cgroup, or
+# whose root is a mount of ours; without those of bats itself.
 leaked_processes() {
 	local pid
 
-	grep -lsF -e "$1" /proc/[0-9]*/{environ,cmdline,cgroup,mountinfo} |
-		cut -d/ -f3 | sort -un | while read -r pid; do
+	{
+		grep -lsF -e "$1" /proc/[0-9]*/{environ,cmdline,cgroup}
+		grep -lsE -e "^[^ ]+ [^ ]+ [^ ]+ [^ ]+ / .*$1|^[^ ]+ [^ ]+ [^ ]+ [^ ]*$1[^ ]* / " \
+			/proc/[0-9]*/mountinfo
+	} | cut -d/ -f3 | sort -un | while read -r pid; do
 		case $(cat "/proc/$pid/comm" 2>/dev/null) in
 		bats* | bash | "") continue ;;
 		timeout | tee | cat | sed | grep | cut | sort | tr) continue ;;
 		esac
-		is_mine "$pid" "$1" && continue
+		is_started "$pid" && continue
 		echo "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)"
 	done
 }
 
-# A process that the test keeps on purpose, or one that only shares our mounts.
-is_mine() {
+# A process that the test keeps on purpose.
+is_started() {
 	local p
 
 	for p in "${STARTED[@]}"; do
 		[ "$p" = "$1" ] && return 0
 	done
-	[ "$(readlink "/proc/$1/ns/mnt" 2>/dev/null)" = \
-		"$(readlink /proc/self/ns/mnt)" ] &&
-		! grep -qsF -e "$2" "/proc/$1/environ" "/proc/$1/cmdline" \
-			"/proc/$1/cgroup"
+	return 1
 }
 
 # settle_leaks BEFORE: within three seconds things are as they were.

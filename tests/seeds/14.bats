@@ -48,6 +48,6 @@ ends() {
 	run sandlock diff "$N"
 	expect_exactly "A data/new"
 	sandlock kill "$N"
-	eventually test -z "$(branch_state "$N")"
+	eventually has_no_branch "$N"
 	[ ! -e "$R/data/new" ]
 }

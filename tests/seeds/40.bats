@@ -69,7 +69,7 @@ teardown() { finish; }
 	expect_status 1
 	expect_output "$W/ro/run"
 	expect_output "--root"
-	umount "$W/ro"
+	eventually umount "$W/ro"
 }
 
 @test "row 40: a runtime directory of somebody else: create refuses" {
