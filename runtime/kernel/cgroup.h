@@ -96,7 +96,8 @@ int cgroup_remove(const struct cgroup *c, struct error *err);
 struct cgroup_view {
 	char *hierarchy; /* "memory", "cpu,cpuacct", "unified", or "" on pure v2 */
 	char *mountpoint; /* where the host has it */
-	char *path;	  /* of the sandbox's cgroup below it, "/x", or "/" */
+	char *path; /* of the sandbox's cgroup below it, "/x" */
+	bool own; /* else it has none there, and @path is the runtime's */
 };
 int cgroup_views(const struct cgroup *c, struct cgroup_view **ret,
 		 size_t *ret_n, struct error *err);

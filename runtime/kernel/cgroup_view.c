@@ -75,6 +75,7 @@ static int add_view(const struct cgroup *c, char *line, struct cgroup_view *v)
 	v->hierarchy = strdup(label);
 	v->mountpoint = strdup(mountpoint);
 	v->path = strdup(own ? own : path);
+	v->own = own;
 	return v->hierarchy && v->mountpoint && v->path ? 1 : -ENOMEM;
 }
 

@@ -137,8 +137,7 @@ int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
 		n = rootfs_find_hidden(r, err);
 	if (n == 0 && r->own_mounts)
 		n = rootfs_take_sources(r, err);
-	/* An overlay belongs to the user namespace that makes it. */
-	if (n == 0 && r->parent_opens && !(o->branch && o->new_userns))
+	if (n == 0 && r->parent_opens)
 		n = open_root_mount(r, err);
 	if (n < 0)
 		return n;

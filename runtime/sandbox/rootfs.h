@@ -11,7 +11,14 @@
  * the object and its fds; everything the child does happens in its own mount
  * (and user) namespace. Destinations are opened inside the root with openat2
  * (RESOLVE_IN_ROOT) and mounted on by fd with move_mount: there is no path
- * string between the check and the use (oci.md section 4, every row).
+ * string between the check and the use.
+ *
+ * Without a mount namespace of its own (none asked, or one to join) a sandbox
+ * gets a chroot and nothing that has to be mounted: everything else would
+ * happen on the host, and is refused by rootfs_new.
+ *
+ * A payload that keeps CAP_SYS_ADMIN may take away masks, read-only options
+ * and covers as it may any mount; only the root itself cannot be unmounted.
  */
 #ifndef SANDLOCK_SANDBOX_ROOTFS_H
 #define SANDLOCK_SANDBOX_ROOTFS_H
@@ -31,13 +38,18 @@ struct rootfs;
 
 struct rootfs_options {
 	const struct spec *spec;
-	struct branch *branch;	     /* NULL: writes go to the directory */
-	const struct cgroup *cgroup; /* for mounts of type cgroup; may be NULL */
-	bool new_userns;	     /* the child gets a new user namespace */
-	bool privileged;	     /* we are root in the initial namespace */
+	struct branch *branch; /* NULL: writes go to the directory */
+	const struct cgroup
+		*cgroup; /* for mounts of type cgroup; may be NULL */
+	bool new_userns; /* the child gets a new user namespace */
+	bool privileged; /* we are root in the initial namespace */
 	bool no_pivot;
-	const char *const *hidden;   /* host paths never visible inside: the
-					store and the runtime directory */
+	/*
+	 * Host directories never visible inside: the store and the runtime
+	 * directory. NULL-terminated or NULL; one that does not exist when
+	 * rootfs_new is called is not hidden.
+	 */
+	const char *const *hidden;
 	const struct log_sink *log;
 };
 
@@ -59,8 +71,8 @@ int rootfs_build(struct rootfs *r, struct error *err);
  * /dev/console for a terminal: binds the slave there. Returns master and slave
  * opened on the container's own devpts (see kernel/tty.h). After build.
  */
-int rootfs_open_console(struct rootfs *r, int *ret_master_fd,
-			int *ret_slave_fd, struct error *err);
+int rootfs_open_console(struct rootfs *r, int *ret_master_fd, int *ret_slave_fd,
+			struct error *err);
 
 /* fd of the root as it will be "/"; borrowed, valid after build. */
 int rootfs_fd(const struct rootfs *r);

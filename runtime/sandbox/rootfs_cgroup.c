@@ -30,11 +30,6 @@ static bool has_own_cgroupns(const struct rootfs *r)
 	return r->o.spec->ns[SPEC_NS_CGROUP].want == SPEC_NS_NEW;
 }
 
-static bool is_own(const struct cgroup_view *v)
-{
-	return strcmp(v->path, "/") != 0;
-}
-
 /* A detached mount of the directory that @v shows. */
 static int clone_view(const struct rootfs *r, const struct spec_mount *m,
 		      const struct cgroup_view *v, int *ret_fd,
@@ -45,12 +40,11 @@ static int clone_view(const struct rootfs *r, const struct spec_mount *m,
 	auto_close int fd = -1;
 	int n;
 
-	if (!is_own(v) || (r->o.new_userns && !has_own_cgroupns(r)))
+	if (!v->own || (r->o.new_userns && !has_own_cgroupns(r)))
 		c.set |= MOUNT_ATTR_RDONLY;
 	if (c.set & MOUNT_ATTR__ATIME || m->set & MS_RELATIME)
 		c.clear |= MOUNT_ATTR__ATIME;
-	if (asprintf(&path, "%s%s", v->mountpoint, is_own(v) ? v->path : "") <
-	    0)
+	if (asprintf(&path, "%s%s", v->mountpoint, v->path) < 0)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "mount");
 	/* Written by us, on the host, and out of the sandbox's reach. */
 	fd = mount_clone(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
@@ -126,7 +120,7 @@ static int mount_v1(struct rootfs *r, const struct spec_mount *m,
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n, "cannot mount it");
 	for (i = 0; n == 0 && i < views->n; i++) {
-		if (is_own(&views->v[i]))
+		if (views->v[i].own)
 			n = attach_view(r, m, fd, &views->v[i], err);
 	}
 	if (n < 0 || !(m->set & MS_RDONLY))

@@ -125,10 +125,25 @@ static int detach_others(struct rootfs *r, struct error *err)
 	return n;
 }
 
+/*
+ * Security labels are written after the pivot; in a user namespace a procfs
+ * can only be mounted as long as one without masks is in sight.
+ */
+static int prepare_proc(struct rootfs *r, struct error *err)
+{
+	const struct spec_process *p = &r->o.spec->process;
+
+	if (!p->apparmor_profile && !p->selinux_label)
+		return 0;
+	return rootfs_proc_fd(r, err) < 0 ? -errno : 0;
+}
+
 int rootfs_enter(struct rootfs *r, struct error *err)
 {
-	int n;
+	int n = prepare_proc(r, err);
 
+	if (n < 0)
+		return n;
 	if (!r->own_mounts)
 		return enter_chroot(r->root_fd, err);
 	n = rootfs_apply_masks(r, err);

@@ -28,9 +28,12 @@ struct bundle {
 	bool userns; /* a new user namespace: 0 is SUB_BASE outside */
 	uid_t user;  /* with userns, by this ordinary user: 0 is its id */
 	bool no_pivot, network, terminal, readonly, host_mounts;
+	struct branch *branch;
+	struct cgroup *cgroup;
 	/* In the child, between build and enter. */
 	int (*hook)(struct rootfs *r, struct error *err);
 	struct error err; /* of the last run */
+	char made[4096];  /* what rootfs_made said, with blanks between */
 	struct {
 		long new_us, build_us, enter_us;
 	} took;
@@ -98,8 +101,12 @@ static inline int bundle_teardown(void **state)
 {
 	struct bundle *b = *state;
 
+	/* What a discarded branch held goes in the background. */
 	if (b->dir[0])
-		shell("rm -rf --one-file-system %s", b->dir);
+		shell("for i in 1 2 3 4 5 6 7 8; do "
+		      "rm -rf --one-file-system %s 2>/dev/null && exit 0;"
+		      "sleep 0.1; done; exit 1",
+		      b->dir);
 	free(b);
 	return 0;
 }
@@ -132,7 +139,18 @@ struct report {
 	int status;
 	struct error err;
 	long build_us, enter_us;
+	char made[4096];
 };
+
+static inline void get_made(const struct rootfs *r, struct report *rep)
+{
+	const char *made;
+	size_t i, n;
+
+	rootfs_made(r, &made, &n);
+	for (i = 0; i < n && i < sizeof(rep->made) - 1; i++)
+		rep->made[i] = made[i] ? made[i] : ' ';
+}
 
 static inline void run_script(const char *script)
 {
@@ -144,7 +162,7 @@ static inline void run_script(const char *script)
 static inline void inside(struct bundle *b, struct rootfs *r, int in_fd,
 			  int out_fd, const char *script)
 {
-	struct report rep = { .status = 0, .err = ERROR_INIT };
+	static struct report rep;
 	long start;
 	char c;
 
@@ -161,6 +179,7 @@ static inline void inside(struct bundle *b, struct rootfs *r, int in_fd,
 	if (rep.status == 0)
 		rep.status = rootfs_enter(r, &rep.err);
 	rep.enter_us = now_us() - start;
+	get_made(r, &rep);
 	if (write(out_fd, &rep, sizeof(rep)) != sizeof(rep) || rep.status < 0)
 		_exit(96);
 	if (script)
@@ -207,6 +226,7 @@ static inline int run_child(struct bundle *b, struct rootfs *r,
 	b->took.build_us = rep.build_us;
 	b->took.enter_us = rep.enter_us;
 	b->err = rep.err;
+	memcpy(b->made, rep.made, sizeof(b->made));
 	if (rep.status < 0)
 		return rep.status;
 	assert_true(WIFEXITED(status));
@@ -259,6 +279,8 @@ static inline int bundle_run(struct bundle *b, const char *mounts,
 		.new_userns = b->userns,
 		.privileged = !b->user,
 		.no_pivot = b->no_pivot,
+		.branch = b->branch,
+		.cgroup = b->cgroup,
 		.hidden = b->hidden,
 	};
 	struct rootfs *r = NULL;

@@ -2,6 +2,10 @@
 
 #include <sys/prctl.h>
 
+#include "base/path.h"
+#include "branch/branch.h"
+#include "kernel/cgroup.h"
+
 static int compare_long(const void *a, const void *b)
 {
 	long x = *(const long *)a, y = *(const long *)b;
@@ -245,6 +249,138 @@ static void nothing_stays_behind(void **state)
 	assert_int_equal(count_fds(), fds);
 }
 
+static void open_branch(struct bundle *b, struct store **st)
+{
+	auto_free char *dir = path_join(b->dir, "store");
+	auto_free char *lower = path_join(b->dir, "rootfs");
+	struct branch_options o = {
+		.name = "unit",
+		.lower = lower,
+		.on_exit = DISPOSE_DEFER,
+		.on_error = DISPOSE_DEFER,
+	};
+
+	assert_int_equal(store_open(dir, NULL, st, &b->err), 0);
+	assert_int_equal(branch_create(*st, &o, &b->branch, &b->err), 0);
+}
+
+static void close_branch(struct bundle *b, struct store *st)
+{
+	branch_discard(b->branch);
+	branch_close(b->branch);
+	b->branch = NULL;
+	store_close(st);
+}
+
+/* What the runtime makes lands in the branch, and it says what that was. */
+static void root_on_a_branch(void **state)
+{
+	struct bundle *b = bundle_of(state);
+	struct store *st;
+
+	shell("mkdir %s/vol %s/rootfs/sys", b->dir, b->dir);
+	open_branch(b, &st);
+	bundle_ok(b,
+		  PROC "," SYS "," BIND("vol", "/a/b", "\"bind\"") "," BIND(
+			  "vol", "/a/b/c", "\"bind\""),
+		  DEFAULT_MASKS,
+		  "grep ' / ' /proc/self/mounts | grep -q overlay && "
+		  "touch /tmp/written && rm /bin/id && [ -c /dev/null ]");
+	assert_string_equal(b->made, "proc a a/b dev dev/null dev/zero "
+				     "dev/full dev/random dev/urandom "
+				     "dev/tty dev/ptmx dev/fd dev/stdin "
+				     "dev/stdout dev/stderr ");
+	shell("cd %s && test ! -e rootfs/tmp/written && test ! -e rootfs/a && "
+	      "test ! -e rootfs/dev && test -d vol/c",
+	      b->dir);
+	close_branch(b, st);
+}
+
+static void root_on_a_branch_in_a_user_namespace(void **state)
+{
+	struct bundle *b = bundle_of(state);
+	struct store *st;
+
+	b->userns = b->network = true;
+	shell("chown -R %d:%d %s/rootfs", SUB_BASE, SUB_BASE, b->dir);
+	open_branch(b, &st);
+	bundle_ok(b, DEFAULT_MOUNTS, DEFAULT_MASKS, check_default);
+	assert_string_equal(b->made, "proc dev sys ");
+	shell("test ! -e %s/rootfs/tmp/written", b->dir);
+	close_branch(b, st);
+}
+
+static int open_console(struct rootfs *r, struct error *err)
+{
+	int master_fd, slave_fd;
+	int n = rootfs_open_console(r, &master_fd, &slave_fd, err);
+
+	/* The pair lives as long as its master. */
+	if (n == 0 && (!isatty(slave_fd) || fcntl(master_fd, F_SETFD, 0) < 0))
+		return error_set(err, ERR_SYSTEM, EIO, "no terminal");
+	return n;
+}
+
+static void console(void **state)
+{
+	struct bundle *b = bundle_of(state);
+
+	b->terminal = true;
+	b->hook = open_console;
+	bundle_ok(b, PROC "," DEV "," PTS, "",
+		  "[ -c /dev/console ] && [ -c /dev/pts/0 ] && "
+		  "[ $(stat -c %t:%T /dev/console) = "
+		  "$(stat -c %t:%T /dev/pts/0) ]");
+	bundle_fails(b, PROC "," DEV, "", ENOENT, "/dev/pts");
+	bundle_fails(b, PROC "," DEV "," MOUNT("/dev/pts", "tmpfs", ""), "",
+		     ENODEV, "no devpts");
+	/* CVE-2025-52565: what an image has in these places. */
+	shell("cd %s/rootfs && rm -r dev && mkdir dev fake && touch fake/ptmx "
+	      "&& "
+	      "ln -s ../fake dev/pts && ln -s /bin/busybox dev/console",
+	      b->dir);
+	bundle_fails(b, PROC, "", ENODEV, "no devpts");
+	bundle_fails(b, PROC "," PTS, "", EEXIST, "device '/dev/console'");
+}
+
+static void own_cgroup_is_shown(void **state)
+{
+	struct bundle *b = bundle_of(state);
+	struct spec_resources limits = { .has_pids_limit = true,
+					 .pids_limit = 100 };
+	char path[64];
+	struct cgroup_options o = {
+		.path = path,
+		.name = "unit",
+		.resources = &limits,
+	};
+	int n;
+
+	(void)snprintf(path, sizeof(path), "/sandlock-unit-rootfs-%d",
+		       (int)getpid());
+	if (cgroup_host_mode() == CGROUP_NONE) {
+		print_message("no cgroups here\n");
+		skip();
+	}
+	assert_int_equal(cgroup_make(&o, &b->cgroup, &b->err), 0);
+	b->network = true;
+	n = bundle_run(b, PROC "," SYS "," CGROUP, "",
+		       "f=$(ls /sys/fs/cgroup/pids.max "
+		       "/sys/fs/cgroup/pids/pids.max 2>/dev/null);"
+		       "[ \"$(cat $f)\" = 100 ] && ! echo 5 2>/dev/null >$f &&"
+		       "[ ! -e /sys/fs/cgroup/freezer ]");
+	if (n == 0)
+		n = bundle_run(b, PROC "," SYS "," MOUNT("/cg", "cgroup", ""),
+			       "",
+			       "echo 50 >$(ls /cg/pids.max "
+			       "/cg/pids/pids.max 2>/dev/null)");
+	assert_int_equal(cgroup_remove(b->cgroup, &b->err), 0);
+	cgroup_free(b->cgroup);
+	if (n)
+		print_message("%d: %s\n", n, b->err.msg);
+	assert_int_equal(n, 0);
+}
+
 /* For information: what `sandlock run` pays for the file system. */
 static void time_of_default_mounts(void **state)
 {
@@ -286,6 +422,10 @@ int main(void)
 		TEST(sysctls_are_written),
 		TEST(procfs_of_our_own),
 		TEST(nothing_stays_behind),
+		TEST(root_on_a_branch),
+		TEST(root_on_a_branch_in_a_user_namespace),
+		TEST(console),
+		TEST(own_cgroup_is_shown),
 		TEST(time_of_default_mounts),
 	};
 

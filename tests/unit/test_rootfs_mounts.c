@@ -59,29 +59,45 @@ static void atime_modes(void **state)
 {
 	struct bundle *b = bundle_of(state);
 
-	bundle_ok(b,
-		  PROC
-		  "," MOUNT("/v", "tmpfs", "\"noatime\"") "," BIND("rootfs/v", "/same", "\"bind\"") "," BIND(
-			  "rootfs/v", "/atime",
-			  "\"bind\",\"atime\"") "," BIND("rootfs/v", "/rel",
-							 "\"bind\","
-							 "\"relatime\"") "," BIND("rootfs/v",
-										  "/strict",
-										  "\"bind\",\"strictatime\"") "," BIND("rootfs/v",
-														       "/not",
-														       "\"bind\",\"nostrictatime\""),
-		  "",
-		  "set -e;" HAS("/same", " rw,noatime ") ";" HAS("/atime", " rw"
-									   ",re"
-									   "lat"
-									   "ime"
-									   " ") ";" HAS(
-			  "/rel",
-			  " rw,relatime ") ";" HAS("/strict",
-						   " /strict rw - \\| /strict "
-						   "rw ") ";" HAS("/not",
-								  " rw,"
-								  "noatime "));
+	bundle_ok(
+		b,
+		PROC
+		"," MOUNT("/v", "tmpfs", "\"noatime\"") "," BIND("rootfs/v", "/same", "\"bind\"") "," BIND(
+			"rootfs/v", "/atime",
+			"\"bind\",\"atime\"") "," BIND("rootfs/v", "/rel",
+						       "\"bind\","
+						       "\"relatime\"") "," BIND("rootfs/v",
+										"/strict",
+										"\"bind\",\"strictatime\"") "," BIND("rootfs/v",
+														     "/not",
+														     "\"bind\",\"nostrictatime\""),
+		"",
+		"set -e;" HAS("/same", " rw,noatime ") ";" HAS(
+			"/atime",
+			" rw"
+			",re"
+			"lat"
+			"ime"
+			" ") ";" HAS("/rel",
+				     " rw,relatime ") ";" HAS("/strict",
+							      " /strict rw - "
+							      "\\| /strict "
+							      "rw ") ";" HAS("/"
+									     "n"
+									     "o"
+									     "t",
+									     " "
+									     "r"
+									     "w"
+									     ","
+									     "n"
+									     "o"
+									     "a"
+									     "t"
+									     "i"
+									     "m"
+									     "e"
+									     " "));
 }
 
 static int bind_as_user(struct bundle *b, const char *mounts)
@@ -315,16 +331,23 @@ static void propagation(void **state)
 										    "/u",
 										    "\"bind\",\"unbindable\""),
 					  "",
-					  "! " HAS("/p", "shared:\\|master:") " && " HAS(
-						  "/s",
-						  "master:") " && " HAS("/r",
-									"shared"
-									":") " "
-									     "&"
-									     "&"
-									     " " HAS("/u",
-										     "unbindable") " && "
-												   "mount -t tmpfs inside /r/f");
+					  "! " HAS("/p", "shared:\\|master:") " && " HAS("/s", "master:") " && " HAS(
+						  "/r",
+						  "shared"
+						  ":") " "
+						       "&"
+						       "&"
+						       " " HAS("/u", "unbindabl"
+								     "e") " && "
+									  "moun"
+									  "t "
+									  "-t "
+									  "tmpf"
+									  "s "
+									  "insi"
+									  "de "
+									  "/r/"
+									  "f");
 		/* What was mounted inside of a shared one is on the host. */
 		n = n
 			    ?: system("cut -d' ' -f5 /proc/self/mountinfo | "
