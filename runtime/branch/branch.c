@@ -579,20 +579,44 @@ void branch_info_done(struct branch_info *i)
 	*i = (struct branch_info){ 0 };
 }
 
-/* The name is free only when the directory is gone: first the link's target. */
+static int remove_link(struct branch *b, struct error *err)
+{
+	if (!b->linked)
+		return 0;
+	if (unlinkat(b->store->home.branches_fd, b->meta.name, 0) == 0 ||
+	    errno == ENOENT)
+		return 0;
+	return error_set(err, ERR_SYSTEM, errno,
+			 "cannot remove the link to branch '%s'", b->meta.name);
+}
+
+/*
+ * Not in place, however small: freeing a few directories takes 20 us on one
+ * disk and 20 ms on another (ext4 without a journal discards each at once).
+ * The name is free only when the directory is gone: the link goes last.
+ */
 int branch_remove(struct branch *b, struct error *err)
 {
-	int r = remove_small(b);
+	int r = trash_put(b->home, b->home->branches_fd, b->meta.name, true,
+			  &b->meta, err);
 
 	if (r < 0)
-		r = trash_put(b->home, b->home->branches_fd, b->meta.name, true,
-			      &b->meta, err);
-	if (r == 0 && b->linked &&
-	    unlinkat(b->store->home.branches_fd, b->meta.name, 0) < 0 &&
-	    errno != ENOENT)
-		r = error_set(err, ERR_SYSTEM, errno,
-			      "cannot remove the link to branch '%s'",
-			      b->meta.name);
+		r = remove_small(b) == 0 ? 0 : r;
+	if (r == 0)
+		r = remove_link(b, err);
 	branch_unlock(b);
 	return r;
+}
+
+/* Of a creation that failed nothing is left when that is reported. */
+void branch_discard(struct branch *b)
+{
+	if (!b)
+		return;
+	if (remove_small(b) < 0) {
+		(void)branch_remove(b, NULL);
+		return;
+	}
+	(void)remove_link(b, NULL);
+	branch_unlock(b);
 }

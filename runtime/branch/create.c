@@ -432,15 +432,9 @@ int branch_create(struct store *st, const struct branch_options *o,
 		return r;
 	r = make_parts(b, &lower, err);
 	if (r < 0) {
-		(void)branch_remove(b, NULL);
+		branch_discard(b);
 		return r;
 	}
 	*ret = take_ptr(&b);
 	return 0;
-}
-
-void branch_discard(struct branch *b)
-{
-	if (b)
-		(void)branch_remove(b, NULL);
 }

@@ -227,8 +227,8 @@ int store_discard(struct branch *b, int dirfd, const char *name,
 		  struct error *err);
 
 /*
- * branch.c: removes the (empty, committed or aborted) branch and its name: at
- * once where it is small, else by way of the trash. The branch lock is held.
+ * branch.c: removes the (empty, committed or aborted) branch and its name, by
+ * way of the trash: one rename. The branch lock is held.
  */
 int branch_remove(struct branch *b, struct error *err);
 

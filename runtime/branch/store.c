@@ -122,6 +122,13 @@ static int make_path(const char *path)
 	}
 }
 
+static int make_trash(const struct storage *s, struct error *err)
+{
+	auto_close int fd = -1;
+
+	return storage_open_private(s->fd, s->path, "trash", true, &fd, err);
+}
+
 /* Fills what the fd stands for; @fd is taken over in any case. */
 static int fill_storage(int fd, bool make, struct storage *ret,
 			struct error *err)
@@ -137,6 +144,9 @@ static int fill_storage(int fd, bool make, struct storage *ret,
 	else
 		r = storage_open_private(fd, s.path, "branches", make,
 					 &s.branches_fd, err);
+	/* Made early, so that a full disk stops no removal. */
+	if (r == 0 && make)
+		r = make_trash(&s, err);
 	if (r < 0) {
 		storage_done(&s);
 		return r;

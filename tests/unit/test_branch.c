@@ -322,7 +322,6 @@ static void an_empty_branch_disappears(void **state)
 	unmount(&w);
 	assert_true(settle(&w).gone);
 	assert_false(exists(w.dir_fd, "store/branches/web"));
-	assert_false(exists(w.dir_fd, "store/trash"));
 	assert_int_equal(branch_find(w.st, "web", &b, &err), -ENOENT);
 	assert_int_equal(err.kind, ERR_NOT_FOUND);
 	/* Somebody who still holds it learns that. */
@@ -621,7 +620,6 @@ static void removal_is_resumed_by_the_next_verb(void **state)
 
 	setup(&w);
 	assert_int_equal(store_make(w.st, &err), 0);
-	assert_int_equal(mkdirat(w.dir_fd, "store/trash", 0700), 0);
 	assert_int_equal(mkdirat(w.dir_fd, "store/trash/~1", 0700), 0);
 	assert_int_equal(mkdirat(w.dir_fd, "store/trash/~2", 0700), 0);
 	assert_int_equal(mkdirat(w.dir_fd, "store/trash/~1/x", 0700), 0);
@@ -680,6 +678,91 @@ static void a_deep_tree_settles_too(void **state)
 	unmount(&w);
 	assert_false(settle(&w).gone);
 	assert_int_equal(state_of(w.b), BRANCH_PENDING);
+	teardown(&w);
+}
+
+static enum branch_outcome dispose(struct world *w, enum disposition d)
+{
+	enum branch_outcome o = OUTCOME_GONE;
+
+	setup(w);
+	create_web(w);
+	w->b->meta.on_exit = d;
+	mount_web(w);
+	run(w, NULL, 0);
+	put(w->mount_fd, "b", "new\n");
+	unmount(w);
+	assert_int_equal(settle(w).n_changes, 1);
+	assert_int_equal(branch_dispose(w->b, &o, &err), 0);
+	return o;
+}
+
+static void a_disposition_is_carried_out(void **state)
+{
+	enum branch_outcome o;
+	struct world w;
+
+	need_root();
+	assert_int_equal(dispose(&w, DISPOSE_COMMIT), OUTCOME_COMMITTED);
+	assert_true(exists(w.dir_fd, "lower/b"));
+	assert_false(exists(w.dir_fd, "store/branches/web"));
+	assert_int_equal(branch_dispose(w.b, &o, &err), 0);
+	assert_int_equal(o, OUTCOME_GONE);
+	teardown(&w);
+	assert_int_equal(dispose(&w, DISPOSE_ABORT), OUTCOME_ABORTED);
+	assert_false(exists(w.dir_fd, "lower/b"));
+	assert_false(exists(w.dir_fd, "store/branches/web"));
+	teardown(&w);
+	assert_int_equal(dispose(&w, DISPOSE_KEEP), OUTCOME_PENDING);
+	assert_int_equal(state_of(w.b), BRANCH_PENDING);
+	teardown(&w);
+}
+
+static void an_unknown_status_disposes_of_nothing(void **state)
+{
+	const struct exit_status unknown = { .kind = EXIT_UNKNOWN };
+	enum branch_outcome o = OUTCOME_GONE;
+	struct branch_settled s;
+	struct world w;
+
+	need_root();
+	setup(&w);
+	create_web(&w);
+	w.b->meta.on_exit = w.b->meta.on_error = DISPOSE_COMMIT;
+	mount_web(&w);
+	run(&w, NULL, 0);
+	put(w.mount_fd, "b", "new\n");
+	unmount(&w);
+	assert_int_equal(branch_settle(w.b, &unknown, true, &s, &err), 0);
+	assert_false(branch_has_marker(w.b));
+	assert_int_equal(branch_dispose(w.b, &o, &err), 0);
+	assert_int_equal(o, OUTCOME_PENDING);
+	assert_false(exists(w.dir_fd, "lower/b"));
+	teardown(&w);
+}
+
+static void a_commit_that_conflicts_leaves_it_pending(void **state)
+{
+	enum branch_outcome o = OUTCOME_GONE;
+	struct world w;
+
+	need_root();
+	setup(&w);
+	create_web(&w);
+	w.b->meta.on_exit = DISPOSE_COMMIT;
+	mount_web(&w);
+	run(&w, NULL, 0);
+	put(w.mount_fd, "a", "ours\n");
+	unmount(&w);
+	put(w.dir_fd, "lower/a", "theirs\n");
+	assert_int_equal(settle(&w).n_changes, 1);
+	assert_true(branch_has_marker(w.b));
+	assert_true(branch_dispose(w.b, &o, &err) < 0);
+	assert_int_equal(err.kind, ERR_CONFLICT);
+	assert_int_equal(o, OUTCOME_PENDING);
+	assert_int_equal(state_of(w.b), BRANCH_PENDING);
+	/* Now that it waits it is on disk. */
+	assert_false(branch_has_marker(w.b));
 	teardown(&w);
 }
 
@@ -1115,6 +1198,9 @@ int main(void)
 		cmocka_unit_test(removal_is_resumed_by_the_next_verb),
 		cmocka_unit_test(a_part_can_be_discarded),
 		cmocka_unit_test(a_deep_tree_settles_too),
+		cmocka_unit_test(a_disposition_is_carried_out),
+		cmocka_unit_test(an_unknown_status_disposes_of_nothing),
+		cmocka_unit_test(a_commit_that_conflicts_leaves_it_pending),
 		cmocka_unit_test(a_half_made_branch_is_cleared_away),
 		cmocka_unit_test(damaged_meta_is_refused_whole),
 		cmocka_unit_test(meta_survives_a_round_trip),
