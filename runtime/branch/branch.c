@@ -287,6 +287,17 @@ int branch_save(struct branch *b, bool durable, struct error *err)
 	return r;
 }
 
+/* What was removed is in the trash for a while, whole. */
+bool branch_is_there(const struct branch *b)
+{
+	struct stat here, now;
+
+	return fstatat(b->home->branches_fd, b->meta.name, &now,
+		       AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstat(b->dir_fd, &here) == 0 && here.st_ino == now.st_ino &&
+	       here.st_dev == now.st_dev;
+}
+
 /* Another process may have written meta.json, or removed the branch. */
 static int refresh(struct branch *b, struct error *err)
 {
@@ -294,7 +305,8 @@ static int refresh(struct branch *b, struct error *err)
 	struct stat st;
 	int r;
 
-	if (fstatat(b->dir_fd, "meta.json", &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!branch_is_there(b) ||
+	    fstatat(b->dir_fd, "meta.json", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return error_say(err, ERR_NOT_FOUND, ENOENT,
 				 "branch '%s' is gone: committed or aborted "
 				 "meanwhile",

@@ -1,7 +1,5 @@
 /* The automatic disposition, for whoever settles a branch. */
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "branch/commit.h"
@@ -30,11 +28,9 @@ static int commit(struct branch *b, enum branch_outcome *ret, struct error *err)
 int branch_dispose(struct branch *b, enum branch_outcome *ret,
 		   struct error *err)
 {
-	struct stat st;
 	int r;
 
-	if (fstatat(b->dir_fd, "meta.json", &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    errno == ENOENT) {
+	if (!branch_is_there(b)) {
 		*ret = OUTCOME_GONE;
 		return 0;
 	}

@@ -142,6 +142,8 @@ struct branch *branch_alloc(struct store *st);
 bool branch_set_paths(struct branch *b, const char *name);
 /* Opens what is in dir_fd: lock, upper, work, lower. */
 int branch_open_parts(struct branch *b, struct error *err);
+/* False once it was committed or aborted, by whomever. */
+bool branch_is_there(const struct branch *b);
 /* Rewrites meta.json from b->meta, which the caller changed under the lock. */
 int branch_save(struct branch *b, bool durable, struct error *err);
 

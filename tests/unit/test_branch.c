@@ -718,6 +718,30 @@ static void a_disposition_is_carried_out(void **state)
 	teardown(&w);
 }
 
+/* Two handles, as of two processes: the trash is out of reach for both. */
+static void a_branch_that_was_removed_is_gone_for_others(void **state)
+{
+	struct branch *other = NULL;
+	struct world w;
+	char name[32];
+
+	setup(&w);
+	create_web(&w);
+	run(&w, NULL, 0);
+	assert_int_equal(branch_find(w.st, "web", &other, &err), 0);
+	assert_int_equal(branch_lock(w.b, 0, &err), 0);
+	/* Enough to keep the remover busy. */
+	for (int i = 0; i < 500; i++) {
+		(void)snprintf(name, sizeof(name), "f%d", i);
+		put(w.b->upper_fd, name, "x");
+	}
+	assert_int_equal(branch_remove(w.b, &err), 0);
+	assert_int_equal(branch_lock(other, 0, &err), -ENOENT);
+	assert_int_equal(err.kind, ERR_NOT_FOUND);
+	branch_close(other);
+	teardown(&w);
+}
+
 static void an_unknown_status_disposes_of_nothing(void **state)
 {
 	const struct exit_status unknown = { .kind = EXIT_UNKNOWN };
@@ -1199,6 +1223,7 @@ int main(void)
 		cmocka_unit_test(a_part_can_be_discarded),
 		cmocka_unit_test(a_deep_tree_settles_too),
 		cmocka_unit_test(a_disposition_is_carried_out),
+		cmocka_unit_test(a_branch_that_was_removed_is_gone_for_others),
 		cmocka_unit_test(an_unknown_status_disposes_of_nothing),
 		cmocka_unit_test(a_commit_that_conflicts_leaves_it_pending),
 		cmocka_unit_test(a_half_made_branch_is_cleared_away),
