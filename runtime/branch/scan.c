@@ -233,12 +233,41 @@ static int step(struct walk *w)
 	return visit(w, d->d_name);
 }
 
+/*
+ * The root is always there. What happens in it changes its times, too: only
+ * the rest of its metadata, or a ctime that moved alone (an attribute), is a
+ * change of its own.
+ */
+static int visit_root(struct walk *w, int fd)
+{
+	const struct branch_meta *m = &w->b->meta;
+	const struct branch_record *r = record_find(m->made, m->n_made, "");
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	map_ids(w, &st);
+	if (!r || record_is(r, &st))
+		return 0;
+	w->s->n_objects++;
+	if (r->mode != st.st_mode || r->uid != st.st_uid ||
+	    r->gid != st.st_gid ||
+	    (r->mtime.tv_sec == st.st_mtim.tv_sec &&
+	     r->mtime.tv_nsec == st.st_mtim.tv_nsec))
+		w->s->n_changes++;
+	return 0;
+}
+
 int scan_upper(const struct branch *b, bool inside, struct scan *s)
 {
 	auto_(walk) struct walk w = { .b = b, .s = s, .inside = inside };
 	int fd = openat(b->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int r = fd < 0 ? -errno : enter_dir(&w, fd, 0);
+	int r = fd < 0 ? -errno : visit_root(&w, fd);
 
+	if (r < 0)
+		cleanup_close(&fd);
+	else
+		r = enter_dir(&w, fd, 0);
 	while (r == 0 && w.depth > 0)
 		r = step(&w);
 	if (is_out_of_fds(r)) {
