@@ -246,6 +246,7 @@ install: all man $B/libsandlock.pc
 	install -D -m 644 completions/_sandlock $(zsh_completions)/_sandlock
 	install -D -m 644 completions/sandlock.fish \
 		$(fish_completions)/sandlock.fish
+	ln -sf sandlock.fish $(fish_completions)/sandlock-oci.fish
 
 uninstall:
 	rm -f $(bindir)/sandlock $(bindir)/sandlock-oci \
@@ -254,7 +255,8 @@ uninstall:
 		$(libdir)/$(soname) $(libdir)/libsandlock.so.$(version) \
 		$(libdir)/pkgconfig/libsandlock.pc \
 		$(bash_completions)/sandlock $(bash_completions)/sandlock-oci \
-		$(zsh_completions)/_sandlock $(fish_completions)/sandlock.fish
+		$(zsh_completions)/_sandlock $(fish_completions)/sandlock.fish \
+		$(fish_completions)/sandlock-oci.fish
 	for m in $(notdir $(man)); do \
 		rm -f $(sharedir)/man/man$${m##*.}/$$m; \
 	done

@@ -10,8 +10,6 @@
 #include "base/fd.h"
 #include "base/path.h"
 
-extern char **environ;
-
 /* One change as a patch: a side's fd is -1 where there is nothing. */
 struct patch {
 	struct diff *d;
@@ -156,9 +154,10 @@ static int print_whole(struct patch *p)
 	return 0;
 }
 
-/* diff(1) finds the hunks; its labels are our names. */
+/* diff(1) finds the hunks; its labels are our names, its words English. */
 static int print_hunks(const struct patch *p)
 {
+	static const char *const env[] = { "LC_ALL=C", NULL };
 	char before[FD_PATH_MAX], after[FD_PATH_MAX];
 	const char *argv[] = { "diff",
 			       "-u",
@@ -186,7 +185,7 @@ static int print_hunks(const struct patch *p)
 				&actions, p->after_fd, p->after_fd);
 		if (!r)
 			r = posix_spawnp(&pid, "diff", &actions, NULL,
-					 (char **)argv, environ);
+					 (char **)argv, (char **)env);
 		(void)posix_spawn_file_actions_destroy(&actions);
 	}
 	if (r) {
