@@ -178,6 +178,61 @@ static int scan_below(struct judge *j, const struct walk_entry *dir,
 	return r;
 }
 
+static int look_for_rename(struct judge *j, struct error *err)
+{
+	const struct branch *b = j->branch;
+	auto_(walk) struct walk w = { .depth = 0 };
+	struct walk_entry *e;
+	int r = walk_init(&w, b->upper_fd, b->lower_fd, j->prefix, err);
+
+	j->renames = RENAMES_NONE;
+	while (r == 0 && (r = walk_next(&w, &e, err)) == 1) {
+		r = 0;
+		if (e->leaving)
+			continue;
+		if (e->whiteout && S_ISREG(e->lower.mode)) {
+			j->renames = RENAMES_POSSIBLE;
+			return 0;
+		}
+		if (S_ISDIR(e->upper.mode) && S_ISDIR(e->lower.mode) &&
+		    !e->opaque && !e->lower.is_mount)
+			r = walk_enter(&w, WALK_MERGED, WALK_NO_TAG, err);
+	}
+	return r;
+}
+
+/*
+ * A file that was copied up, but the lower has none: the sandbox renamed it,
+ * or the host removed the original. The host did if it touched the directory
+ * and the branch deletes no file that could have been the source.
+ */
+static int lost_its_base(struct judge *j, const struct walk_entry *e,
+			 struct error *err)
+{
+	auto_free char *parent = NULL;
+	struct object dir;
+	int r;
+
+	if (!S_ISREG(e->upper.mode) || !was_copied_up(j, e))
+		return 0;
+	parent = strndup(e->path, (size_t)(e->name - e->path));
+	if (!parent)
+		return fail(e, ENOMEM, "compare", err);
+	if (e->name > e->path)
+		parent[e->name - e->path - 1] = '\0';
+	r = object_stat(e->lower_dirfd, "", &dir);
+	if (r < 0)
+		return fail(e, -r, "look above", err);
+	if (!judge_base_changed(j, parent, &dir))
+		return 0;
+	if (j->renames == RENAMES_UNKNOWN) {
+		r = look_for_rename(j, err);
+		if (r < 0)
+			return r;
+	}
+	return j->renames == RENAMES_NONE;
+}
+
 static const char *changed_words(const struct judge *j,
 				 const struct walk_entry *e)
 {
@@ -221,7 +276,11 @@ static int find_conflict(struct judge *j, const struct walk_entry *e,
 	} else if (copied && !lower_dir) {
 		say_conflict(j, v, "is no directory on the host now", NULL);
 	} else if (!e->lower.mode) {
-		return 0;
+		int r = lost_its_base(j, e, err);
+
+		if (r == 1)
+			say_conflict(j, v, "removed on the host", NULL);
+		return r < 0 ? r : 0;
 	} else if (upper_dir && lower_dir && !e->opaque) {
 		if (dir_in_conflict(j, e, v))
 			say_conflict(j, v,

@@ -24,6 +24,7 @@ struct judge {
 	bool conflicts; /* compare the lower with the base */
 	bool inside;	/* we are in the branch's user namespace */
 	struct link_table *links;
+	enum { RENAMES_UNKNOWN, RENAMES_NONE, RENAMES_POSSIBLE } renames;
 	char *chunk; /* two buffers to compare contents with */
 	struct buf text, xattrs, before_target, after_target;
 };

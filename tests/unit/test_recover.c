@@ -1,0 +1,244 @@
+#include "branch_fixture.h"
+
+#include "branch/publish.h"
+
+/*
+ * One tree with something of everything, so that one series of kills covers
+ * all kinds of steps.
+ */
+static const char lower_script[] =
+	"mkdir -p d/e gone/deep replaced keep ro links t; echo 1 > d/f; "
+	"echo 2 > d/e/g; echo 3 > gone/deep/x; echo 4 > replaced/old; "
+	"echo 5 > keep/unchanged; echo 6 > file-to-dir; mkdir dir-to-file; "
+	"echo 7 > dir-to-file/x; ln -s d link; echo 8 > links/a; "
+	"ln links/a links/b; echo 9 > meta; mkfifo fifo; chmod 555 ro; "
+	"setfattr -n user.was -v 1 t; echo 10 > swap; echo 11 > links/c";
+static const char inside_script[] =
+	"echo more >> d/f; echo n > d/e/new; rm -r gone; rm -r replaced; "
+	"mkdir replaced; echo r > replaced/new; rm file-to-dir; "
+	"mkdir file-to-dir; echo y > file-to-dir/y; rm -r dir-to-file; "
+	"echo f > dir-to-file; ln -sfn keep link; echo b >> links/b; "
+	"chmod 700 meta; chown 3:4 d; setfattr -x user.was t; "
+	"setfattr -n user.is -v 2 t; chmod 1777 t; echo ro > ro/child; "
+	": <> keep/unchanged; mkdir -p tree/a/b; echo t > tree/a/b/c; "
+	"ln tree/a/b/c tree/l; ln links/c tree/m; rm fifo; mkfifo fifo; "
+	"mv tree/a tree/z; mv swap swapped; "
+	"setfattr -n trusted.overlay.mine -v 3 d/f; touch -d @99.5 keep";
+
+enum { KILLED = 99 };
+
+static int steps_left;
+
+static void count_down(const char *step)
+{
+	(void)step;
+	if (--steps_left == 0)
+		_exit(KILLED);
+}
+
+enum verb { COMMIT, FORWARD, BACK };
+
+static int run_verb(struct branch *b, enum verb verb, struct error *err)
+{
+	const struct commit_options o = { .lock_timeout_ms = 5000 };
+	struct commit_result result;
+	enum recover_action action;
+
+	if (verb == COMMIT)
+		return branch_commit(b, &o, &result, err);
+	return branch_recover(b, verb == BACK, &action, err);
+}
+
+/* In a child that dies before its @step-th step. Tells whether it did. */
+static bool run_killed(struct fixture *f, enum verb verb, int step)
+{
+	struct error err = ERROR_INIT;
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct branch *b;
+
+		if (branch_find(f->store, "b", &b, &err) < 0)
+			_exit(2);
+		steps_left = step;
+		branch_step_hook = count_down;
+		if (run_verb(b, verb, &err) < 0) {
+			print_error("%s\n", err.msg);
+			_exit(1);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == KILLED);
+	return WEXITSTATUS(status) == KILLED;
+}
+
+static void run_whole(struct fixture *f, enum verb verb)
+{
+	assert_false(run_killed(f, verb, 0));
+}
+
+static enum branch_state state_of(struct fixture *f)
+{
+	struct error err = ERROR_INIT;
+	struct branch *b;
+	enum branch_state state;
+	int r = branch_find(f->store, "b", &b, &err);
+
+	if (r < 0)
+		return BRANCH_COMMITTED;
+	assert_int_equal(branch_get_state(b, &state, &err), 0);
+	branch_close(b);
+	return state;
+}
+
+static void assert_tree(struct fixture *f, const char *expected)
+{
+	char *got = snapshot(f->lower);
+
+	assert_string_equal(got, expected);
+	free(got);
+}
+
+static char *open_fixture(struct fixture *f)
+{
+	char *before;
+
+	fixture_open(f, lower_script);
+	before = snapshot(f->lower);
+	fixture_run(f, inside_script, NULL);
+	branch_close(f->branch);
+	f->branch = NULL;
+	return before;
+}
+
+/* Every point of the commit, then forward; every other one killed again. */
+static void kill_and_go_on(void **state)
+{
+	bool killed = true;
+
+	(void)state;
+	for (int step = 1; killed; step++) {
+		struct fixture f;
+		char *before = open_fixture(&f);
+
+		killed = run_killed(&f, COMMIT, step);
+		if (killed && state_of(&f) == BRANCH_PENDING) {
+			assert_tree(&f, before);
+			run_whole(&f, COMMIT);
+		} else if (killed) {
+			(void)run_killed(&f, FORWARD, 1 + step * 7 % 50);
+			if (state_of(&f) != BRANCH_COMMITTED)
+				run_whole(&f, FORWARD);
+		}
+		assert_tree(&f, f.seen);
+		free(before);
+		fixture_close(&f);
+	}
+}
+
+static bool is_past_return(struct fixture *f)
+{
+	return state_of(f) == BRANCH_COMMITTED;
+}
+
+/*
+ * A rollback leaves the branch as it was, so that one fixture serves for every
+ * point; at the end the commit must still be exact.
+ */
+static void kill_and_go_back(void **state)
+{
+	struct fixture f;
+	char *before = open_fixture(&f);
+	char *diff, *again;
+
+	(void)state;
+	assert_int_equal(branch_find(f.store, "b", &f.branch, NULL), 0);
+	diff = diff_lines(&f, CHANGE_WANT_CONFLICTS | CHANGE_WANT_META);
+	branch_close(f.branch);
+	f.branch = NULL;
+	for (int step = 1; run_killed(&f, COMMIT, step); step++) {
+		if (is_past_return(&f))
+			break;
+		if (state_of(&f) == BRANCH_COMMITTING) {
+			if (step % 3 == 0)
+				(void)run_killed(&f, FORWARD, 1 + step % 11);
+			if (is_past_return(&f))
+				break;
+			for (int again_at = 1 + step % 5; again_at < 90;
+			     again_at += 20)
+				if (state_of(&f) == BRANCH_COMMITTING)
+					(void)run_killed(&f, BACK, again_at);
+			if (state_of(&f) == BRANCH_COMMITTING)
+				run_whole(&f, BACK);
+		}
+		assert_int_equal(state_of(&f), BRANCH_PENDING);
+		assert_tree(&f, before);
+		assert_int_equal(branch_find(f.store, "b", &f.branch, NULL),
+				 0);
+		again = diff_lines(&f,
+				   CHANGE_WANT_CONFLICTS | CHANGE_WANT_META);
+		assert_string_equal(again, diff);
+		free(again);
+		branch_close(f.branch);
+		f.branch = NULL;
+	}
+	if (state_of(&f) == BRANCH_COMMITTED)
+		(void)0;
+	else
+		run_whole(&f, COMMIT);
+	assert_tree(&f, f.seen);
+	free(before);
+	free(diff);
+	fixture_close(&f);
+}
+
+/* A damaged intent is refused as a whole. */
+static void torn_intent(void **state)
+{
+	struct fixture f;
+	char *before = open_fixture(&f);
+	struct error err = ERROR_INIT;
+	enum recover_action action;
+
+	(void)state;
+	shell(f.store_dir, "head -c 700 /dev/zero > branches/b/intent");
+	assert_int_equal(branch_find(f.store, "b", &f.branch, &err), 0);
+	assert_int_equal(branch_recover(f.branch, false, &action, &err),
+			 -EBADMSG);
+	assert_int_equal(err.kind, ERR_TORN);
+	assert_tree(&f, before);
+	free(before);
+	fixture_close(&f);
+}
+
+static void nothing_to_recover(void **state)
+{
+	struct fixture f;
+	char *before = open_fixture(&f);
+	enum recover_action action;
+
+	(void)state;
+	assert_int_equal(branch_find(f.store, "b", &f.branch, NULL), 0);
+	assert_int_equal(branch_recover(f.branch, false, &action, NULL), 0);
+	assert_int_equal(action, RECOVER_NOTHING);
+	free(before);
+	fixture_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(kill_and_go_on),
+		cmocka_unit_test(kill_and_go_back),
+		cmocka_unit_test(torn_intent),
+		cmocka_unit_test(nothing_to_recover),
+	};
+
+	if (geteuid() != 0)
+		return 0;
+	return RUN_TESTS(tests);
+}
