@@ -1,0 +1,96 @@
+/*
+ * Handlers: what answers a trapped system call.
+ *
+ * A handler is a row: name, number, lane, function. Rows of the same number
+ * form a chain in the order of the table; built-in ones come before an
+ * embedder's. Each returns an outcome: OUTCOME_CONTINUE hands over to the next
+ * row, anything else ends the chain; a chain that ends is CONTINUE. There is
+ * no default verdict for an internal error but to deny.
+ *
+ *	LANE_INLINE	decides at once, never blocks, never touches a path
+ *	LANE_LOCAL	file-system work; runs on the receiver itself while it
+ *			is short, the receiver role moves on if it is not
+ *	LANE_EXTERNAL	may wait for peers or people: always parked
+ *
+ * A handler that must wait is parked: it runs to its end on a worker of its
+ * lane, the receiver goes on. All parks of one call share one deadline
+ * (supervisor option, 30 s from receipt). A full lane queues.
+ *
+ * Thread rule: a handler may run on any thread of the supervisor; two calls
+ * may run the same function at once. A struct call belongs to the handler that
+ * was given it until it returns.
+ */
+#ifndef SANDLOCK_SUPERVISE_HANDLER_H
+#define SANDLOCK_SUPERVISE_HANDLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct error;
+
+enum lane { LANE_INLINE, LANE_LOCAL, LANE_EXTERNAL };
+
+enum outcome_kind {
+	OUTCOME_CONTINUE, /* next handler; at the end the kernel carries on */
+	OUTCOME_ERRNO,	  /* the call fails with @error */
+	OUTCOME_RETURN,	  /* the call returns @value */
+	OUTCOME_FD,	  /* @fd is installed in the caller and returned; closed */
+};
+
+struct outcome {
+	enum outcome_kind kind;
+	int error;
+	int64_t value;
+	int fd;
+	bool cloexec; /* of the installed fd */
+};
+
+#define OUTCOME_GO ((struct outcome){ .kind = OUTCOME_CONTINUE })
+#define OUTCOME_FAIL(e) ((struct outcome){ .kind = OUTCOME_ERRNO, .error = (e) })
+#define OUTCOME_VALUE(v) ((struct outcome){ .kind = OUTCOME_RETURN, .value = (v) })
+
+struct call;
+
+typedef struct outcome handler_fn(struct call *c, void *data);
+
+struct handler {
+	const char *name; /* of the system call */
+	int nr;
+	enum lane lane;
+	handler_fn *fn;
+	void *data; /* borrowed; outlives the supervisor */
+};
+
+int call_nr(const struct call *c);
+uint64_t call_arg(const struct call *c, unsigned int i); /* 0..5 */
+pid_t call_tid(const struct call *c);  /* thread, as we see it */
+pid_t call_tgid(const struct call *c); /* process; 0 if it is gone */
+/* Absolute CLOCK_MONOTONIC, ns: when the parks of this call must be over. */
+uint64_t call_deadline_ns(const struct call *c);
+
+/* True while the caller still waits for this very call. Check after reading
+ * its memory and before an effect. */
+bool call_is_valid(const struct call *c);
+/* A signal that would interrupt the call is pending: answer -ERESTARTSYS. */
+bool call_is_interrupted(const struct call *c);
+
+/* The caller's memory: 0, or -EFAULT; -ESRCH where the call has died. Reads
+ * are copied once. Writes take the exec gate. */
+int call_read(struct call *c, uint64_t addr, void *data, size_t n);
+/* A NUL-terminated string of at most @max - 1 bytes: -ENAMETOOLONG. */
+int call_read_string(struct call *c, uint64_t addr, char *ret, size_t max);
+int call_write(struct call *c, uint64_t addr, const void *data, size_t n);
+
+/* A copy of the caller's fd @fd (pidfd_getfd); ours, O_CLOEXEC. */
+int call_get_fd(struct call *c, int fd);
+/* Its cwd, root, or a directory fd, as an O_PATH fd of ours. */
+int call_open_cwd(struct call *c);
+int call_open_root(struct call *c);
+int call_open_dirfd(struct call *c, int dirfd); /* AT_FDCWD: the cwd */
+
+/* Installs @fd in the caller, returning the number there (ADDFD). */
+int call_install_fd(struct call *c, int fd, bool cloexec);
+
+#endif

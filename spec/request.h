@@ -1,0 +1,113 @@
+/*
+ * What is asked of a host command: `sandlock run [flags] -- CMD`, a profile,
+ * or the API. Plain data; everything is owned by the request.
+ *
+ *	request_new -> request_set / profile_load (later ones override or
+ *	append) -> request_check -> plan
+ *
+ * One table of keys (request_keys) feeds the TOML reader, the writer behind
+ * `inspect --toml`, the JSON of `inspect`, and the option table of the command:
+ * a key is "section.name" in a profile and has one meaning everywhere. What
+ * request_write prints parses back to an equal request.
+ */
+#ifndef SANDLOCK_SPEC_REQUEST_H
+#define SANDLOCK_SPEC_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+#include "base/disposition.h"
+#include "spec/spec.h"
+
+struct buf;
+struct error;
+struct json_out;
+
+enum isolation { ISOLATION_AUTO, ISOLATION_NAMESPACES, ISOLATION_NOTIFY };
+
+/* Parts of the confinement that may be missing or left out; bit numbers. */
+enum protection {
+	PROTECT_FS_REFER, PROTECT_FS_TRUNCATE, PROTECT_NET_TCP,
+	PROTECT_FS_IOCTL_DEV, PROTECT_SIGNAL_SCOPE,
+	PROTECT_ABSTRACT_UNIX_SCOPE, PROTECT_COUNT
+};
+/* "fs-refer", …; -EINVAL. */
+int protection_parse(const char *text, enum protection *ret);
+const char *protection_name(enum protection p);
+
+struct request_mount {
+	char *inside, *host;
+	bool read_only;
+};
+
+/* A value of -1 (or UINT64_MAX) is "not said". */
+struct request {
+	/* [program] */
+	char *exec;
+	struct spec_strings args; /* of [program] args, or CMD and its words */
+	struct spec_strings env;  /* "K=V" added */
+	char *cwd;
+	bool has_user;
+	uid_t uid;
+	gid_t gid;
+	bool clean_env, no_coredump, no_supervisor;
+	bool no_control_socket; /* key control_socket, absent means true */
+	/* [filesystem] */
+	struct spec_strings read, write, deny;
+	struct request_mount *mounts;
+	size_t n_mounts;
+	char *chroot;
+	/* [config] */
+	struct spec_strings workdirs;
+	char *storage;
+	enum disposition on_exit, on_error;
+	bool dry_run;
+	/* [network] */
+	struct spec_strings net_allow, net_deny;   /* grammar: policy/net.h */
+	struct spec_strings bind_allow, bind_deny; /* "8080", "9000-9005", "*" */
+	bool port_remap;
+	/* [limits] */
+	uint64_t memory_bytes; /* 0: none */
+	uint32_t processes;    /* 0: default */
+	uint32_t open_files;   /* 0: inherit */
+	uint64_t timeout_ms;   /* 0: none */
+	/* command line and API only */
+	char *name;
+	enum isolation isolation;
+	uint32_t allow_degraded, disabled; /* 1 << enum protection */
+	bool interactive;
+};
+
+struct request *request_new(void);
+void request_free(struct request *r);
+CLEANUP_PTR(struct request, request_free);
+
+/*
+ * Sets or appends one value given as text ("limits.memory", "512M"). @where
+ * ("--max-memory", "dev.toml:12:3") goes into the message. ERR_USAGE.
+ */
+int request_set(struct request *r, const char *key, const char *value,
+		const char *where, struct error *err);
+
+/* Combinations that cannot be: ERR_USAGE that names both. */
+int request_check(const struct request *r, struct error *err);
+
+/* Loads a TOML profile into @r: by name (profile directories) or path.
+ * Errors carry file, line, column and the nearest known key. */
+int profile_load(struct request *r, const char *name_or_path, bool is_path,
+		 struct error *err);
+int profile_parse(struct request *r, const char *text, size_t len,
+		  const char *what, struct error *err);
+/* Names found in the profile directories, sorted; malloc'ed. */
+int profile_list(char ***ret_names, size_t *ret_n, struct error *err);
+/* The path a name stands for. */
+int profile_path(const char *name, char **ret, struct error *err);
+
+/* Writes it as a profile / as members of a JSON object. */
+int request_to_toml(const struct request *r, struct buf *ret);
+void request_to_json(const struct request *r, struct json_out *o);
+
+#endif
