@@ -5,16 +5,30 @@
  * form a chain in the order of the table; built-in ones come before an
  * embedder's. Each returns an outcome: OUTCOME_CONTINUE hands over to the next
  * row, anything else ends the chain; a chain that ends is CONTINUE. There is
- * no default verdict for an internal error but to deny.
+ * no default verdict for an internal error but to deny: a trapped number
+ * without a row is EPERM, one of a foreign architecture ENOSYS.
  *
- *	LANE_INLINE	decides at once, never blocks, never touches a path
+ *	LANE_INLINE	decides at once, never blocks, never touches a path,
+ *			never writes the caller's memory (that takes the gate)
  *	LANE_LOCAL	file-system work; runs on the receiver itself while it
  *			is short, the receiver role moves on if it is not
  *	LANE_EXTERNAL	may wait for peers or people: always parked
  *
- * A handler that must wait is parked: it runs to its end on a worker of its
+ * A handler that must wait is parked: it runs to its end on a thread of its
  * lane, the receiver goes on. All parks of one call share one deadline
  * (supervisor option, 30 s from receipt). A full lane queues.
+ *
+ * While a call is parked its caller may be answered over the handler's head:
+ *
+ *	why		what the caller gets	when
+ *	the deadline	EIO			queued, or in LANE_EXTERNAL
+ *	a signal	EINTR or a restart	queued, or in LANE_EXTERNAL
+ *	its death	-			always
+ *
+ * The handler then still runs to its end and keeps its slot; its outcome is
+ * dropped (an fd in it is closed). LANE_LOCAL work that has begun is left
+ * alone, as in the kernel: its effects cannot be restarted. See call_block_*
+ * for a handler that waits as the kernel itself would.
  *
  * Thread rule: a handler may run on any thread of the supervisor; two calls
  * may run the same function at once. A struct call belongs to the handler that
@@ -28,7 +42,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct error;
+struct account;
+struct gate;
 
 enum lane { LANE_INLINE, LANE_LOCAL, LANE_EXTERNAL };
 
@@ -36,20 +51,27 @@ enum outcome_kind {
 	OUTCOME_CONTINUE, /* next handler; at the end the kernel carries on */
 	OUTCOME_ERRNO,	  /* the call fails with @error */
 	OUTCOME_RETURN,	  /* the call returns @value */
-	OUTCOME_FD,	  /* @fd is installed in the caller and returned; closed */
+	OUTCOME_FD, /* @fd is installed in the caller and returned; closed */
 };
 
 struct outcome {
 	enum outcome_kind kind;
-	int error;
+	int error; /* positive; OUTCOME_RESTART_ERRNO see call_is_interrupted */
 	int64_t value;
 	int fd;
 	bool cloexec; /* of the installed fd */
 };
 
-#define OUTCOME_GO ((struct outcome){ .kind = OUTCOME_CONTINUE })
-#define OUTCOME_FAIL(e) ((struct outcome){ .kind = OUTCOME_ERRNO, .error = (e) })
-#define OUTCOME_VALUE(v) ((struct outcome){ .kind = OUTCOME_RETURN, .value = (v) })
+/* The kernel's ERESTARTSYS: EINTR, or a restart, as the signal wants it. */
+enum { OUTCOME_RESTART_ERRNO = 512 };
+
+#define OUTCOME_GO ((struct outcome){ .kind = OUTCOME_CONTINUE, .fd = -1 })
+#define OUTCOME_FAIL(e) \
+	((struct outcome){ .kind = OUTCOME_ERRNO, .error = (e), .fd = -1 })
+#define OUTCOME_VALUE(v) \
+	((struct outcome){ .kind = OUTCOME_RETURN, .value = (v), .fd = -1 })
+#define OUTCOME_OPEN(f, c) \
+	((struct outcome){ .kind = OUTCOME_FD, .fd = (f), .cloexec = (c) })
 
 struct call;
 
@@ -60,20 +82,24 @@ struct handler {
 	int nr;
 	enum lane lane;
 	handler_fn *fn;
-	void *data; /* borrowed; outlives the supervisor */
+	void *data;		       /* borrowed; outlives the supervisor */
+	const struct account *account; /* supervise/account.h; NULL: none */
 };
 
 int call_nr(const struct call *c);
 uint64_t call_arg(const struct call *c, unsigned int i); /* 0..5 */
-pid_t call_tid(const struct call *c);  /* thread, as we see it */
-pid_t call_tgid(const struct call *c); /* process; 0 if it is gone */
+pid_t call_tid(const struct call *c); /* thread, as we see it */
+pid_t call_tgid(struct call *c);      /* process; 0 if it is gone */
 /* Absolute CLOCK_MONOTONIC, ns: when the parks of this call must be over. */
 uint64_t call_deadline_ns(const struct call *c);
 
 /* True while the caller still waits for this very call. Check after reading
  * its memory and before an effect. */
 bool call_is_valid(const struct call *c);
-/* A signal that would interrupt the call is pending: answer -ERESTARTSYS. */
+/*
+ * A signal that would interrupt the call is pending: a handler that finds this
+ * before it has had an effect answers OUTCOME_FAIL(OUTCOME_RESTART_ERRNO).
+ */
 bool call_is_interrupted(const struct call *c);
 
 /* The caller's memory: 0, or -EFAULT; -ESRCH where the call has died. Reads
@@ -83,14 +109,36 @@ int call_read(struct call *c, uint64_t addr, void *data, size_t n);
 int call_read_string(struct call *c, uint64_t addr, char *ret, size_t max);
 int call_write(struct call *c, uint64_t addr, const void *data, size_t n);
 
-/* A copy of the caller's fd @fd (pidfd_getfd); ours, O_CLOEXEC. */
+/* A copy of the caller's fd @fd (pidfd_getfd); ours, O_CLOEXEC. -EBADF,
+ * -ESRCH, or why the kernel refused. */
 int call_get_fd(struct call *c, int fd);
 /* Its cwd, root, or a directory fd, as an O_PATH fd of ours. */
 int call_open_cwd(struct call *c);
 int call_open_root(struct call *c);
 int call_open_dirfd(struct call *c, int dirfd); /* AT_FDCWD: the cwd */
 
-/* Installs @fd in the caller, returning the number there (ADDFD). */
+/* Installs @fd in the caller, returning the number there (ADDFD); -EMFILE,
+ * -ESRCH. For an fd that is the call's result use OUTCOME_OPEN. */
 int call_install_fd(struct call *c, int fd, bool cloexec);
+
+/*
+ * Around a system call that waits as the kernel's own would (a connect, the
+ * open of a FIFO), in a parked handler. Between the two
+ *   - the deadline does not count,
+ *   - a pending signal answers the caller with @signal_errno
+ *     (OUTCOME_RESTART_ERRNO, or EINTR where the kernel would not restart),
+ *     in LANE_LOCAL too,
+ *   - once the caller was answered or died, this thread is poked with a signal
+ *     every 20 ms, so that its system call returns EINTR: give up then.
+ * They nest no deeper than one, and the receiver never waits: in LANE_INLINE
+ * they must not be used.
+ */
+void call_block_begin(struct call *c, int signal_errno);
+void call_block_end(struct call *c);
+/* True once the caller was answered over this handler's head, or died. */
+bool call_is_abandoned(const struct call *c);
+
+/* The exec gate of this call's supervisor (supervise/gate.h). */
+struct gate *call_gate(const struct call *c);
 
 #endif

@@ -2,10 +2,12 @@
  * The supervisor of a sandbox: one process that receives its trapped system
  * calls, runs handlers, serves the control socket, waits for init and settles.
  *
- * Exactly one thread is in NOTIF_RECV at any time. Others exist only while
- * something needs them: a monitor while a local handler runs, workers while a
- * lane has work, one thread for the control socket. Nothing mediated: no
- * thread but the main one.
+ * Exactly one thread is in NOTIF_RECV at any time, for each listener. Others
+ * exist only while something needs them: a monitor while local handlers run,
+ * workers while a lane has work, a ticker while calls are parked. Nothing
+ * mediated: no thread but the caller's. They are made with every signal
+ * blocked but SIGURG, whose handler (set by supervisor_start, put back by
+ * supervisor_free) does nothing: it makes system calls return EINTR.
  *
  * docs/architecture.md says which thread may touch what.
  */
@@ -26,16 +28,26 @@ struct supervisor_options {
 	const struct handler *handlers; /* borrowed */
 	size_t n_handlers;
 	uint32_t park_timeout_ms; /* 0: 30000 */
-	unsigned int local_workers, external_workers; /* 0: 4 and 64 */
-	const struct log_sink *log;
+	/*
+	 * How many handlers of a lane may run at once, beside short local ones
+	 * on the receiver; more are queued. 0: 32 and 64. A thread is made when
+	 * it is needed and ends when it was idle for a second.
+	 */
+	unsigned int local_workers, external_workers;
+	const struct log_sink *log; /* called on any thread */
 };
 
 int supervisor_new(const struct supervisor_options *o, struct supervisor **ret,
 		   struct error *err);
-/* Adds a seccomp listener (several may exist); takes the fd. Thread-safe. */
+/*
+ * Adds a seccomp listener (several may exist); takes the fd, also on failure.
+ * Its filter should have been loaded with WAIT_KILLABLE_RECV. It stays open
+ * until the last task of its filter has gone and the last call that came over
+ * it has returned. Thread-safe.
+ */
 int supervisor_add_listener(struct supervisor *s, int listener_fd,
 			    struct error *err);
-/* Starts receiving: from now on threads exist as needed. */
+/* Starts receiving: from now on threads exist as needed. Once. */
 int supervisor_start(struct supervisor *s, struct error *err);
 /*
  * The sandbox is dead: queued work is answered EIO without running, running
@@ -43,6 +55,10 @@ int supervisor_start(struct supervisor *s, struct error *err);
  * when work still runs then; may be called again.
  */
 int supervisor_stop(struct supervisor *s, int timeout_ms);
+/* Stops, without a limit, and closes the listeners. NULL is allowed. */
 void supervisor_free(struct supervisor *s);
+
+/* The exec gate; lives as long as the supervisor. */
+struct gate *supervisor_gate(struct supervisor *s);
 
 #endif
