@@ -118,6 +118,11 @@ int cmd_bundle(const struct ctx *ctx, const struct args *args,
 int cmd_preserve_fds(const struct args *args, unsigned int *ret,
 		     struct sandlock_error *err);
 
+/* run_command.c: `run -- COMMAND`. */
+int cmd_run_command(struct ctx *ctx, const struct args *args);
+/* run.c: tells what became of a branch; the exit status. */
+int cmd_run_status(struct ctx *ctx, const struct sandlock_result *r);
+
 /* branch.c */
 
 struct cmd_paths {

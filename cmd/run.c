@@ -4,14 +4,8 @@
 static bool is_host_command(const struct ctx *ctx, const struct args *args)
 {
 	return !ctx->engine && !args_has_value(args, "bundle") &&
-	       (args->dashes || args->n_operands > 1);
-}
-
-static int refuse_host_command(struct sandlock_error *err)
-{
-	(void)cmd_error(err, SANDLOCK_ERR_UNSUPPORTED, 0,
-			"host commands are not in this version");
-	return cmd_hint(err, "sandlock run -b BUNDLE NAME runs a bundle");
+	       (args->dashes || args->n_operands > 1 ||
+		args_has_value(args, "exec-shell"));
 }
 
 /* runc's form takes the bundle from the current directory. */
@@ -94,18 +88,23 @@ static bool warn_outcome(struct ctx *ctx, const struct sandlock_result *r)
 	return false;
 }
 
+int cmd_run_status(struct ctx *ctx, const struct sandlock_result *r)
+{
+	bool failed = ctx->engine ? warn_outcome(ctx, r) :
+				    tell_outcome(ctx, r);
+	int status = cmd_child_status(r);
+
+	return failed && !status ? STATUS_RUN_FAILURE : status;
+}
+
 int cmd_run(struct ctx *ctx, struct args *args)
 {
 	struct sandlock_bundle b = SANDLOCK_BUNDLE_INIT;
 	struct sandlock_error err = { 0 };
 	struct sandlock_result result = { 0 };
-	bool failed;
-	int status;
 
-	if (is_host_command(ctx, args)) {
-		(void)refuse_host_command(&err);
-		return cmd_fail(ctx, &err);
-	}
+	if (is_host_command(ctx, args))
+		return cmd_run_command(ctx, args);
 	if (args->n_operands > 1) {
 		(void)cmd_error(&err, SANDLOCK_ERR_USAGE, 0,
 				"unexpected operand '%s' for 'run'",
@@ -124,8 +123,5 @@ int cmd_run(struct ctx *ctx, struct args *args)
 			printf("%s\n", result.name);
 		return cmd_flush(ctx);
 	}
-	failed = ctx->engine ? warn_outcome(ctx, &result)
-			     : tell_outcome(ctx, &result);
-	status = cmd_child_status(&result);
-	return failed && !status ? STATUS_RUN_FAILURE : status;
+	return cmd_run_status(ctx, &result);
 }

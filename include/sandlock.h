@@ -165,6 +165,36 @@ int sandlock_run(const struct sandlock_env *env,
 		 const struct sandlock_bundle *b, struct sandlock_result *ret,
 		 struct sandlock_error *err);
 
+/*
+ * A command of the host in a sandbox, with the directory that it works in on a
+ * branch. What it may do is said by keys and values as in a profile,
+ * sandlock.toml(5): "filesystem.read", "limits.memory" and so on; lists grow
+ * with each call. The words of the command are the values of "program.args",
+ * one call each. "name" and "dry_run" are not keys of profiles but set here
+ * too. @where goes into messages about a bad value.
+ */
+struct sandlock_request;
+struct sandlock_request *sandlock_request_new(void);
+void sandlock_request_free(struct sandlock_request *q);
+int sandlock_request_set(struct sandlock_request *q, const char *key,
+			 const char *value, const char *where,
+			 struct sandlock_error *err);
+/* Called for each change before the branch is disposed of. */
+struct sandlock_change;
+void sandlock_request_on_changes(struct sandlock_request *q,
+				 int (*fn)(void *data,
+					   const struct sandlock_change *c),
+				 void *data);
+/*
+ * Runs it in the foreground. @terminal: with a terminal of its own, relayed to
+ * ours, which fds 0 to 2 must be; else they are passed as they are. From a
+ * process with one thread, as sandlock_run.
+ */
+int sandlock_run_command(const struct sandlock_env *env,
+			 struct sandlock_request *q, bool terminal,
+			 struct sandlock_result *ret,
+			 struct sandlock_error *err);
+
 struct sandlock_exec {
 	const char *process_file; /* process.json; else the fields below */
 	const char *const *args;

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "kernel/seccomp.h"
+#include "spec/request.h"
 #include "spec/features.h"
 
 #define API __attribute__((visibility("default")))
@@ -164,6 +165,74 @@ API int sandlock_run(const struct sandlock_env *env,
 
 	api_env_init(&a, env);
 	r = sandbox_run(&a.env, &bundle, &result, &e);
+	result_of(&result, ret);
+	return api_result(r, &e, err);
+}
+
+struct sandlock_request {
+	struct request *request;
+	sandlock_change_fn *on_change;
+	void *data;
+};
+
+API struct sandlock_request *sandlock_request_new(void)
+{
+	struct sandlock_request *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	q->request = request_new();
+	if (!q->request) {
+		free(q);
+		return NULL;
+	}
+	return q;
+}
+
+API void sandlock_request_free(struct sandlock_request *q)
+{
+	if (!q)
+		return;
+	request_free(q->request);
+	free(q);
+}
+
+API int sandlock_request_set(struct sandlock_request *q, const char *key,
+			     const char *value, const char *where,
+			     struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+
+	return api_result(request_set(q->request, key, value, where, &e), &e,
+			  err);
+}
+
+API void sandlock_request_on_changes(struct sandlock_request *q,
+				     sandlock_change_fn *fn, void *data)
+{
+	q->on_change = fn;
+	q->data = data;
+}
+
+API int sandlock_run_command(const struct sandlock_env *env,
+			     struct sandlock_request *q, bool terminal,
+			     struct sandlock_result *ret,
+			     struct sandlock_error *err)
+{
+	struct api_changes forward = { q->on_change, q->data };
+	struct command_options o = {
+		.request = q->request,
+		.terminal = terminal,
+		.on_change = q->on_change ? api_forward_change : NULL,
+		.data = &forward,
+	};
+	struct sandbox_result result;
+	struct error e = ERROR_INIT;
+	struct api_env a;
+	int r;
+
+	api_env_init(&a, env);
+	r = sandbox_run_command(&a.env, &o, &result, &e);
 	result_of(&result, ret);
 	return api_result(r, &e, err);
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "branch/change.h"
 #include "sandbox/sandbox.h"
 #include "sandlock.h"
 
@@ -11,6 +12,13 @@ struct api_env {
 	struct sandbox_env env;
 	struct log_sink sink;
 };
+
+/* A change of ours as one of the API's, handed on. */
+struct api_changes {
+	sandlock_change_fn *fn;
+	void *data;
+};
+int api_forward_change(void *data, const struct change *c);
 
 /* @env may be NULL; borrowed by @a. */
 void api_env_init(struct api_env *a, const struct sandlock_env *env);

@@ -135,11 +135,6 @@ API void sandlock_branches_free(struct sandlock_branch_info *v, size_t n)
 	free(v);
 }
 
-struct forward {
-	sandlock_change_fn *fn;
-	void *data;
-};
-
 static struct sandlock_side side_of(const struct change_side *s)
 {
 	return (struct sandlock_side){
@@ -153,9 +148,9 @@ static struct sandlock_side side_of(const struct change_side *s)
 	};
 }
 
-static int forward_change(void *data, const struct change *c)
+int api_forward_change(void *data, const struct change *c)
 {
-	const struct forward *f = data;
+	const struct api_changes *f = data;
 	const struct sandlock_change out = {
 		.letter = change_letter(c->kind),
 		.flags = c->flags,
@@ -175,13 +170,13 @@ API int sandlock_diff(const struct sandlock_env *env, const char *name,
 		      size_t n_paths, sandlock_change_fn *fn, void *data,
 		      struct sandlock_error *err)
 {
-	struct forward f = { fn, data };
+	struct api_changes f = { fn, data };
 	struct opened o;
 	int r = open_branch(&o, env, name);
 
 	if (r == 0)
 		r = branch_changes(o.branch, want, paths, n_paths,
-				   forward_change, &f, &o.e);
+				   api_forward_change, &f, &o.e);
 	return close_branch(&o, r, err);
 }
 
@@ -189,12 +184,12 @@ API int sandlock_uncovered(const struct sandlock_env *env, const char *name,
 			   sandlock_change_fn *fn, void *data,
 			   struct sandlock_error *err)
 {
-	struct forward f = { fn, data };
+	struct api_changes f = { fn, data };
 	struct opened o;
 	int r = open_branch(&o, env, name);
 
 	if (r == 0)
-		r = branch_uncovered(o.branch, forward_change, &f, &o.e);
+		r = branch_uncovered(o.branch, api_forward_change, &f, &o.e);
 	return close_branch(&o, r, err);
 }
 
@@ -229,7 +224,7 @@ API int sandlock_digest(const struct sandlock_env *env, const char *name,
 API int sandlock_commit(const struct sandlock_env *env, const char *name,
 			struct sandlock_commit *c, struct sandlock_error *err)
 {
-	struct forward f = { c->on_conflict, c->data };
+	struct api_changes f = { c->on_conflict, c->data };
 	struct commit_result result = { 0 };
 	const struct commit_options options = {
 		.conflicts = (enum conflict_mode)c->conflicts,
@@ -239,7 +234,7 @@ API int sandlock_commit(const struct sandlock_env *env, const char *name,
 							LOCK_TIMEOUT_MS,
 		.paths = c->paths,
 		.n_paths = c->n_paths,
-		.on_conflict = forward_change,
+		.on_conflict = api_forward_change,
 		.data = &f,
 	};
 	struct opened o;

@@ -81,6 +81,35 @@ struct request {
 	bool interactive;
 };
 
+/*
+ * The table of keys. @key is "section.name" as in a profile; @flag the option
+ * of `run` that means the same, without the dashes, or NULL.
+ */
+enum request_kind {
+	REQUEST_STRING,	 /* char * */
+	REQUEST_LIST,	 /* struct spec_strings */
+	REQUEST_BOOL,	 /* bool */
+	REQUEST_NOT,	 /* bool, true where the key says false */
+	REQUEST_SIZE,	 /* uint64_t: "512M" */
+	REQUEST_COUNT,	 /* uint32_t, at least 1 */
+	REQUEST_TIME,	 /* uint64_t ms: "90", "1.5s", "10m" */
+	REQUEST_DISPOSE, /* enum disposition */
+	REQUEST_ENV,	 /* struct spec_strings of "K=V"; a table in TOML */
+	REQUEST_MOUNTS,	 /* "INSIDE:HOST[:ro|:rw]" */
+	REQUEST_USER,	 /* "UID:GID" */
+};
+
+struct request_key {
+	const char *key, *flag;
+	enum request_kind kind;
+	size_t offset; /* in struct request */
+	const char *help;
+};
+extern const struct request_key request_keys[];
+extern const size_t request_n_keys;
+/* NULL if there is none. */
+const struct request_key *request_find_key(const char *key);
+
 struct request *request_new(void);
 void request_free(struct request *r);
 CLEANUP_PTR(struct request, request_free);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <sys/un.h>
 #include <sys/vfs.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -307,7 +309,25 @@ static bool is_over(const struct relay *r, int n_ready)
 	return r->out.len == 0 && (r->out.eof || n_ready == 0);
 }
 
-int tty_relay(int master_fd, int pidfd, int signal_fd, struct error *err)
+/* Milliseconds for poll(2); -1 where nothing ends the wait. */
+static int poll_timeout(const struct relay *r, int64_t end_ms)
+{
+	struct timespec ts;
+	int64_t left;
+
+	if (r->ended)
+		return DRAIN_MS;
+	if (end_ms < 0)
+		return -1;
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	left = end_ms - ((int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000);
+	if (left < 0)
+		return 0;
+	return left > INT_MAX ? INT_MAX : (int)left;
+}
+
+int tty_relay(int master_fd, int pidfd, int signal_fd, int64_t end_ms,
+	      struct error *err)
 {
 	auto_(raw_mode) struct raw_mode mode = { .on = false };
 	auto_free struct relay *r = calloc(1, sizeof(*r));
@@ -329,13 +349,15 @@ int tty_relay(int master_fd, int pidfd, int signal_fd, struct error *err)
 		int n;
 
 		set_polls(r, p);
-		n = poll(p, ON_COUNT, r->ended ? DRAIN_MS : -1);
+		n = poll(p, ON_COUNT, poll_timeout(r, end_ms));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return error_set(err, ERR_SYSTEM, errno,
 					 "cannot relay the terminal");
 		serve(r, p);
+		if (!r->ended && poll_timeout(r, end_ms) == 0)
+			return 1;
 		if (is_over(r, n))
 			return 0;
 	}

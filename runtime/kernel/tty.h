@@ -31,8 +31,10 @@ int tty_console_send(int sock, int master_fd, struct error *err);
  * behind @pidfd has ended and its output is drained. Raw mode meanwhile, put
  * back on every way out; SIGWINCH is passed on; SIGTSTP is left to the inside.
  * @signal_fd is a signalfd of the caller's for what is to be forwarded to
- * @pidfd, or -1.
+ * @pidfd, or -1. Returns 1 at @end_ms (CLOCK_MONOTONIC; -1: never) if the
+ * process still runs, else 0.
  */
-int tty_relay(int master_fd, int pidfd, int signal_fd, struct error *err);
+int tty_relay(int master_fd, int pidfd, int signal_fd, int64_t end_ms,
+	      struct error *err);
 
 #endif

@@ -67,7 +67,7 @@ static int make_branch(struct create *c, struct error *err)
 	const struct plan *p = c->plan;
 	struct branch_options o = {
 		.name = p->name,
-		.lower = p->spec->root_path,
+		.lower = p->workdir ? p->workdir : p->spec->root_path,
 		.storage = p->storage,
 		.durable = p->durable,
 		.quota_bytes = p->spec->branch.quota_bytes,
@@ -87,7 +87,8 @@ static int make_branch(struct create *c, struct error *err)
 
 static int claim_name(struct create *c, struct error *err)
 {
-	bool given = c->bundle->name;
+	/* A host command's name is in its plan already. */
+	bool given = c->bundle->name || c->plan->host;
 	int r = -EEXIST;
 
 	for (unsigned int i = 0; r == -EEXIST && i < NAME_ATTEMPTS; i++) {
@@ -117,7 +118,8 @@ static int fill_new_state(struct create *c, struct error *err)
 	c->state = s;
 	s->name = strdup(c->plan->name);
 	s->bundle = strdup(spec->bundle);
-	s->rootfs = strdup(spec->root_path);
+	s->rootfs = strdup(c->plan->workdir ? c->plan->workdir :
+					      spec->root_path);
 	s->owner = userns_initial_uid();
 	s->pid_ns = c->plan->own_pid_ns;
 	s->ephemeral = c->die_with_parent && !c->bundle->keep;
@@ -208,6 +210,8 @@ static int make_rootfs(struct create *c, struct error *err)
 			      SPEC_NS_INHERIT,
 		.privileged = p->privileged,
 		.no_pivot = c->bundle->no_pivot,
+		.skeleton = p->host,
+		.branch_at = p->workdir,
 		.hidden = hidden,
 		.log = c->env->log,
 	};
@@ -481,7 +485,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	r = fd_ensure_std();
 	if (r < 0)
 		return error_set(e, ERR_SYSTEM, -r, "cannot open /dev/null");
-	r = plan_make(env, b, &c->plan, e);
+	r = c->plan ? 0 : plan_make(env, b, &c->plan, e);
 	if (r == 0)
 		r = make_all(c, e);
 	if (r == 0)

@@ -16,7 +16,8 @@
 struct create {
 	const struct sandbox_env *env;
 	const struct sandbox_bundle *bundle;
-	struct plan *plan;
+	const struct command_options *command; /* NULL for a bundle */
+	struct plan *plan; /* made by create_begin where it is NULL */
 	struct rundir *rundir;
 	struct rundir_slot *slot;
 	struct sandbox_state *state;
@@ -79,10 +80,13 @@ int create_write_pid_file(const char *path, pid_t pid, struct error *err);
 /* --pidfd-socket: the pidfd in one message. */
 int create_send_pidfd(const char *path, int pidfd, struct error *err);
 
-/* run.c: the signals that go to the payload, and waiting for it meanwhile. */
+/*
+ * run.c: the signals that go to the payload, and waiting for it meanwhile; at
+ * @end_ms (CLOCK_MONOTONIC, -1: never) it is killed: EXIT_TIMEOUT.
+ */
 void run_forwarded_signals(sigset_t *set);
 int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
-	     struct exit_status *ret, struct error *err);
+	     int64_t end_ms, struct exit_status *ret, struct error *err);
 
 /* Waits for the end of messages: 0 when the payload was executed. */
 int create_wait_exec(int fd, const char *path, struct error *err);

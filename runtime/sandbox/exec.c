@@ -450,7 +450,7 @@ static int exec_found(struct exec *e, struct sandbox_result *ret,
 	r = signal_fd < 0 ? error_set(err, ERR_SYSTEM, errno, "signalfd") :
 			    launch(e, err);
 	if (r == 0 && !e->request->detach)
-		r = run_wait(e->pid, e->pidfd, e->console_master, signal_fd,
+		r = run_wait(e->pid, e->pidfd, e->console_master, signal_fd, -1,
 			     &ret->status, err);
 	(void)sigprocmask(SIG_SETMASK, &e->original_mask, NULL);
 	return r;

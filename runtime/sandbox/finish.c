@@ -39,7 +39,8 @@ int finish_processes(const struct sandbox_state *s, int pidfd, int timeout_ms,
 }
 
 void finish_branch(struct branch *b, const struct exit_status *status,
-		   bool waited, struct sandbox_result *ret)
+		   bool waited, const struct command_options *command,
+		   struct sandbox_result *ret)
 {
 	enum branch_outcome outcome = OUTCOME_PENDING;
 	struct branch_settled settled = { 0 };
@@ -53,6 +54,10 @@ void finish_branch(struct branch *b, const struct exit_status *status,
 		ret->outcome = SANDBOX_EMPTY;
 		return;
 	}
+	if (command && command->on_change &&
+	    branch_changes(b, 0, NULL, 0, command->on_change, command->data,
+			   err) < 0)
+		return;
 	(void)branch_dispose(b, &outcome, err);
 	switch (outcome) {
 	case OUTCOME_PENDING:

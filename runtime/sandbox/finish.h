@@ -17,10 +17,12 @@ int finish_processes(const struct sandbox_state *s, int pidfd, int timeout_ms,
 /*
  * Settles the branch and carries out its disposition; the outcome goes into
  * @ret. @waited: see branch_settle. What cannot be done is in
- * ret->outcome_error, the branch stays.
+ * ret->outcome_error, the branch stays. @command (may be NULL) is told of the
+ * changes in between.
  */
 void finish_branch(struct branch *b, const struct exit_status *status,
-		   bool waited, struct sandbox_result *ret);
+		   bool waited, const struct command_options *command,
+		   struct sandbox_result *ret);
 
 /* Hooks of a point where a state document goes along. */
 int finish_hooks(const struct sandbox_state *s, const struct spec *spec,

@@ -318,6 +318,7 @@ void init_main(struct create *c)
 		.preserve_fds = c->bundle->preserve_fds,
 		.pass_listen_fds = true,
 		.die_with_parent = c->die_with_parent,
+		.init = c->plan->host,
 		.send_listener = send_listener,
 		.data = c,
 		.log = c->env->log,

@@ -68,8 +68,8 @@ int launcher_filter(const struct seccomp_program *p, int *ret_fd,
 }
 
 int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
-		  const struct seccomp_program *filter, const char *path,
-		  char *const *argv, char *const *envp, struct error *err)
+		  const struct seccomp_program *filter, bool init,
+		  const char *path, char *const *argv, char *const *envp, struct error *err)
 {
 	char control[64];
 	size_t n = 0;
@@ -81,9 +81,9 @@ int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
 	if (!all)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot execute '%s'",
 				 path);
-	(void)snprintf(control, sizeof(control), "%d:%d:%zu:%u", status_fd,
+	(void)snprintf(control, sizeof(control), "%d:%d:%zu:%u:%d", status_fd,
 		       filter ? filter_fd : 0, filter ? filter->n_insns : 0,
-		       filter ? filter->flags : 0);
+		       filter ? filter->flags : 0, init);
 	all[0] = control;
 	all[1] = (char *)path;
 	memcpy(all + 2, argv, n * sizeof(*all));

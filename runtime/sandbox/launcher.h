@@ -4,6 +4,8 @@
 #ifndef SANDLOCK_SANDBOX_LAUNCHER_H
 #define SANDLOCK_SANDBOX_LAUNCHER_H
 
+#include <stdbool.h>
+
 struct error;
 struct seccomp_program;
 
@@ -19,11 +21,12 @@ int launcher_filter(const struct seccomp_program *p, int *ret_fd,
 
 /*
  * Replaces the process. @status_fd (inherited by the launcher) gets an errno
- * as int if the program cannot be executed; @filter may be NULL. Returns only
- * if the launcher itself cannot be executed.
+ * as int if the program cannot be executed; @filter may be NULL. With @init
+ * the launcher stays as pid 1 and the program is its child. Returns only if
+ * the launcher itself cannot be executed.
  */
 int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
-		  const struct seccomp_program *filter, const char *path,
-		  char *const *argv, char *const *envp, struct error *err);
+		  const struct seccomp_program *filter, bool init,
+		  const char *path, char *const *argv, char *const *envp, struct error *err);
 
 #endif

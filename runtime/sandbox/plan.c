@@ -118,7 +118,7 @@ static int open_join(struct plan *p, enum spec_ns ns, struct error *err)
 	return 0;
 }
 
-static int plan_namespaces(struct plan *p, struct error *err)
+int plan_namespaces(struct plan *p, struct error *err)
 {
 	int r;
 
@@ -262,16 +262,27 @@ static bool user_ns_is_initial(void)
 	       inside == 0 && outside == 0 && count == UINT32_MAX;
 }
 
+struct plan *plan_new(void)
+{
+	struct plan *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	for (int i = 0; i < SPEC_NS_COUNT; i++)
+		p->join_fds[i] = -1;
+	p->privileged = caller_is_privileged();
+	p->initial = user_ns_is_initial();
+	return p;
+}
+
 int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
 	      struct plan **ret, struct error *err)
 {
-	auto_ptr(plan_free) struct plan *p = calloc(1, sizeof(*p));
+	auto_ptr(plan_free) struct plan *p = plan_new();
 	int r;
 
 	if (!p)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "plan");
-	for (int i = 0; i < SPEC_NS_COUNT; i++)
-		p->join_fds[i] = -1;
 	if (b->name) {
 		r = name_check(b->name, err);
 		if (r < 0)
@@ -283,8 +294,6 @@ int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
 		r = read_config(b, p, env->log, err);
 	if (r < 0)
 		return r;
-	p->privileged = caller_is_privileged();
-	p->initial = user_ns_is_initial();
 	r = check_supported(p->spec, err);
 	if (r == 0)
 		r = plan_namespaces(p, err);
@@ -306,6 +315,7 @@ void plan_free(struct plan *p)
 		cleanup_close(&p->join_fds[i]);
 	spec_free(p->spec);
 	buf_done(&p->config);
+	free(p->workdir);
 	idmap_done(&p->branch_idmap);
 	free(p);
 }

@@ -29,7 +29,20 @@ struct plan {
 	enum disposition on_exit, on_error;
 	const char *storage; /* borrowed from spec or bundle */
 	bool durable;
+	/*
+	 * A host command: the root is an empty skeleton, the program runs
+	 * under a pid 1 of ours, and the branch lies over @workdir, which is
+	 * mounted where it is.
+	 */
+	bool host;
+	char *workdir; /* real path, or NULL: no branch */
+	uint64_t timeout_ms; /* 0: none */
 };
+
+/* Empty, with what is known of the caller. NULL on ENOMEM. */
+struct plan *plan_new(void);
+/* Which namespaces are new and which joined, from plan->spec. */
+int plan_namespaces(struct plan *p, struct error *err);
 
 /* Reads the bundle and decides. ERR_BUNDLE, ERR_UNSUPPORTED, ERR_USAGE. */
 int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,

@@ -360,7 +360,7 @@ int process_execute(struct process_setup *s, int status_fd, struct error *err)
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot close fds");
 	return launcher_exec(s->launcher_fd, status_fd, s->filter_fd,
-			     s->filter, s->program, s->process->args.v, s->env,
+			     s->filter, s->init, s->program, s->process->args.v, s->env,
 			     err);
 }
 

@@ -52,6 +52,21 @@ static int open_root_dir(struct rootfs *r, struct error *err)
 	return 0;
 }
 
+/* What the store and the runtime directory may lie in. */
+static int stat_lower(struct rootfs *r, struct error *err)
+{
+	struct stat st;
+
+	if (!r->o.branch_at)
+		return 0;
+	if (stat(r->o.branch_at, &st) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot stat '%s'",
+				 r->o.branch_at);
+	r->dev = st.st_dev;
+	r->ino = st.st_ino;
+	return 0;
+}
+
 /*
  * What needs a mount namespace of the sandbox's own: without one it would
  * happen on the host.
@@ -85,12 +100,29 @@ static int check_no_mounts(const struct rootfs *r, struct error *err)
 			       "linux.namespaces");
 }
 
+/* Directories and mount points only: what it may hold is bounded. */
+static int open_skeleton(struct rootfs *r, struct error *err)
+{
+	const struct mount_fs fs = {
+		.type = "tmpfs",
+		.data = "mode=755,size=1m,nr_inodes=4096",
+		.flags = MS_NOSUID | MS_NODEV,
+	};
+	int n = 0;
+
+	if (r->o.branch)
+		n = branch_overlay(r->o.branch, &r->branch_fd, err);
+	return n == 0 ? mount_new(&fs, &r->root_fd, err) : n;
+}
+
 /* Detached; the caller's namespaces are those that will own it. */
 static int open_root_mount(struct rootfs *r, struct error *err)
 {
 	struct stat st;
 	int fd;
 
+	if (r->o.skeleton)
+		return open_skeleton(r, err);
 	if (r->o.branch)
 		return branch_overlay(r->o.branch, &r->root_fd, err);
 	fd = mount_clone(AT_FDCWD, r->path, AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
@@ -122,11 +154,11 @@ int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
 	if (!r)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "root file system");
 	r->o = *o;
-	r->dir_fd = r->root_fd = -1;
+	r->dir_fd = r->root_fd = r->branch_fd = -1;
 	r->null_fd = r->cover_fd = r->proc_fd = -1;
 	r->own_mounts = o->spec->ns[SPEC_NS_MOUNT].want == SPEC_NS_NEW;
 	r->parent_opens = r->own_mounts && (o->privileged || !o->new_userns);
-	n = open_root_dir(r, err);
+	n = o->skeleton ? stat_lower(r, err) : open_root_dir(r, err);
 	if (n == 0 && !r->own_mounts)
 		n = check_no_mounts(r, err);
 	if (n == 0 && o->spec->mount_label) {
@@ -156,6 +188,7 @@ void rootfs_free(struct rootfs *r)
 	free(r->mount_fds);
 	cleanup_close(&r->dir_fd);
 	cleanup_close(&r->root_fd);
+	cleanup_close(&r->branch_fd);
 	cleanup_close(&r->null_fd);
 	cleanup_close(&r->cover_fd);
 	cleanup_close(&r->proc_fd);
@@ -205,7 +238,7 @@ static int attach_root(struct rootfs *r, struct error *err)
 	auto_close int at_fd = -1;
 	int n;
 
-	if (!r->o.no_pivot)
+	if (!r->o.no_pivot && !r->o.skeleton)
 		at_fd = fd_openat2(AT_FDCWD, r->path, O_PATH | O_DIRECTORY, 0,
 				   RESOLVE_NO_SYMLINKS);
 	if (at_fd < 0) {
@@ -216,8 +249,28 @@ static int attach_root(struct rootfs *r, struct error *err)
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n,
 				 "cannot mount the root file system '%s'",
-				 r->path);
+				 r->path ? r->path : "/");
 	return 0;
+}
+
+/* Over its own lower: what is not covered cannot be seen. */
+static int mount_branch(struct rootfs *r, struct error *err)
+{
+	const struct stat lower = { .st_dev = r->dev, .st_ino = r->ino };
+	auto_(target) struct target t = TARGET_INIT;
+	int n;
+
+	if (r->branch_fd < 0)
+		return 0;
+	n = rootfs_open_target(r, r->o.branch_at, 0, &t, err);
+	if (n < 0)
+		return n;
+	n = mount_attach(r->branch_fd, t.fd);
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n,
+				 "cannot mount the branch on '%s'",
+				 r->o.branch_at);
+	return rootfs_cover_hidden(r, r->branch_fd, &lower, err);
 }
 
 static int mount_root(struct rootfs *r, struct error *err)
@@ -234,7 +287,7 @@ static int mount_root(struct rootfs *r, struct error *err)
 	if (n < 0)
 		return n;
 	/* linux.rootfsPropagation comes last, when the host is out of reach. */
-	n = r->o.branch ? 0 : mount_change(r->root_fd, &c);
+	n = r->o.branch && !r->o.skeleton ? 0 : mount_change(r->root_fd, &c);
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n,
 				 "propagation of the root file system");
@@ -245,7 +298,7 @@ static int mount_root(struct rootfs *r, struct error *err)
 	r->root_mnt_id = st.stx_mnt_id;
 	r->root_ino = st.stx_ino;
 	n = attach_root(r, err);
-	if (n < 0)
+	if (n < 0 || r->o.skeleton)
 		return n;
 	return rootfs_cover_hidden(r, r->root_fd, &dir, err);
 }
@@ -266,6 +319,8 @@ int rootfs_build(struct rootfs *r, struct error *err)
 	if (n == 0)
 		n = rootfs_mount_all(r, err);
 	if (n == 0)
+		n = mount_branch(r, err);
+	if (n == 0)
 		n = rootfs_make_devices(r, err);
 	(void)umask(mask);
 	return n;
@@ -284,7 +339,7 @@ void rootfs_made(const struct rootfs *r, const char **ret, size_t *ret_len)
 
 int rootfs_add_made(struct rootfs *r, const char *path)
 {
-	if (!r->o.branch)
+	if (!r->o.branch || r->o.skeleton)
 		return 0;
 	buf_add_str(&r->made, path + strspn(path, "/"));
 	buf_add_char(&r->made, '\0');

@@ -55,9 +55,9 @@ static int explain_source(const struct spec_mount *m, int sys,
 static const char *source_in_root(const struct rootfs *r,
 				  const struct spec_mount *m)
 {
-	size_t n = strlen(r->path);
+	size_t n = r->path ? strlen(r->path) : 0;
 
-	if (!path_is_under(m->source, r->path) || !m->source[n])
+	if (!n || !path_is_under(m->source, r->path) || !m->source[n])
 		return NULL;
 	return m->source + n + strspn(m->source + n, "/");
 }

@@ -76,6 +76,8 @@ static bool is_needed(const struct rootfs *r)
 	const char *const *h;
 	size_t i;
 
+	if (r->o.skeleton)
+		return true;
 	for (i = 0; i < s->n_mounts; i++) {
 		if (s->mounts[i].kind == SPEC_MOUNT_BIND)
 			return true;

@@ -53,7 +53,7 @@ int rootfs_note_made(struct rootfs *r, int dir_fd, const char *dir,
 	uint64_t id;
 	int ret;
 
-	if (!r->o.branch)
+	if (!r->o.branch || r->o.skeleton)
 		return 0;
 	ret = mount_id(dir_fd, &id);
 	if (ret < 0)

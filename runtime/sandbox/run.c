@@ -1,4 +1,5 @@
 /* run: create, start, wait, settle, delete, in one process. */
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -13,9 +15,12 @@
 #include "kernel/tty.h"
 #include "sandbox/create.h"
 #include "sandbox/finish.h"
+#include "sandbox/host.h"
 #include "sandbox/process.h"
 #include "sandbox/sync.h"
 #include "sandbox/waiter.h"
+
+enum { RUN_ATTEMPTS = 16 };
 
 int create_wait_exec(int fd, const char *path, struct error *err)
 {
@@ -90,39 +95,72 @@ void run_forwarded_signals(sigset_t *set)
 		(void)sigdelset(set, ours[i]);
 }
 
-int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
-	     struct exit_status *ret, struct error *err)
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* Until the process has ended, 0, or until @end_ms, 1. */
+static int wait_end(int pidfd, int signal_fd, int64_t end_ms,
+		    struct error *err)
 {
 	struct pollfd p[] = {
 		{ .fd = pidfd, .events = POLLIN },
 		{ .fd = signal_fd, .events = POLLIN },
 	};
-	int status = 0;
 
-	if (console_master >= 0 &&
-	    tty_relay(console_master, pidfd, signal_fd, err) < 0)
-		return error_code(err);
 	while (!(p[0].revents & POLLIN)) {
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
+		int64_t left = end_ms < 0 ? -1 : end_ms - now_ms();
+
+		if (end_ms >= 0 && left <= 0)
+			return 1;
+		if (left > INT_MAX)
+			left = INT_MAX;
+		if (poll(p, 2, (int)left) < 0 && errno != EINTR)
 			return error_set(err, ERR_SYSTEM, errno, "poll");
 		if (p[1].revents & POLLIN)
 			forward_signal(signal_fd, pidfd);
 	}
+	return 0;
+}
+
+int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
+	     int64_t end_ms, struct exit_status *ret, struct error *err)
+{
+	int status = 0, r = 0;
+
+	if (console_master >= 0)
+		r = tty_relay(console_master, pidfd, signal_fd, end_ms, err);
+	if (r == 0)
+		r = wait_end(pidfd, signal_fd, end_ms, err);
+	if (r < 0)
+		return r;
+	/* Time is over: init dies, and its pid namespace with it. */
+	if (r == 1)
+		(void)pidfd_signal(pidfd, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return error_set(err, ERR_SYSTEM, errno,
 					 "cannot wait for process %d",
 					 (int)pid);
 	*ret = exit_status_from_wait(status);
+	if (r == 1)
+		ret->kind = EXIT_TIMEOUT;
 	return 0;
 }
 
 static int run_foreground(struct create *c, int signal_fd,
 			  struct sandbox_result *ret, struct error *err)
 {
+	uint64_t timeout_ms = c->plan->timeout_ms;
 	bool keep = c->bundle->keep;
 	int r = run_wait(c->state->init.pid, c->pidfd, c->console_master,
-			 signal_fd, &ret->status, err);
+			 signal_fd,
+			 timeout_ms ? now_ms() + (int64_t)timeout_ms : -1,
+			 &ret->status, err);
 
 	if (r < 0)
 		return r;
@@ -130,7 +168,8 @@ static int run_foreground(struct create *c, int signal_fd,
 	if (r < 0)
 		return r;
 	if (c->branch)
-		finish_branch(c->branch, &ret->status, c->state->pid_ns, ret);
+		finish_branch(c->branch, &ret->status, c->state->pid_ns,
+			      c->command, ret);
 	if (keep)
 		return 0;
 	return finish_remove(c->env, c->slot, c->state, c->plan->spec, err);
@@ -152,36 +191,67 @@ static int begin_run(struct create *c, const struct sandbox_env *env,
 	return r;
 }
 
-int sandbox_run(const struct sandbox_env *env, const struct sandbox_bundle *b,
-		struct sandbox_result *ret, struct error *err)
+/*
+ * @c has its plan or gets one from @b. What arrives from now on is the
+ * payload's: signals are kept until there is one, so that an interrupted run
+ * still cleans up.
+ */
+static int run_whole(struct create *c, const struct sandbox_env *env,
+		     const struct sandbox_bundle *b,
+		     struct sandbox_result *ret, struct error *err)
 {
-	struct create c = { .inline_start = true,
-			    .die_with_parent = !b->detach };
-	struct error local = ERROR_INIT;
-	struct error *e = err ? err : &local;
 	auto_close int signal_fd = -1;
 	sigset_t set, old;
 	int r;
 
-	*ret = (struct sandbox_result){ .outcome = SANDBOX_NO_BRANCH };
 	run_forwarded_signals(&set);
-	/* What arrives from now on is the payload's: it is kept until there is
-	 * one, so that an interrupted run still cleans up. */
 	(void)sigprocmask(SIG_BLOCK, &set, &old);
-	c.original_mask = old;
-	c.mask_is_saved = true;
+	c->inline_start = true;
+	c->die_with_parent = !b->detach;
+	c->original_mask = old;
+	c->mask_is_saved = true;
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (signal_fd < 0) {
-		r = error_set(e, ERR_SYSTEM, errno, "signalfd");
-	} else {
-		r = begin_run(&c, env, b, e);
-		if (r == 0)
-			(void)snprintf(ret->name, sizeof(ret->name), "%s",
-				       c.plan->name);
-		if (r == 0 && !b->detach)
-			r = run_foreground(&c, signal_fd, ret, e);
-	}
-	create_done(&c);
+	r = signal_fd < 0 ? error_set(err, ERR_SYSTEM, errno, "signalfd") :
+			    begin_run(c, env, b, err);
+	if (r == 0)
+		(void)snprintf(ret->name, sizeof(ret->name), "%s",
+			       c->plan->name);
+	if (r == 0 && !b->detach)
+		r = run_foreground(c, signal_fd, ret, err);
+	create_done(c);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	return r;
+}
+
+int sandbox_run(const struct sandbox_env *env, const struct sandbox_bundle *b,
+		struct sandbox_result *ret, struct error *err)
+{
+	struct error local = ERROR_INIT;
+	struct create c = { 0 };
+
+	*ret = (struct sandbox_result){ .outcome = SANDBOX_NO_BRANCH };
+	return run_whole(&c, env, b, ret, err ? err : &local);
+}
+
+int sandbox_run_command(const struct sandbox_env *env,
+			const struct command_options *o,
+			struct sandbox_result *ret, struct error *err)
+{
+	const struct request *q = o->request;
+	const struct sandbox_bundle b = { .no_new_keyring = false };
+	struct error local = ERROR_INIT;
+	struct error *e = err ? err : &local;
+	int r = -EEXIST;
+
+	/* A made-up name that is taken is replaced by another one. */
+	for (int i = 0; r == -EEXIST && i < (q->name ? 1 : RUN_ATTEMPTS);
+	     i++) {
+		struct create c = { .command = o };
+
+		*ret = (struct sandbox_result){ .outcome = SANDBOX_NO_BRANCH };
+		r = host_plan(env, q, o->terminal, &c.plan, e);
+		if (r == 0)
+			r = run_whole(&c, env, &b, ret, e);
+	}
 	return r;
 }

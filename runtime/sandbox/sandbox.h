@@ -28,9 +28,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "branch/branch.h"
+#include "branch/change.h"
 #include "kernel/pidfd.h"
 
 struct buf;
+struct request;
 struct spec_resources;
 
 struct sandbox_env {
@@ -94,6 +96,16 @@ int sandbox_create(const struct sandbox_env *env,
 		   const struct sandbox_bundle *b, struct error *err);
 int sandbox_run(const struct sandbox_env *env, const struct sandbox_bundle *b,
 		struct sandbox_result *ret, struct error *err);
+struct command_options {
+	const struct request *request;
+	bool terminal; /* one of its own, else our streams as they are */
+	/* Told of every change before the branch is disposed of, or NULL. */
+	change_fn *on_change;
+	void *data;
+};
+int sandbox_run_command(const struct sandbox_env *env,
+			const struct command_options *o,
+			struct sandbox_result *ret, struct error *err);
 int sandbox_start(const struct sandbox_env *env, const char *name,
 		  struct error *err);
 int sandbox_exec(const struct sandbox_env *env, const char *name,

@@ -25,7 +25,7 @@ static int launch(const char *path, char *const *argv,
 	if (pid == 0) {
 		(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 		(void)launcher_exec(launcher_fd, pair[1], filter_fd, filter,
-				    path, argv, env, NULL);
+				    false, path, argv, env, NULL);
 		_exit(99);
 	}
 	(void)close(pair[1]);

@@ -8,7 +8,7 @@
  * the seccomp filter from having to allow more than execve: the filter is
  * loaded here, right before it.
  *
- *	argv[0]	"STATUS_FD:FILTER_FD:N_INSNS:FLAGS", unsigned decimals;
+ *	argv[0]	"STATUS_FD:FILTER_FD:N_INSNS:FLAGS:INIT", unsigned decimals;
  *		FILTER_FD is a file of struct sock_filter, N_INSNS 0: no filter
  *	argv[1]	the program, resolved by init
  *	argv[2]...	its argv
@@ -16,13 +16,22 @@
  * If the filter cannot be loaded or the program cannot be executed, the errno
  * goes to STATUS_FD as an int, and the exit status is 126 or 127. STATUS_FD is
  * close-on-exec then: its end without bytes means that the payload runs.
+ *
+ * With INIT the launcher stays as pid 1 of a host command: it forks the
+ * payload, passes signals on to it, reaps what is orphaned and ends as the
+ * payload did (128+n for signal n, for a pid 1 cannot die of its own signals).
+ * The kernel then ends everything else in the namespace.
  */
 #include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/filter.h>
 #include <linux/mman.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <linux/signal.h>
+#include <linux/wait.h>
 
 #if defined(__x86_64__)
 static long call6(long n, long a, long b, long c, long d, long e, long f)
@@ -119,6 +128,74 @@ static long load_filter(long fd, unsigned long n, unsigned long flags)
 		     (long)&prog, 0, 0, 0);
 }
 
+static void __attribute__((noreturn)) finish(long status)
+{
+	for (;;)
+		(void)call6(__NR_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+static void set_mask(int how, unsigned long long mask)
+{
+	(void)call6(__NR_rt_sigprocmask, how, (long)&mask, 0, sizeof(mask), 0,
+		    0);
+}
+
+/* Reaps; ends as the payload did once it has ended. */
+static void reap(long payload)
+{
+	int status = 0;
+	long pid;
+
+	for (;;) {
+		pid = call6(__NR_wait4, -1, (long)&status, WNOHANG, 0, 0, 0);
+		if (pid <= 0)
+			return;
+		if (pid != payload)
+			continue;
+		if ((status & 0x7f) == 0)
+			finish(status >> 8 & 0xff);
+		finish(128 + (status & 0x7f));
+	}
+}
+
+/* All signals are blocked: they wait here, also those from outside. */
+static void __attribute__((noreturn)) serve(long payload)
+{
+	unsigned long long all = ~0ULL;
+	long sig;
+
+	for (;;) {
+		sig = call6(__NR_rt_sigtimedwait, (long)&all, 0, 0,
+			    sizeof(all), 0, 0);
+		reap(payload);
+		if (sig > 0 && sig != SIGCHLD)
+			(void)call6(__NR_kill, payload, sig, 0, 0, 0, 0);
+	}
+}
+
+/*
+ * Returns in the payload's process. Nothing of ours can be looked into from
+ * there: same user, but undumpable.
+ */
+static void become_init(long status_fd)
+{
+	unsigned long long all = ~0ULL;
+	long pid;
+
+	set_mask(SIG_BLOCK, all);
+	pid = call6(__NR_clone, SIGCHLD, 0, 0, 0, 0, 0);
+	if (pid < 0)
+		fail(status_fd, pid);
+	if (pid > 0) {
+		(void)call6(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
+		/* All of them: standard streams too, so that readers of the
+		 * payload's output see its end. */
+		(void)call6(__NR_close_range, 0, ~0U, 0, 0, 0, 0);
+		serve(pid);
+	}
+	set_mask(SIG_SETMASK, 0);
+}
+
 void launch(long *stack);
 
 void __attribute__((noreturn, used)) launch(long *stack)
@@ -131,6 +208,7 @@ void __attribute__((noreturn, used)) launch(long *stack)
 	long filter_fd = (long)next_number(&p);
 	unsigned long n_insns = next_number(&p);
 	unsigned long flags = next_number(&p);
+	unsigned long init = next_number(&p);
 	long r = -EINVAL;
 
 	/* Executed by the payload itself: there is nothing to launch. */
@@ -138,6 +216,8 @@ void __attribute__((noreturn, used)) launch(long *stack)
 		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
 	if (call6(__NR_fcntl, status_fd, F_SETFD, FD_CLOEXEC, 0, 0, 0) < 0)
 		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
+	if (init)
+		become_init(status_fd);
 	if (n_insns) {
 		/* Before the filter, which may forbid what is not execve. */
 		(void)call6(__NR_fcntl, filter_fd, F_SETFD, FD_CLOEXEC, 0, 0,
@@ -149,6 +229,5 @@ void __attribute__((noreturn, used)) launch(long *stack)
 	r = call6(__NR_execve, (long)argv[1], (long)&argv[2], (long)envp, 0, 0,
 		  0);
 	fail(status_fd, r);
-	for (;;)
-		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
+	finish(126);
 }

@@ -1,0 +1,145 @@
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "cmd.h"
+#include "diff.h"
+#include "spec/request.h"
+
+CLEANUP_PTR(struct sandlock_request, sandlock_request_free);
+
+static int set_one(struct sandlock_request *q, const struct request_key *k,
+		   const char *value, struct sandlock_error *err)
+{
+	char where[64];
+
+	(void)snprintf(where, sizeof(where), "--%s", k->flag);
+	return sandlock_request_set(q, k->key, value, where, err);
+}
+
+/* An option of the command line is the key of a profile that has its name. */
+static int set_options(const struct args *args, struct sandlock_request *q,
+		       struct sandlock_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < args->n_values; i++) {
+		const struct arg_value *v = &args->values[i];
+
+		for (size_t k = 0; r == 0 && k < request_n_keys; k++) {
+			const char *flag = request_keys[k].flag;
+
+			if (flag && strcmp(flag, v->opt->name) == 0)
+				r = set_one(q, &request_keys[k],
+					    v->value ? v->value :
+					    v->no    ? "false" :
+						       "true",
+					    err);
+		}
+	}
+	if (r == 0 && args_str(args, "name"))
+		r = sandlock_request_set(q, "name", args_str(args, "name"),
+					 "--name", err);
+	if (r == 0 && args_has(args, "dry-run"))
+		r = sandlock_request_set(q, "dry_run", "true", "--dry-run",
+					 err);
+	return r;
+}
+
+static int set_words(const struct args *args, struct sandlock_request *q,
+		     struct sandlock_error *err)
+{
+	const char *shell = args_str(args, "exec-shell");
+	const char *const words[] = { "/bin/sh", "-c", shell, NULL };
+	const char *const *v = shell ? words :
+				       (const char *const *)args->operands;
+	int r = 0;
+
+	for (; r == 0 && v && *v; v++)
+		r = sandlock_request_set(q, "program.args", *v, "COMMAND",
+					 err);
+	return r;
+}
+
+/* Bundle options mean nothing here; better said than ignored. */
+static int refuse_bundle_options(const struct args *args,
+				 struct sandlock_error *err)
+{
+	static const char *const names[] = {
+		"config",	"detach",      "keep",	      "branch",
+		"durable",	"pid-file",    "no-pivot",    "no-new-keyring",
+		"preserve-fds", "console-socket", "pidfd-socket",
+	};
+
+	for (size_t i = 0; i < args->n_values; i++)
+		for (size_t k = 0; k < ARRAY_LEN(names); k++)
+			if (strcmp(args->values[i].opt->name, names[k]) == 0)
+				return cmd_error(
+					err, SANDLOCK_ERR_USAGE, 0,
+					"--%s is for bundles, not for a "
+					"command of the host",
+					names[k]);
+	return 0;
+}
+
+static int print_change(void *data, const struct sandlock_change *c)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+
+	diff_line(&b, c, false);
+	buf_add_char(&b, '\n');
+	return fd_write_full(*(int *)data, buf_str(&b), b.len);
+}
+
+/* One JSON line; a descriptor that is not open is the caller's mistake. */
+static int tell_status(const struct args *args,
+		       const struct sandlock_result *r)
+{
+	int64_t fd = args_number(args, "status-fd", -1);
+	char line[160];
+	int n;
+
+	if (fd < 0)
+		return 0;
+	n = snprintf(line, sizeof(line),
+		     r->exit_kind == SANDLOCK_EXIT_CODE ?
+			     "{\"exit_code\":%d,\"branch\":\"%s\"}\n" :
+		     r->exit_kind == SANDLOCK_EXIT_SIGNAL ?
+			     "{\"signal\":%d,\"branch\":\"%s\"}\n" :
+			     "{\"timed_out\":true,\"signal\":%d,"
+			     "\"branch\":\"%s\"}\n",
+		     r->exit_value,
+		     r->outcome == SANDLOCK_OUTCOME_PENDING ? r->name : "");
+	return fd_write_full((int)fd, line, (size_t)n);
+}
+
+int cmd_run_command(struct ctx *ctx, const struct args *args)
+{
+	auto_ptr(sandlock_request_free) struct sandlock_request *q =
+		sandlock_request_new();
+	struct sandlock_error err = { 0 };
+	struct sandlock_result result = { 0 };
+	bool terminal = isatty(0) && isatty(1) && isatty(2);
+	int out = STDERR_FILENO;
+
+	if (!q)
+		return cmd_fail_memory(ctx);
+	if (refuse_bundle_options(args, &err) < 0 ||
+	    set_options(args, q, &err) < 0 || set_words(args, q, &err) < 0)
+		return cmd_fail(ctx, &err);
+	if (args_has(args, "dry-run"))
+		sandlock_request_on_changes(q, print_change, &out);
+	if (sandlock_run_command(&ctx->env, q, terminal, &result, &err) < 0)
+		return cmd_fail(ctx, &err);
+	if (tell_status(args, &result) < 0) {
+		(void)cmd_error(&err, SANDLOCK_ERR_USAGE, errno,
+				"cannot write to --status-fd");
+		return cmd_fail(ctx, &err);
+	}
+	if (result.exit_kind == SANDLOCK_EXIT_TIMEOUT)
+		cmd_note(ctx, "the time is over: '%s' was killed",
+			 result.name);
+	if (args_has(args, "dry-run"))
+		return cmd_child_status(&result);
+	return cmd_run_status(ctx, &result);
+}

@@ -1,0 +1,173 @@
+#include "sandbox/host.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/path.h"
+#include "kernel/userns.h"
+
+static void context_done(struct host_context *h)
+{
+	free(h->cwd);
+	free(h->workdir);
+	idmap_done(&h->idmap);
+}
+
+static int real_dir(const char *flag, const char *path, char **ret,
+		    struct error *err)
+{
+	struct stat st;
+	char *real = realpath(path, NULL);
+
+	if (!real)
+		return error_set(err, ERR_USAGE, errno, "%s '%s'", flag, path);
+	if (stat(real, &st) < 0 || !S_ISDIR(st.st_mode)) {
+		free(real);
+		return error_say(err, ERR_USAGE, ENOTDIR,
+				 "%s '%s' is no directory", flag, path);
+	}
+	*ret = real;
+	return 0;
+}
+
+/*
+ * Without a flag the directory that the caller is in is worked in, on a
+ * branch. --cwd starts elsewhere; it does not make that a branch.
+ */
+static int find_workdir(struct host_context *h, struct error *err)
+{
+	const struct request *r = h->request;
+	int n;
+
+	if (r->workdirs.n > 1)
+		return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+				 "more than one --workdir is not in this "
+				 "version");
+	if (r->workdirs.n)
+		n = real_dir("--workdir", r->workdirs.v[0], &h->workdir, err);
+	else
+		n = real_dir("the current directory", ".", &h->workdir, err);
+	if (n < 0)
+		return n;
+	if (strcmp(h->workdir, "/") == 0) {
+		(void)error_say(err, ERR_USAGE, EINVAL,
+				"'/' cannot be worked in as a whole");
+		return error_hint(err, "go to a directory, or name one with "
+				       "--workdir");
+	}
+	h->cwd = strdup(r->cwd ? r->cwd : h->workdir);
+	return h->cwd ? 0 : error_set(err, ERR_SYSTEM, ENOMEM, "--cwd");
+}
+
+/*
+ * An ordinary user stays who he is: his own ids, and his subordinate ones, for
+ * what they may own in the workdir, are mapped onto themselves.
+ */
+static int find_ids(struct host_context *h, struct error *err)
+{
+	const struct request *r = h->request;
+	int n;
+
+	if (h->privileged)
+		return 0;
+	if (r->has_user) {
+		n = idmap_add(&h->idmap.uids, r->uid, geteuid(), 1);
+		if (n == 0)
+			n = idmap_add(&h->idmap.gids, r->gid, getegid(), 1);
+		return n == 0 ? 0 : error_set(err, ERR_SYSTEM, -n, "id maps");
+	}
+	n = idmap_add(&h->idmap.uids, geteuid(), geteuid(), 1);
+	if (n == 0)
+		n = idmap_add(&h->idmap.gids, getegid(), getegid(), 1);
+	return n == 0 ? 0 : error_set(err, ERR_SYSTEM, -n, "id maps");
+}
+
+static const char *find_home(void)
+{
+	const char *home = getenv("HOME");
+	struct passwd *pw;
+
+	if (!home || home[0] != '/') {
+		pw = getpwuid(geteuid());
+		home = pw ? pw->pw_dir : NULL;
+	}
+	/* Not where everything else would be hidden with it. */
+	return home && home[0] == '/' && home[1] ? home : NULL;
+}
+
+static int check_request(const struct request *r, struct error *err)
+{
+	if (!r->args.n) {
+		(void)error_say(err, ERR_USAGE, EINVAL,
+				"there is no command to run");
+		return error_hint(err, "sandlock run -- COMMAND");
+	}
+	if (r->name && name_check(r->name, err) < 0)
+		return error_code(err);
+	return request_check(r, err);
+}
+
+static int fill_plan(struct plan *p, struct host_context *h,
+		     const struct sandbox_env *env, struct error *err)
+{
+	const struct request *r = h->request;
+	int n = host_config(h, &p->config, err);
+
+	if (n == 0)
+		n = spec_parse(p->config.data, p->config.len, h->workdir,
+			       env->log, &p->spec, err);
+	if (n < 0)
+		return n;
+	p->host = true;
+	p->branch = true;
+	p->workdir = take_ptr(&h->workdir);
+	p->storage = r->storage;
+	p->timeout_ms = r->timeout_ms;
+	p->on_exit = r->on_exit == DISPOSE_UNSAID ? DISPOSE_DEFER : r->on_exit;
+	p->on_error = r->on_error == DISPOSE_UNSAID ? DISPOSE_DEFER :
+						      r->on_error;
+	if (r->dry_run)
+		p->on_exit = p->on_error = DISPOSE_ABORT;
+	if (idmap_copy(&h->idmap, &p->branch_idmap) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "id maps");
+	return plan_namespaces(p, err);
+}
+
+int host_plan(const struct sandbox_env *env, const struct request *r,
+	      bool terminal, struct plan **ret, struct error *err)
+{
+	auto_ptr(plan_free) struct plan *p = plan_new();
+	struct host_context h = {
+		.request = r,
+		.privileged = caller_is_privileged(),
+		.terminal = terminal,
+		.home = find_home(),
+	};
+	int n;
+
+	if (!p)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "plan");
+	n = check_request(r, err);
+	if (r->name)
+		(void)snprintf(p->name, sizeof(p->name), "%s", r->name);
+	else
+		plan_make_name(p->name, 0);
+	h.name = p->name;
+	if (n == 0)
+		n = find_workdir(&h, err);
+	if (n == 0)
+		n = find_ids(&h, err);
+	if (n == 0)
+		n = fill_plan(p, &h, env, err);
+	context_done(&h);
+	if (n < 0)
+		return n;
+	*ret = take_ptr(&p);
+	return 0;
+}

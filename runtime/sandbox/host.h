@@ -1,0 +1,48 @@
+/*
+ * Host commands: `sandlock run -- CMD`. A request becomes a config.json of the
+ * same kind that bundles have, so that all that is built for bundles serves
+ * here too; what is different is in the plan: an empty root with what may be
+ * seen mounted into it, a pid 1 of ours, and a branch over the directory that
+ * is worked in.
+ *
+ *	host_plan	request -> plan; refuses what cannot be done
+ *	host_config	request -> config.json (host_config.c, host_view.c)
+ */
+#ifndef SANDLOCK_SANDBOX_HOST_H
+#define SANDLOCK_SANDBOX_HOST_H
+
+#include <stdbool.h>
+
+#include "base/json.h"
+#include "sandbox/plan.h"
+#include "spec/request.h"
+
+/* What host_config has to know besides the request. */
+struct host_context {
+	const struct request *request;
+	bool privileged;
+	bool terminal;
+	const char *name;
+	char *cwd;     /* real path where the command starts */
+	char *workdir; /* real path of the branch's lower, or NULL */
+	const char *home; /* of the caller, or NULL */
+	struct idmap idmap; /* empty for root */
+};
+
+int host_plan(const struct sandbox_env *env, const struct request *r,
+	      bool terminal, struct plan **ret, struct error *err);
+
+/* Writes the whole config.json. */
+int host_config(const struct host_context *h, struct buf *ret,
+		struct error *err);
+
+/* host_view.c: the members "mounts" and linux.maskedPaths. */
+int host_view_mounts(const struct host_context *h, struct json_out *o,
+		     struct error *err);
+void host_view_masks(const struct host_context *h, struct json_out *o);
+
+/* host_env.c: the environment of the command as an array. */
+int host_environment(const struct host_context *h, struct json_out *o,
+		     struct error *err);
+
+#endif

@@ -1,0 +1,200 @@
+/* The config.json of a host command. */
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/path.h"
+#include "sandbox/host.h"
+
+/*
+ * What root keeps: to own, read and replace files of its branch as it is used
+ * to (tar, package managers). Nothing that reaches beyond files, and no
+ * CAP_SYS_ADMIN, which could take the branch's mount away.
+ */
+static const char *const root_capabilities[] = {
+	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID",
+	"CAP_KILL",  "CAP_SETGID",	 "CAP_SETUID", "CAP_NET_BIND_SERVICE",
+};
+
+static void add_strings(struct json_out *o, const char *key,
+			const char *const *v, size_t n)
+{
+	json_out_key(o, key);
+	json_out_array(o);
+	for (size_t i = 0; i < n; i++)
+		json_out_str(o, v[i]);
+	json_out_array_end(o);
+}
+
+static void add_capabilities(const struct host_context *h, struct json_out *o)
+{
+	static const char *const sets[] = { "bounding", "effective",
+					    "permitted" };
+	size_t n = h->privileged ? ARRAY_LEN(root_capabilities) : 0;
+
+	json_out_key(o, "capabilities");
+	json_out_object(o);
+	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
+		add_strings(o, sets[i], root_capabilities, n);
+	json_out_object_end(o);
+}
+
+static void add_rlimit(struct json_out *o, const char *type, uint64_t value)
+{
+	json_out_object(o);
+	json_out_str_member(o, "type", type);
+	json_out_uint_member(o, "soft", value);
+	json_out_uint_member(o, "hard", value);
+	json_out_object_end(o);
+}
+
+static void add_rlimits(const struct request *r, struct json_out *o)
+{
+	struct rlimit now;
+
+	json_out_key(o, "rlimits");
+	json_out_array(o);
+	if (r->open_files && getrlimit(RLIMIT_NOFILE, &now) == 0) {
+		uint64_t n = r->open_files;
+
+		/* Never more than the caller has. */
+		n = n < now.rlim_cur ? n : now.rlim_cur;
+		add_rlimit(o, "RLIMIT_NOFILE", n < now.rlim_max ? n :
+								  now.rlim_max);
+	}
+	if (r->no_coredump)
+		add_rlimit(o, "RLIMIT_CORE", 0);
+	json_out_array_end(o);
+}
+
+static int add_process(const struct host_context *h, struct json_out *o,
+		       struct error *err)
+{
+	const struct request *r = h->request;
+	int n;
+
+	json_out_key(o, "process");
+	json_out_object(o);
+	json_out_bool_member(o, "terminal", h->terminal);
+	json_out_str_member(o, "cwd", h->cwd);
+	add_strings(o, "args", (const char *const *)r->args.v, r->args.n);
+	json_out_key(o, "env");
+	n = host_environment(h, o, err);
+	json_out_key(o, "user");
+	json_out_object(o);
+	json_out_uint_member(o, "uid", r->has_user ? r->uid : geteuid());
+	json_out_uint_member(o, "gid", r->has_user ? r->gid : getegid());
+	json_out_object_end(o);
+	json_out_bool_member(o, "noNewPrivileges", true);
+	add_capabilities(h, o);
+	add_rlimits(r, o);
+	json_out_object_end(o);
+	return n;
+}
+
+static void add_id_map(struct json_out *o, const char *key,
+		       const struct idmap_list *l)
+{
+	json_out_key(o, key);
+	json_out_array(o);
+	for (size_t i = 0; i < l->n; i++) {
+		json_out_object(o);
+		json_out_uint_member(o, "containerID", l->extents[i].inside);
+		json_out_uint_member(o, "hostID", l->extents[i].outside);
+		json_out_uint_member(o, "size", l->extents[i].count);
+		json_out_object_end(o);
+	}
+	json_out_array_end(o);
+}
+
+static void add_namespaces(const struct host_context *h, struct json_out *o)
+{
+	static const char *const names[] = { "pid", "mount", "ipc", "uts",
+					     "network", "cgroup", "user" };
+	/* The user namespace is last: root has no use for one. */
+	size_t n = ARRAY_LEN(names) - (idmap_is_empty(&h->idmap) ? 1 : 0);
+
+	json_out_key(o, "namespaces");
+	json_out_array(o);
+	for (size_t i = 0; i < n; i++) {
+		json_out_object(o);
+		json_out_str_member(o, "type", names[i]);
+		json_out_object_end(o);
+	}
+	json_out_array_end(o);
+	if (!idmap_is_empty(&h->idmap)) {
+		add_id_map(o, "uidMappings", &h->idmap.uids);
+		add_id_map(o, "gidMappings", &h->idmap.gids);
+	}
+}
+
+/* Only what was asked for: limits cost a cgroup each. */
+static void add_resources(const struct request *r, struct json_out *o)
+{
+	if (!r->memory_bytes && !r->processes)
+		return;
+	json_out_key(o, "resources");
+	json_out_object(o);
+	if (r->memory_bytes) {
+		json_out_key(o, "memory");
+		json_out_object(o);
+		json_out_uint_member(o, "limit", r->memory_bytes);
+		json_out_object_end(o);
+	}
+	if (r->processes) {
+		json_out_key(o, "pids");
+		json_out_object(o);
+		/* Our pid 1 is not the command's. */
+		json_out_uint_member(o, "limit", (uint64_t)r->processes + 1);
+		json_out_object_end(o);
+	}
+	json_out_object_end(o);
+}
+
+static void add_linux(const struct host_context *h, struct json_out *o)
+{
+	static const char *const read_only[] = { "/proc/bus", "/proc/fs",
+						 "/proc/irq", "/proc/sys",
+						 "/proc/sysrq-trigger" };
+
+	json_out_key(o, "linux");
+	json_out_object(o);
+	add_namespaces(h, o);
+	add_resources(h->request, o);
+	json_out_key(o, "maskedPaths");
+	host_view_masks(h, o);
+	add_strings(o, "readonlyPaths", read_only, ARRAY_LEN(read_only));
+	json_out_object_end(o);
+}
+
+int host_config(const struct host_context *h, struct buf *ret,
+		struct error *err)
+{
+	struct json_out *o = json_out_new(false);
+	int n;
+
+	if (!o)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "config.json");
+	json_out_object(o);
+	json_out_str_member(o, "ociVersion", SPEC_OCI_VERSION);
+	json_out_key(o, "root");
+	json_out_object(o);
+	json_out_str_member(o, "path", "/");
+	json_out_bool_member(o, "readonly", true);
+	json_out_object_end(o);
+	json_out_str_member(o, "hostname", h->name);
+	n = add_process(h, o, err);
+	json_out_key(o, "mounts");
+	if (n == 0)
+		n = host_view_mounts(h, o, err);
+	else
+		json_out_null(o);
+	add_linux(h, o);
+	json_out_object_end(o);
+	if (json_out_end(o, ret) < 0 && n == 0)
+		n = error_set(err, ERR_SYSTEM, ENOMEM, "config.json");
+	json_out_free(o);
+	return n;
+}

@@ -1,0 +1,84 @@
+/*
+ * The environment of a host command: the caller's without what looks like a
+ * secret, then what was asked for. SANDLOCK tells programs that they are
+ * inside.
+ */
+#include <fnmatch.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "sandbox/host.h"
+
+/* clang-format off */
+static const char *const secret_names[] = {
+	"*_TOKEN", "*_KEY", "*_SECRET", "*_PASSWORD", "*_PASSWD", "*_PASSPHRASE",
+	"*_CREDENTIALS", "*_CREDENTIAL", "*_API_KEY", "*_ACCESS_KEY*",
+	"AWS_*", "AZURE_*", "GOOGLE_APPLICATION_*", "GITHUB_TOKEN", "GH_TOKEN",
+	"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_*",
+	"XAUTHORITY", "KUBECONFIG", "DOCKER_HOST", "VAULT_*", "NPM_TOKEN",
+	"PGPASSWORD", "MYSQL_PWD", "TOKEN", "SECRET", "PASSWORD", "API_KEY",
+};
+
+/* What --clean-env keeps. */
+static const char *const kept_names[] = {
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TZ",
+};
+
+/* Only ours to set. */
+static const char *const own_names[] = {
+	"SANDLOCK", "SANDLOCK_*", "LISTEN_FDS", "LISTEN_PID", "NOTIFY_SOCKET",
+};
+/* clang-format on */
+
+static bool matches(const char *const *patterns, size_t n, const char *entry)
+{
+	const char *eq = strchr(entry, '=');
+	char name[256];
+	size_t len = eq ? (size_t)(eq - entry) : 0;
+
+	if (!len || len >= sizeof(name))
+		return false;
+	memcpy(name, entry, len);
+	name[len] = '\0';
+	for (size_t i = 0; i < n; i++)
+		if (fnmatch(patterns[i], name, FNM_CASEFOLD) == 0)
+			return true;
+	return false;
+}
+
+static bool is_passed(const struct host_context *h, const char *entry)
+{
+	const char *eq = strchr(entry, '=');
+
+	if (!eq || eq == entry ||
+	    matches(own_names, ARRAY_LEN(own_names), entry))
+		return false;
+	if (h->request->clean_env)
+		return matches(kept_names, ARRAY_LEN(kept_names), entry);
+	return !matches(secret_names, ARRAY_LEN(secret_names), entry);
+}
+
+int host_environment(const struct host_context *h, struct json_out *o,
+		     struct error *err)
+{
+	const struct request *r = h->request;
+	auto_(buf) struct buf marker = BUF_INIT;
+
+	json_out_array(o);
+	for (char **e = environ; e && *e; e++)
+		if (is_passed(h, *e))
+			json_out_str(o, *e);
+	for (size_t i = 0; i < r->env.n; i++) {
+		if (!strchr(r->env.v[i], '=') || r->env.v[i][0] == '=')
+			return error_say(err, ERR_USAGE, EINVAL,
+					 "--env '%s': it is NAME=VALUE",
+					 r->env.v[i]);
+		json_out_str(o, r->env.v[i]);
+	}
+	buf_printf(&marker, "SANDLOCK=%s", h->name);
+	json_out_str(o, buf_str(&marker));
+	json_out_array_end(o);
+	return 0;
+}

@@ -1,0 +1,294 @@
+/*
+ * What a host command sees: the system read-only, private /tmp and home, the
+ * directory it works in, and nothing else.
+ */
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/path.h"
+#include "sandbox/host.h"
+
+/* clang-format off */
+
+/* Read-only without a -r: programs, libraries, configuration. */
+static const char *const system_paths[] = {
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc",
+	"/opt", "/nix", "/snap", "/var/lib/dpkg", "/var/lib/alternatives",
+};
+
+/* Read-only in the private home: what tools installed or need to find. */
+static const char *const home_paths[] = {
+	".cargo", ".rustup", ".nvm", ".pyenv", ".rbenv", ".sdkman", ".local",
+	".gitconfig", ".config/git", ".bashrc", ".profile", ".vimrc",
+	"go", ".cache/pip", ".npm", ".m2", ".gradle",
+};
+
+/* Never readable, wherever they show up. Patterns of glob(3). */
+static const char *const secret_paths[] = {
+	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
+	"/etc/sudoers", "/etc/sudoers.d", "/etc/ssh/ssh_host_*_key",
+	"/etc/ssl/private", "/etc/krb5.keytab",
+};
+static const char *const home_secrets[] = {
+	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc",
+	".git-credentials", ".config/gcloud", ".config/gh", ".password-store",
+	".mozilla", ".cargo/credentials.toml", ".cargo/credentials", ".npmrc",
+	".pypirc", ".local/share/keyrings",
+};
+/* clang-format on */
+
+struct mount_row {
+	const char *destination, *type, *source, *options;
+};
+
+static void add_options(struct json_out *o, const char *options)
+{
+	auto_free char *copy = strdup(options);
+	char *save = NULL;
+
+	json_out_key(o, "options");
+	json_out_array(o);
+	for (char *p = copy ? strtok_r(copy, ",", &save) : NULL; p;
+	     p = strtok_r(NULL, ",", &save))
+		json_out_str(o, p);
+	json_out_array_end(o);
+}
+
+static void add_mount(struct json_out *o, const struct mount_row *m)
+{
+	json_out_object(o);
+	json_out_str_member(o, "destination", m->destination);
+	json_out_str_member(o, "type", m->type);
+	json_out_str_member(o, "source", m->source);
+	add_options(o, m->options);
+	json_out_object_end(o);
+}
+
+static void add_bind(struct json_out *o, const char *path, const char *inside,
+		     bool read_only)
+{
+	struct stat st;
+	const struct mount_row m = {
+		.destination = inside,
+		.type = "bind",
+		.source = path,
+		/* rro: submounts too; a link of the merged /usr is copied. */
+		.options = lstat(path, &st) == 0 && S_ISLNK(st.st_mode) ?
+				   "rbind,copy-symlink" :
+			   read_only ? "rbind,rro,nosuid" :
+				       "rbind,nosuid",
+	};
+
+	add_mount(o, &m);
+}
+
+static bool exists(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
+
+/* Mounts that every sandbox has, before anything of the host. */
+static void add_private(const struct host_context *h, struct json_out *o)
+{
+	/* clang-format off */
+	const struct mount_row rows[] = {
+		{ "/proc", "proc", "proc", "nosuid,noexec,nodev" },
+		{ "/dev", "tmpfs", "tmpfs", "nosuid,noexec,strictatime,mode=755,size=64k" },
+		{ "/dev/pts", "devpts", "devpts", "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620" },
+		{ "/dev/shm", "tmpfs", "shm", "nosuid,noexec,nodev,mode=1777" },
+		{ "/tmp", "tmpfs", "tmpfs", "nosuid,nodev,mode=1777" },
+		{ "/var/tmp", "tmpfs", "tmpfs", "nosuid,nodev,mode=1777" },
+		{ "/run", "tmpfs", "tmpfs", "nosuid,nodev,mode=755,size=4m" },
+	};
+	/* clang-format on */
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		add_mount(o, &rows[i]);
+	if (h->home) {
+		const struct mount_row m = { h->home, "tmpfs", "tmpfs",
+					     "nosuid,nodev,mode=755" };
+
+		add_mount(o, &m);
+	}
+}
+
+static void add_system(struct json_out *o)
+{
+	for (size_t i = 0; i < ARRAY_LEN(system_paths); i++) {
+		struct stat st;
+
+		if (lstat(system_paths[i], &st) == 0)
+			add_bind(o, system_paths[i], system_paths[i], true);
+	}
+}
+
+static void add_home(const struct host_context *h, struct json_out *o)
+{
+	for (size_t i = 0; h->home && i < ARRAY_LEN(home_paths); i++) {
+		auto_free char *path = path_join(h->home, home_paths[i]);
+
+		if (path && exists(path))
+			add_bind(o, path, path, true);
+	}
+}
+
+/* Programs outside of the usual places that PATH leads to. */
+static void add_path_entries(const struct host_context *h, struct json_out *o)
+{
+	const char *path = getenv("PATH");
+	auto_free char *copy = path ? strdup(path) : NULL;
+	char *save = NULL;
+
+	for (char *p = copy ? strtok_r(copy, ":", &save) : NULL; p;
+	     p = strtok_r(NULL, ":", &save)) {
+		bool covered = p[0] != '/' || !exists(p);
+
+		for (size_t i = 0; !covered && i < ARRAY_LEN(system_paths); i++)
+			covered = path_is_under(p, system_paths[i]);
+		for (size_t i = 0; h->home && !covered &&
+				   i < ARRAY_LEN(home_paths); i++) {
+			auto_free char *at = path_join(h->home, home_paths[i]);
+
+			covered = !at || path_is_under(p, at);
+		}
+		if (covered || (h->workdir && path_is_under(p, h->workdir)))
+			continue;
+		/* Not the same one twice: the first of equals stands. */
+		if (strstr(path, p) < path + (p - copy))
+			continue;
+		add_bind(o, p, p, true);
+	}
+}
+
+/* "/" cannot be mounted on: what lies in it is mounted one by one. */
+static int add_whole_root(struct json_out *o, bool read_only,
+			  struct error *err)
+{
+	static const char *const never[] = { ".", "..", "proc", "dev", "tmp",
+					     "run", "lost+found" };
+	auto_dir DIR *dir = opendir("/");
+
+	if (!dir)
+		return error_set(err, ERR_SYSTEM, errno, "cannot read '/'");
+	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+		char path[NAME_MAX + 2];
+		bool skip = false;
+
+		for (size_t i = 0; i < ARRAY_LEN(never); i++)
+			skip |= strcmp(e->d_name, never[i]) == 0;
+		(void)snprintf(path, sizeof(path), "/%s", e->d_name);
+		if (!skip)
+			add_bind(o, path, path, read_only);
+	}
+	return 0;
+}
+
+static int add_listed(const struct spec_strings *list, const char *flag,
+		      bool read_only, struct json_out *o, struct error *err)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		auto_free char *real = realpath(list->v[i], NULL);
+
+		if (!real) {
+			(void)error_set(err, ERR_USAGE, errno, "%s '%s'", flag,
+					list->v[i]);
+			return error_code(err);
+		}
+		if (strcmp(real, "/") == 0) {
+			int r = add_whole_root(o, read_only, err);
+
+			if (r < 0)
+				return r;
+			continue;
+		}
+		add_bind(o, real, real, read_only);
+	}
+	return 0;
+}
+
+static int add_asked_mounts(const struct host_context *h, struct json_out *o,
+			    struct error *err)
+{
+	const struct request *r = h->request;
+
+	for (size_t i = 0; i < r->n_mounts; i++) {
+		auto_free char *real = realpath(r->mounts[i].host, NULL);
+
+		if (!real)
+			return error_set(err, ERR_USAGE, errno,
+					 "--fs-mount '%s'", r->mounts[i].host);
+		if (r->mounts[i].inside[0] != '/')
+			return error_say(err, ERR_USAGE, EINVAL,
+					 "--fs-mount: '%s' is not absolute",
+					 r->mounts[i].inside);
+		add_bind(o, real, r->mounts[i].inside, r->mounts[i].read_only);
+	}
+	return 0;
+}
+
+int host_view_mounts(const struct host_context *h, struct json_out *o,
+		     struct error *err)
+{
+	const struct request *r = h->request;
+	bool whole = false;
+	int n = 0;
+
+	for (size_t i = 0; i < r->read.n; i++)
+		whole |= strcmp(r->read.v[i], "/") == 0;
+	json_out_array(o);
+	/* The host's root goes below the private mounts. */
+	if (whole)
+		n = add_whole_root(o, true, err);
+	add_private(h, o);
+	if (!whole && !r->read.n) {
+		add_system(o);
+		add_home(h, o);
+		add_path_entries(h, o);
+	}
+	if (n == 0 && !whole)
+		n = add_listed(&r->read, "-r", true, o, err);
+	if (n == 0)
+		n = add_listed(&r->write, "-w", false, o, err);
+	if (n == 0)
+		n = add_asked_mounts(h, o, err);
+	json_out_array_end(o);
+	return n;
+}
+
+static void add_matches(const char *pattern, struct json_out *o)
+{
+	glob_t g = { 0 };
+
+	if (glob(pattern, GLOB_NOSORT, NULL, &g) == 0)
+		for (size_t i = 0; i < g.gl_pathc; i++)
+			json_out_str(o, g.gl_pathv[i]);
+	globfree(&g);
+}
+
+void host_view_masks(const struct host_context *h, struct json_out *o)
+{
+	const struct request *r = h->request;
+
+	json_out_array(o);
+	for (size_t i = 0; i < ARRAY_LEN(secret_paths); i++)
+		add_matches(secret_paths[i], o);
+	for (size_t i = 0; h->home && i < ARRAY_LEN(home_secrets); i++) {
+		auto_free char *path = path_join(h->home, home_secrets[i]);
+
+		if (path && exists(path))
+			json_out_str(o, path);
+	}
+	for (size_t i = 0; i < r->deny.n; i++) {
+		auto_free char *real = realpath(r->deny.v[i], NULL);
+
+		json_out_str(o, real ? real : r->deny.v[i]);
+	}
+	json_out_array_end(o);
+}

@@ -1,0 +1,342 @@
+#include "spec/request.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/json.h"
+
+#define KEY(k, f, kind, member, help) \
+	{ k, f, kind, offsetof(struct request, member), help }
+
+/* clang-format off */
+const struct request_key request_keys[] = {
+	KEY("program.exec", NULL, REQUEST_STRING, exec, "the program"),
+	KEY("program.args", NULL, REQUEST_LIST, args, "its arguments"),
+	KEY("program.env", "env", REQUEST_ENV, env, "variables that are added"),
+	KEY("program.cwd", "cwd", REQUEST_STRING, cwd, "where it starts"),
+	KEY("program.user", "user", REQUEST_USER, uid, "its ids inside"),
+	KEY("program.clean_env", "clean-env", REQUEST_BOOL, clean_env, "only PATH, HOME, USER, TERM, LANG and the like are passed on"),
+	KEY("program.no_coredump", NULL, REQUEST_BOOL, no_coredump, "no core files"),
+	KEY("filesystem.read", "fs-read", REQUEST_LIST, read, "what may be read, instead of the system's directories"),
+	KEY("filesystem.write", "fs-write", REQUEST_LIST, write, "what is written through, past the branch"),
+	KEY("filesystem.deny", "fs-deny", REQUEST_LIST, deny, "what is hidden"),
+	KEY("filesystem.mount", "fs-mount", REQUEST_MOUNTS, mounts, "what is mounted elsewhere"),
+	KEY("filesystem.on_exit", "on-exit", REQUEST_DISPOSE, on_exit, "what becomes of the branch after success"),
+	KEY("filesystem.on_error", "on-error", REQUEST_DISPOSE, on_error, "what becomes of the branch after a failure"),
+	KEY("config.workdir", "workdir", REQUEST_LIST, workdirs, "the directory that is worked in, on a branch"),
+	KEY("config.fs_storage", "storage", REQUEST_STRING, storage, "where the branch is kept"),
+	KEY("limits.memory", "max-memory", REQUEST_SIZE, memory_bytes, "memory, in bytes or with K, M, G"),
+	KEY("limits.processes", "max-processes", REQUEST_COUNT, processes, "how many processes and threads"),
+	KEY("limits.open_files", "max-open-files", REQUEST_COUNT, open_files, "open files of each process"),
+	KEY("limits.timeout", "timeout", REQUEST_TIME, timeout_ms, "when all is killed, in seconds or with ms, s, m, h"),
+};
+/* clang-format on */
+const size_t request_n_keys = ARRAY_LEN(request_keys);
+
+const struct request_key *request_find_key(const char *key)
+{
+	for (size_t i = 0; i < request_n_keys; i++)
+		if (strcmp(request_keys[i].key, key) == 0)
+			return &request_keys[i];
+	return NULL;
+}
+
+struct request *request_new(void)
+{
+	struct request *r = calloc(1, sizeof(*r));
+
+	if (r)
+		r->on_exit = r->on_error = DISPOSE_UNSAID;
+	return r;
+}
+
+static void free_list(struct spec_strings *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i]);
+	free(l->v);
+}
+
+void request_free(struct request *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < request_n_keys; i++) {
+		void *at = (char *)r + request_keys[i].offset;
+
+		if (request_keys[i].kind == REQUEST_STRING)
+			free(*(char **)at);
+		else if (request_keys[i].kind == REQUEST_LIST ||
+			 request_keys[i].kind == REQUEST_ENV)
+			free_list(at);
+	}
+	for (size_t i = 0; i < r->n_mounts; i++) {
+		free(r->mounts[i].inside);
+		free(r->mounts[i].host);
+	}
+	free(r->mounts);
+	free(r->name);
+	free(r);
+}
+
+static int add_string(struct spec_strings *l, const char *value)
+{
+	char **v = realloc(l->v, (l->n + 2) * sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	l->v = v;
+	v[l->n] = strdup(value);
+	if (!v[l->n])
+		return -ENOMEM;
+	v[++l->n] = NULL;
+	return 0;
+}
+
+static int set_string(char **at, const char *value)
+{
+	char *copy = strdup(value);
+
+	if (!copy)
+		return -ENOMEM;
+	free(*at);
+	*at = copy;
+	return 0;
+}
+
+/* Digits and at most one of the suffixes; overflow is -ERANGE. */
+static int parse_scaled(const char *text, const char *suffixes,
+			const uint64_t *factors, uint64_t *ret)
+{
+	unsigned long long n;
+	const char *found;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (errno)
+		return -ERANGE;
+	if (!*end) {
+		*ret = n;
+		return 0;
+	}
+	found = end[1] ? NULL : strchr(suffixes, *end);
+	if (!found)
+		return -EINVAL;
+	if (__builtin_mul_overflow(n, factors[found - suffixes], ret))
+		return -ERANGE;
+	return 0;
+}
+
+static int parse_size(const char *text, uint64_t *ret)
+{
+	static const uint64_t factors[] = { 1U << 10, 1U << 10, 1U << 20,
+					    1U << 20, 1U << 30, 1U << 30 };
+	int r = parse_scaled(text, "kKmMgG", factors, ret);
+
+	return r == 0 && !*ret ? -EINVAL : r;
+}
+
+static int parse_time(const char *text, uint64_t *ret_ms)
+{
+	static const uint64_t factors[] = { 1000, 60 * 1000, 3600 * 1000 };
+	size_t n = strlen(text);
+	uint64_t value;
+	int r;
+
+	if (n > 2 && strcmp(text + n - 2, "ms") == 0) {
+		auto_free char *digits = strndup(text, n - 2);
+
+		r = digits ? parse_scaled(digits, "", factors, &value) :
+			     -ENOMEM;
+	} else {
+		r = parse_scaled(text, "smh", factors, &value);
+		/* A bare number is seconds, as timeout(1) has it. */
+		if (r == 0 && text[n - 1] >= '0' && text[n - 1] <= '9' &&
+		    __builtin_mul_overflow(value, 1000, &value))
+			r = -ERANGE;
+	}
+	if (r == 0 && (!value || value > INT64_MAX / 2))
+		r = -ERANGE;
+	if (r == 0)
+		*ret_ms = value;
+	return r;
+}
+
+static int parse_count(const char *text, uint32_t *ret)
+{
+	uint64_t n;
+	int r = parse_scaled(text, "", NULL, &n);
+
+	if (r == 0 && (!n || n > INT_MAX))
+		r = -ERANGE;
+	if (r == 0)
+		*ret = (uint32_t)n;
+	return r;
+}
+
+static int parse_bool(const char *text, bool *ret)
+{
+	if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+		return -EINVAL;
+	*ret = *text == 't';
+	return 0;
+}
+
+/* "INSIDE:HOST[:ro|:rw]" */
+static int add_mount(struct request *r, const char *text)
+{
+	const char *colon = strchr(text, ':');
+	const char *host = colon ? colon + 1 : NULL;
+	size_t n = host ? strlen(host) : 0;
+	struct request_mount *v, m = { .read_only = false };
+
+	if (!host || colon == text)
+		return -EINVAL;
+	if (n > 3 && strcmp(host + n - 3, ":ro") == 0) {
+		m.read_only = true;
+		n -= 3;
+	} else if (n > 3 && strcmp(host + n - 3, ":rw") == 0) {
+		n -= 3;
+	}
+	if (!n || text[0] != '/')
+		return -EINVAL;
+	v = realloc(r->mounts, (r->n_mounts + 1) * sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	r->mounts = v;
+	m.inside = strndup(text, (size_t)(colon - text));
+	m.host = strndup(host, n);
+	if (!m.inside || !m.host) {
+		free(m.inside);
+		free(m.host);
+		return -ENOMEM;
+	}
+	v[r->n_mounts++] = m;
+	return 0;
+}
+
+static int set_user(struct request *r, const char *text)
+{
+	bool has_gid = false;
+	int n = spec_user_parse(text, &r->uid, &has_gid, &r->gid, NULL);
+
+	if (n == 0 && !has_gid)
+		n = -EINVAL;
+	r->has_user = n == 0;
+	return n;
+}
+
+static int check_env(const char *text)
+{
+	const char *eq = strchr(text, '=');
+
+	return eq && eq != text ? 0 : -EINVAL;
+}
+
+static int set_value(struct request *r, const struct request_key *k,
+		     const char *value)
+{
+	void *at = (char *)r + k->offset;
+	bool flag;
+	int n;
+
+	switch (k->kind) {
+	case REQUEST_STRING:
+		return *value ? set_string(at, value) : -EINVAL;
+	case REQUEST_LIST:
+		return add_string(at, value);
+	case REQUEST_ENV:
+		n = check_env(value);
+		return n == 0 ? add_string(at, value) : n;
+	case REQUEST_BOOL:
+		return parse_bool(value, at);
+	case REQUEST_NOT:
+		n = parse_bool(value, &flag);
+		if (n == 0)
+			*(bool *)at = !flag;
+		return n;
+	case REQUEST_SIZE:
+		return parse_size(value, at);
+	case REQUEST_COUNT:
+		return parse_count(value, at);
+	case REQUEST_TIME:
+		return parse_time(value, at);
+	case REQUEST_DISPOSE:
+		return disposition_parse(value, at);
+	case REQUEST_MOUNTS:
+		return add_mount(r, value);
+	case REQUEST_USER:
+		return set_user(r, value);
+	}
+	return -EINVAL;
+}
+
+static const char *kind_form(enum request_kind k)
+{
+	switch (k) {
+	case REQUEST_STRING:
+	case REQUEST_LIST:
+		return "text that is not empty";
+	case REQUEST_ENV:
+		return "NAME=VALUE";
+	case REQUEST_BOOL:
+	case REQUEST_NOT:
+		return "true or false";
+	case REQUEST_SIZE:
+		return "a number of bytes, or one with K, M or G";
+	case REQUEST_COUNT:
+		return "a number from 1 on";
+	case REQUEST_TIME:
+		return "seconds, or a number with ms, s, m or h";
+	case REQUEST_DISPOSE:
+		return "commit, abort, keep or defer";
+	case REQUEST_MOUNTS:
+		return "/INSIDE:HOST, with :ro or :rw behind it";
+	case REQUEST_USER:
+		return "UID:GID, in numbers";
+	}
+	return "";
+}
+
+int request_set(struct request *r, const char *key, const char *value,
+		const char *where, struct error *err)
+{
+	const struct request_key *k = request_find_key(key);
+	int n;
+
+	if (strcmp(key, "name") == 0)
+		return set_string(&r->name, value) < 0 ?
+			       error_set(err, ERR_SYSTEM, ENOMEM, "%s", where) :
+			       0;
+	if (strcmp(key, "dry_run") == 0) {
+		r->dry_run = strcmp(value, "true") == 0;
+		return 0;
+	}
+	if (!k)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "%s: there is no key '%s'", where, key);
+	n = set_value(r, k, value);
+	if (n == -ENOMEM)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "%s", where);
+	if (n < 0)
+		return error_say(err, ERR_USAGE, -n, "%s: '%s' is not %s",
+				 where, value, kind_form(k->kind));
+	return 0;
+}
+
+int request_check(const struct request *r, struct error *err)
+{
+	if (r->dry_run && (r->on_exit != DISPOSE_UNSAID ||
+			   r->on_error != DISPOSE_UNSAID))
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "--dry-run already says what becomes of the "
+				 "branch: drop --on-exit and --on-error");
+	return 0;
+}
