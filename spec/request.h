@@ -37,6 +37,9 @@ enum protection {
 /* "fs-refer", …; -EINVAL. */
 int protection_parse(const char *text, enum protection *ret);
 const char *protection_name(enum protection p);
+/* The Landlock ABI it takes, and the first Linux that has it: "6.12". */
+int protection_abi(enum protection p);
+const char *protection_kernel(enum protection p);
 
 struct request_mount {
 	char *inside, *host;
@@ -69,6 +72,8 @@ struct request {
 	struct spec_strings net_allow, net_deny;   /* grammar: policy/net.h */
 	struct spec_strings bind_allow, bind_deny; /* "8080", "9000-9005", "*" */
 	bool port_remap;
+	/* Groups, and for extra_deny names too: policy/syscalls.h */
+	struct spec_strings extra_allow, extra_deny;
 	/* [limits] */
 	uint64_t memory_bytes; /* 0: none */
 	uint32_t processes;    /* 0: default */

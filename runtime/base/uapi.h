@@ -11,6 +11,43 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
+/*
+ * landlock: linux/landlock.h. Rights by ABI: 1 all of the file rights below
+ * but 2 REFER, 3 TRUNCATE, 5 IOCTL_DEV; 4 the network; 6 scopes; 7 log flags.
+ */
+#ifndef LANDLOCK_ACCESS_FS_REFER
+#define LANDLOCK_ACCESS_FS_REFER (1ULL << 13)
+#endif
+#ifndef LANDLOCK_ACCESS_FS_TRUNCATE
+#define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14)
+#endif
+#ifndef LANDLOCK_ACCESS_FS_IOCTL_DEV
+#define LANDLOCK_ACCESS_FS_IOCTL_DEV (1ULL << 15)
+#endif
+#ifndef LANDLOCK_ACCESS_NET_BIND_TCP
+#define LANDLOCK_ACCESS_NET_BIND_TCP (1ULL << 0)
+#define LANDLOCK_ACCESS_NET_CONNECT_TCP (1ULL << 1)
+#endif
+#ifndef LANDLOCK_SCOPE_SIGNAL
+#define LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET (1ULL << 0)
+#define LANDLOCK_SCOPE_SIGNAL (1ULL << 1)
+#endif
+/* The structures under names of our own: those of old headers are shorter. */
+struct uapi_landlock_ruleset_attr {
+	__u64 handled_access_fs;
+	__u64 handled_access_net; /* ABI 4 */
+	__u64 scoped;		  /* ABI 6 */
+};
+struct uapi_landlock_path_beneath_attr {
+	__u64 allowed_access;
+	__s32 parent_fd;
+} __attribute__((packed));
+struct uapi_landlock_net_port_attr {
+	__u64 allowed_access;
+	__u64 port; /* host byte order */
+};
+enum { UAPI_LANDLOCK_RULE_PATH_BENEATH = 1, UAPI_LANDLOCK_RULE_NET_PORT };
+
 /* memfd: linux/memfd.h, 6.3 */
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
