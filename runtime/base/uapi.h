@@ -7,6 +7,7 @@
 
 #include <linux/close_range.h>
 #include <linux/openat2.h>
+#include <linux/seccomp.h>
 #include <linux/types.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -63,6 +64,11 @@ enum { UAPI_LANDLOCK_RULE_PATH_BENEATH = 1, UAPI_LANDLOCK_RULE_NET_PORT };
 #define MPOL_WEIGHTED_INTERLEAVE 6
 #endif
 
+/* pidfd: linux/pidfd.h, 6.9; O_EXCL */
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD 0200
+#endif
+
 /* pidfd: linux/pidfd.h, PIDFD_GET_INFO since 6.13, PIDFD_INFO_EXIT 6.15 */
 #ifndef PIDFD_GET_INFO
 #define PIDFD_INFO_EXIT (1UL << 3)
@@ -79,6 +85,12 @@ struct pidfd_info {
 /* seccomp: linux/seccomp.h, 5.19 */
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 #define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+
+/* seccomp: linux/seccomp.h, 6.6 */
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
 #endif
 
 /* xattr: linux/xattr.h, 6.13; alpha alone has other numbers */

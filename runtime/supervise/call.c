@@ -1,0 +1,366 @@
+/* What a handler can ask about its call, and do to its caller. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/uapi.h"
+#include "supervise/internal.h"
+
+/* Strings are read in pieces that do not cross a page. */
+enum { STRING_PIECE = 256, PAGE = 4096 };
+
+int call_nr(const struct call *c)
+{
+	return c->req.notif.data.nr;
+}
+
+uint64_t call_arg(const struct call *c, unsigned int i)
+{
+	return i < ARRAY_LEN(c->req.notif.data.args) ? c->req.notif.data.args[i]
+						     : 0;
+}
+
+pid_t call_tid(const struct call *c)
+{
+	return (pid_t)c->req.notif.pid;
+}
+
+pid_t call_tgid(struct call *c)
+{
+	struct notify_task task;
+
+	if (c->tgid == 0 && notify_read_task(call_tid(c), &task) == 0 &&
+	    call_is_valid(c))
+		c->tgid = task.tgid;
+	return c->tgid;
+}
+
+uint64_t call_deadline_ns(const struct call *c)
+{
+	return c->deadline_ns;
+}
+
+bool call_is_abandoned(const struct call *c)
+{
+	return atomic_load(&c->answered);
+}
+
+bool call_is_valid(const struct call *c)
+{
+	return !call_is_abandoned(c) &&
+	       notify_is_valid(c->l->fd, c->req.notif.id);
+}
+
+bool call_is_interrupted(const struct call *c)
+{
+	struct notify_task task;
+
+	return notify_read_task(call_tid(c), &task) == 0 && task.signalled &&
+	       call_is_valid(c);
+}
+
+struct gate *call_gate(const struct call *c)
+{
+	return &c->s->gate;
+}
+
+/* ------------------------------------------------------------- memory -- */
+
+/* What was done through a number that may have changed hands: @r, or -ESRCH
+ * if the notification has died. */
+static ssize_t checked(const struct call *c, ssize_t r)
+{
+	return call_is_valid(c) ? r : -ESRCH;
+}
+
+int call_read(struct call *c, uint64_t addr, void *data, size_t n)
+{
+	ssize_t r = notify_read_memory(call_tid(c), addr, data, n);
+
+	r = checked(c, r);
+	if (r < 0)
+		return r == -ESRCH || r == -EPERM ? (int)r : -EFAULT;
+	return (size_t)r == n ? 0 : -EFAULT;
+}
+
+static size_t piece_at(uint64_t addr, size_t left)
+{
+	size_t n = PAGE - (size_t)(addr % PAGE);
+
+	if (n > STRING_PIECE)
+		n = STRING_PIECE;
+	return n < left ? n : left;
+}
+
+int call_read_string(struct call *c, uint64_t addr, char *ret, size_t max)
+{
+	size_t len = 0;
+
+	while (len < max) {
+		ssize_t r =
+			notify_read_memory(call_tid(c), addr + len, ret + len,
+					   piece_at(addr + len, max - len));
+
+		if (r < 0) {
+			r = checked(c, r);
+			return r == -ESRCH || r == -EPERM ? (int)r : -EFAULT;
+		}
+		if (memchr(ret + len, '\0', (size_t)r))
+			return (int)checked(c, 0);
+		len += (size_t)r;
+	}
+	return (int)checked(c, -ENAMETOOLONG);
+}
+
+int call_write(struct call *c, uint64_t addr, const void *data, size_t n)
+{
+	int r;
+
+	if (call_is_abandoned(c))
+		return -ESRCH;
+	gate_enter(&c->s->gate);
+	r = notify_write_memory(c->l->fd, c->req.notif.id, call_tid(c), addr,
+				data, n);
+	gate_leave(&c->s->gate);
+	return r == -ENOENT ? -ESRCH : r;
+}
+
+/* -------------------------------------------------------- descriptors -- */
+
+/* A pidfd of the thread itself: it may have a table of fds of its own. */
+static int open_pidfd(struct call *c)
+{
+	pid_t tgid;
+	int fd = (int)syscall(SYS_pidfd_open, call_tid(c), PIDFD_THREAD);
+
+	if (fd >= 0 || errno != EINVAL)
+		return fd < 0 ? -errno : fd;
+	/* Before 6.9 there are pidfds of processes only. */
+	tgid = call_tgid(c);
+	if (tgid == 0)
+		return -ESRCH;
+	fd = (int)syscall(SYS_pidfd_open, tgid, 0);
+	return fd < 0 ? -errno : fd;
+}
+
+int call_get_fd(struct call *c, int fd)
+{
+	auto_close int pidfd = open_pidfd(c);
+	auto_close int got = -1;
+
+	if (pidfd < 0)
+		return pidfd;
+	got = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+	if (got < 0)
+		return (int)checked(c, -errno);
+	if (!call_is_valid(c))
+		return -ESRCH;
+	return take_fd(&got);
+}
+
+/* Opens what a link below /proc/TID stands for. */
+static int open_link(struct call *c, const char *link, int flags)
+{
+	char path[64];
+	auto_close int fd = -1;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)call_tid(c),
+		       link);
+	fd = open(path, O_PATH | O_CLOEXEC | flags);
+	if (fd < 0)
+		return (int)checked(c, -errno);
+	if (!call_is_valid(c))
+		return -ESRCH;
+	return take_fd(&fd);
+}
+
+int call_open_cwd(struct call *c)
+{
+	return open_link(c, "cwd", O_DIRECTORY);
+}
+
+int call_open_root(struct call *c)
+{
+	return open_link(c, "root", O_DIRECTORY);
+}
+
+int call_open_dirfd(struct call *c, int dirfd)
+{
+	char link[32];
+	int r;
+
+	if (dirfd == AT_FDCWD)
+		return call_open_cwd(c);
+	if (dirfd < 0)
+		return -EBADF;
+	(void)snprintf(link, sizeof(link), "fd/%d", dirfd);
+	r = open_link(c, link, 0);
+	return r == -ENOENT ? -EBADF : r;
+}
+
+int call_install_fd(struct call *c, int fd, bool cloexec)
+{
+	int r;
+
+	if (call_is_abandoned(c))
+		return -ESRCH;
+	r = notify_install_fd(c->l->fd, c->req.notif.id, fd, cloexec);
+	return r == -ENOENT ? -ESRCH : r;
+}
+
+/* ------------------------------------------------------------ the chain -- */
+
+struct call *call_new(struct listener *l)
+{
+	struct call *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->s = l->s;
+	c->l = listener_get(l);
+	atomic_init(&c->refs, 1);
+	return c;
+}
+
+struct call *call_get(struct call *c)
+{
+	(void)atomic_fetch_add(&c->refs, 1);
+	return c;
+}
+
+void call_put(struct call *c)
+{
+	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
+		return;
+	listener_put(c->l);
+	free(c);
+}
+
+void call_reset(struct call *c)
+{
+	atomic_store_explicit(&c->answered, false, memory_order_relaxed);
+	c->tgid = 0;
+	c->is_blocking = false;
+}
+
+bool call_claim(struct call *c)
+{
+	return !atomic_exchange(&c->answered, true);
+}
+
+enum progress call_run(struct call *c, enum lane lane, struct outcome *ret)
+{
+	*ret = OUTCOME_GO;
+	while (c->chain.row < c->chain.end) {
+		const struct handler *h = c->chain.row;
+
+		if (call_is_abandoned(c))
+			return CALL_DONE;
+		if (h->lane > lane)
+			return CALL_MUST_PARK;
+		*ret = h->fn(c, h->data);
+		c->chain.row++;
+		if (ret->kind != OUTCOME_CONTINUE)
+			return CALL_DONE;
+	}
+	return CALL_DONE;
+}
+
+void call_abandon(struct call *c, int error)
+{
+	if (call_claim(c))
+		(void)notify_fail(c->l->fd, c->req.notif.id, error);
+}
+
+static struct chain accounts_of(const struct call *c)
+{
+	return table_find(&c->s->table, call_nr(c));
+}
+
+static void undo_accounts(struct call *c, const struct handler *end)
+{
+	const struct handler *h = end, *first = accounts_of(c).row;
+
+	while (h-- > first)
+		if (h->account && h->account->undo)
+			h->account->undo(c, h->data);
+}
+
+/* 0, or the errno of an account that refuses; then nothing is taken. */
+static int settle_accounts(struct call *c)
+{
+	struct chain all = accounts_of(c);
+
+	for (const struct handler *h = all.row; h < all.end; h++) {
+		int e = h->account ? h->account->settle(c, h->data) : 0;
+
+		if (e) {
+			undo_accounts(c, h);
+			return e;
+		}
+	}
+	return 0;
+}
+
+static void close_accounts(struct call *c)
+{
+	struct chain all = accounts_of(c);
+
+	for (const struct handler *h = all.row; h < all.end; h++)
+		if (h->account && h->account->sent)
+			h->account->sent(c, h->data);
+}
+
+static void let_go_on(struct call *c)
+{
+	int e = settle_accounts(c);
+
+	if (e) {
+		(void)notify_fail(c->l->fd, c->req.notif.id, e);
+		return;
+	}
+	if (notify_continue(c->l->fd, c->req.notif.id) < 0)
+		undo_accounts(c, accounts_of(c).end);
+	else
+		close_accounts(c);
+}
+
+/* A caller whose table is full gets EMFILE, as from open(2). */
+static void answer_fd(struct call *c, const struct outcome *o)
+{
+	int r = notify_answer_fd(c->l->fd, c->req.notif.id, o->fd, o->cloexec);
+
+	if (r < 0 && r != -ENOENT)
+		(void)notify_fail(c->l->fd, c->req.notif.id, -r);
+}
+
+void call_finish(struct call *c, struct outcome o)
+{
+	auto_close int fd = o.kind == OUTCOME_FD ? o.fd : -1;
+	uint64_t id = c->req.notif.id;
+
+	if (!call_claim(c))
+		return;
+	/* That the caller has died meanwhile (ENOENT) is no error. */
+	switch (o.kind) {
+	case OUTCOME_CONTINUE:
+		let_go_on(c);
+		return;
+	case OUTCOME_ERRNO:
+		/* 0 would be success: no handler may allow by mistake. */
+		(void)notify_fail(c->l->fd, id, o.error > 0 ? o.error : EPERM);
+		return;
+	case OUTCOME_RETURN:
+		(void)notify_return(c->l->fd, id, o.value);
+		return;
+	case OUTCOME_FD:
+		answer_fd(c, &o);
+		return;
+	}
+	(void)notify_fail(c->l->fd, id, EPERM);
+}

@@ -1,0 +1,280 @@
+#include "supervise/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "supervise/internal.h"
+
+/* How often a receiver that may have missed its signal gets another one. */
+enum { STOP_TICK_MS = 10 };
+
+uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static struct timespec timespec_of(uint64_t t)
+{
+	return (struct timespec){ .tv_sec = (time_t)(t / 1000000000),
+				  .tv_nsec = (long)(t % 1000000000) };
+}
+
+void sleep_until_ns(uint64_t t)
+{
+	struct timespec ts = timespec_of(t);
+
+	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+}
+
+int cond_init_monotonic(pthread_cond_t *c)
+{
+	pthread_condattr_t attr;
+	int r = pthread_condattr_init(&attr);
+
+	if (r)
+		return -r;
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	r = pthread_cond_init(c, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	return -r;
+}
+
+bool cond_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t t)
+{
+	struct timespec ts = timespec_of(t);
+
+	return pthread_cond_timedwait(c, lock, &ts) != ETIMEDOUT;
+}
+
+/* ------------------------------------------------------------- threads -- */
+
+/* Faults are the thread's own; every other signal but ours is the caller's. */
+static void signals_of_threads(sigset_t *ret)
+{
+	static const int own[] = { SIGURG, SIGSEGV, SIGBUS, SIGFPE,
+				   SIGILL, SIGABRT, SIGSYS, SIGTRAP };
+
+	(void)sigfillset(ret);
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		(void)sigdelset(ret, own[i]);
+}
+
+static int create_thread(void *(*fn)(void *), void *arg)
+{
+	pthread_attr_t attr;
+	sigset_t mask, old;
+	pthread_t thread;
+	int r = pthread_attr_init(&attr);
+
+	if (r)
+		return -r;
+	(void)pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES);
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	signals_of_threads(&mask);
+	(void)pthread_sigmask(SIG_SETMASK, &mask, &old);
+	r = pthread_create(&thread, &attr, fn, arg);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	(void)pthread_attr_destroy(&attr);
+	return -r;
+}
+
+int thread_start(struct supervisor *s, void *(*fn)(void *), void *arg)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&s->lock);
+	s->n_threads++;
+	(void)pthread_mutex_unlock(&s->lock);
+	r = create_thread(fn, arg);
+	if (r < 0)
+		thread_end(s);
+	return r;
+}
+
+void thread_end(struct supervisor *s)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	if (--s->n_threads == 0)
+		(void)pthread_cond_broadcast(&s->ended);
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+/* ---------------------------------------------------------- supervisor -- */
+
+static int init_locks(struct supervisor *s, const struct supervisor_options *o)
+{
+	int r = pthread_mutex_init(&s->lock, NULL);
+
+	if (r)
+		return -r;
+	r = cond_init_monotonic(&s->ended);
+	if (r == 0)
+		r = park_init(&s->park);
+	if (r == 0)
+		r = lane_init(&s->local, s, LANE_LOCAL,
+			      o->local_workers ? o->local_workers
+					       : LOCAL_WORKERS);
+	if (r == 0)
+		r = lane_init(&s->external, s, LANE_EXTERNAL,
+			      o->external_workers ? o->external_workers
+						  : EXTERNAL_WORKERS);
+	return r;
+}
+
+int supervisor_new(const struct supervisor_options *o, struct supervisor **ret,
+		   struct error *err)
+{
+	auto_free struct supervisor *s = calloc(1, sizeof(*s));
+	uint32_t ms = o->park_timeout_ms ? o->park_timeout_ms : PARK_TIMEOUT_MS;
+	int r;
+
+	if (!s)
+		return error_set(err, ERR_SYSTEM, ENOMEM,
+				 "cannot make a supervisor");
+	s->log = o->log;
+	s->park_timeout_ns = ms * UINT64_C(1000000);
+	r = notify_request_size(&s->request_size, err);
+	if (r < 0)
+		return r;
+	r = init_locks(s, o);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot make a supervisor");
+	r = table_init(&s->table, o->handlers, o->n_handlers, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(&s);
+	return 0;
+}
+
+static int start_listener(struct listener *l, struct error *err)
+{
+	int r = listener_start(l);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot start to receive system calls");
+	return 0;
+}
+
+int supervisor_add_listener(struct supervisor *s, int listener_fd,
+			    struct error *err)
+{
+	auto_close int fd = listener_fd;
+	struct listener *l;
+	bool start;
+
+	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot use the seccomp listener");
+	/* Before 6.6 a call costs a wake-up more. */
+	(void)notify_set_sync(fd);
+	l = listener_new(s, fd);
+	if (!l)
+		return error_set(err, ERR_SYSTEM, ENOMEM,
+				 "cannot add a seccomp listener");
+	(void)take_fd(&fd);
+	(void)pthread_mutex_lock(&s->lock);
+	start = s->is_started && !l->is_begun;
+	l->is_begun = l->is_begun || start;
+	(void)pthread_mutex_unlock(&s->lock);
+	return start ? start_listener(l, err) : 0;
+}
+
+static void on_signal(int sig)
+{
+}
+
+static int catch_signal(struct supervisor *s, struct error *err)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	if (sigaction(SIGURG, &sa, &s->old_action) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot catch SIGURG");
+	s->has_handler = true;
+	return 0;
+}
+
+/* The next listener that was added before the start; NULL: none. */
+static struct listener *next_to_begin(struct supervisor *s)
+{
+	struct listener *l;
+
+	(void)pthread_mutex_lock(&s->lock);
+	s->is_started = true;
+	for (l = s->listeners; l && l->is_begun; l = l->next)
+		;
+	if (l)
+		l->is_begun = true;
+	(void)pthread_mutex_unlock(&s->lock);
+	return l;
+}
+
+int supervisor_start(struct supervisor *s, struct error *err)
+{
+	struct listener *l;
+	int r = catch_signal(s, err);
+
+	while (r == 0 && (l = next_to_begin(s)))
+		r = start_listener(l, err);
+	return r;
+}
+
+int supervisor_stop(struct supervisor *s, int timeout_ms)
+{
+	uint64_t now = now_ns();
+	uint64_t end = timeout_ms < 0
+			       ? UINT64_MAX
+			       : now + (uint64_t)timeout_ms * UINT64_C(1000000);
+	bool is_done;
+
+	atomic_store(&s->stopping, true);
+	lane_stop(&s->local);
+	lane_stop(&s->external);
+	park_stop(&s->park);
+	(void)pthread_mutex_lock(&s->lock);
+	while (s->n_threads && now < end) {
+		uint64_t tick = now + STOP_TICK_MS * UINT64_C(1000000);
+
+		for (struct listener *l = s->listeners; l; l = l->next)
+			listener_interrupt(l);
+		(void)cond_wait_until(&s->ended, &s->lock,
+				      tick < end ? tick : end);
+		now = now_ns();
+	}
+	is_done = s->n_threads == 0;
+	(void)pthread_mutex_unlock(&s->lock);
+	return is_done ? 0 : -ETIMEDOUT;
+}
+
+void supervisor_free(struct supervisor *s)
+{
+	if (!s)
+		return;
+	(void)supervisor_stop(s, -1);
+	while (s->listeners)
+		listener_put(s->listeners);
+	if (s->has_handler)
+		(void)sigaction(SIGURG, &s->old_action, NULL);
+	table_done(&s->table);
+	lane_done(&s->local);
+	lane_done(&s->external);
+	park_done(&s->park);
+	(void)pthread_cond_destroy(&s->ended);
+	(void)pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+struct gate *supervisor_gate(struct supervisor *s)
+{
+	return &s->gate;
+}
