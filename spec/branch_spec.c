@@ -1,9 +1,10 @@
-/* The annotations io.sandlock.branch and io.sandlock.branch.*. */
+/* The annotations io.sandlock.branch* and io.sandlock.landlock*. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "spec/parse.h"
+#include "spec/request.h"
 
 #define PREFIX "io.sandlock."
 
@@ -81,6 +82,45 @@ static int read_durable(const struct at *at, const char *value, struct spec *s)
 	return 0;
 }
 
+static int read_landlock(const struct at *at, const char *value, struct spec *s)
+{
+	s->landlock.wanted = strcmp(value, "yes") == 0;
+	if (!s->landlock.wanted && strcmp(value, "no") != 0)
+		return at_fail(at, "'%s' is neither 'yes' nor 'no'",
+			       SHOWN(value));
+	return 0;
+}
+
+/* "net-tcp,signal-scope" */
+static int read_protections(const struct at *at, const char *value,
+			    uint32_t *ret)
+{
+	auto_free char *copy = strdup(value);
+	char *save = NULL;
+
+	if (!copy)
+		return at_no_memory(at);
+	for (char *p = strtok_r(copy, ",", &save); p;
+	     p = strtok_r(NULL, ",", &save)) {
+		enum protection which;
+
+		if (protection_parse(p, &which) < 0)
+			return at_fail(at, "'%s' is no protection", SHOWN(p));
+		*ret |= UINT32_C(1) << which;
+	}
+	return 0;
+}
+
+static int read_degraded(const struct at *at, const char *value, struct spec *s)
+{
+	return read_protections(at, value, &s->landlock.allow_degraded);
+}
+
+static int read_disabled(const struct at *at, const char *value, struct spec *s)
+{
+	return read_protections(at, value, &s->landlock.disabled);
+}
+
 /* clang-format off */
 static const struct {
 	const char *key;
@@ -92,6 +132,9 @@ static const struct {
 	{ PREFIX "branch.storage",  read_storage },
 	{ PREFIX "branch.quota",    read_quota },
 	{ PREFIX "branch.durable",  read_durable },
+	{ PREFIX "landlock",	    read_landlock },
+	{ PREFIX "landlock.allow-degraded", read_degraded },
+	{ PREFIX "landlock.disabled", read_disabled },
 };
 /* clang-format on */
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/limits.h"
 #include "spec/parse.h"
 
@@ -179,3 +180,80 @@ static const struct field seccomp_fields[] = {
 const struct shape seccomp_shape = {
 	SHAPE(struct spec_seccomp, seccomp_fields), .check = check_seccomp };
 /* clang-format on */
+
+void spec_seccomp_done(struct spec_seccomp *s)
+{
+	shape_done(&seccomp_shape, s);
+	*s = (struct spec_seccomp){ .default_action = 0 };
+}
+
+static const char *action_name(uint32_t action)
+{
+	return names_of(&profile_action_names, action);
+}
+
+static void write_strings(const char *key, const struct spec_strings *list,
+			  struct json_out *o)
+{
+	if (!list->n)
+		return;
+	json_out_key(o, key);
+	json_out_array(o);
+	for (size_t i = 0; i < list->n; i++)
+		json_out_str(o, list->v[i]);
+	json_out_array_end(o);
+}
+
+static void write_args(const struct spec_seccomp_rule *r, struct json_out *o)
+{
+	if (!r->n_args)
+		return;
+	json_out_key(o, "args");
+	json_out_array(o);
+	for (size_t i = 0; i < r->n_args; i++) {
+		const struct spec_seccomp_arg *a = &r->args[i];
+
+		json_out_object(o);
+		json_out_uint_member(o, "index", a->index);
+		json_out_uint_member(o, "value", a->value);
+		if (a->value_two)
+			json_out_uint_member(o, "valueTwo", a->value_two);
+		json_out_str_member(
+			o, "op",
+			names_of(&profile_operator_names, (uint64_t)a->op));
+		json_out_object_end(o);
+	}
+	json_out_array_end(o);
+}
+
+static void write_rule(const struct spec_seccomp_rule *r, struct json_out *o)
+{
+	json_out_object(o);
+	write_strings("names", &r->names, o);
+	json_out_str_member(o, "action", action_name(r->action));
+	if (r->has_errno)
+		json_out_uint_member(o, "errnoRet", r->errno_ret);
+	write_args(r, o);
+	json_out_object_end(o);
+}
+
+void spec_seccomp_write(const struct spec_seccomp *s, struct json_out *o)
+{
+	json_out_object(o);
+	json_out_str_member(o, "defaultAction", action_name(s->default_action));
+	if (s->has_default_errno)
+		json_out_uint_member(o, "defaultErrnoRet", s->default_errno);
+	write_strings("architectures", &s->architectures, o);
+	write_strings("flags", &s->flags, o);
+	if (s->listener_path)
+		json_out_str_member(o, "listenerPath", s->listener_path);
+	if (s->listener_metadata)
+		json_out_str_member(o, "listenerMetadata",
+				    s->listener_metadata);
+	json_out_key(o, "syscalls");
+	json_out_array(o);
+	for (size_t i = 0; i < s->n_rules; i++)
+		write_rule(&s->rules[i], o);
+	json_out_array_end(o);
+	json_out_object_end(o);
+}

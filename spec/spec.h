@@ -198,6 +198,12 @@ struct spec_seccomp {
 	char *listener_path, *listener_metadata;
 };
 
+/* Frees what it holds; leaves it empty. */
+void spec_seccomp_done(struct spec_seccomp *s);
+struct json_out;
+/* Writes it as linux.seccomp; what is written reads back as the same. */
+void spec_seccomp_write(const struct spec_seccomp *s, struct json_out *o);
+
 enum spec_hook_point {
 	SPEC_HOOK_PRESTART, SPEC_HOOK_CREATE_RUNTIME,
 	SPEC_HOOK_CREATE_CONTAINER, SPEC_HOOK_START_CONTAINER,
@@ -238,6 +244,12 @@ struct spec_branch {
 	uint64_t quota_bytes; /* 0: none */
 };
 
+/* io.sandlock.landlock*: host commands have it, bundles may ask for it. */
+struct spec_landlock {
+	bool wanted;
+	uint32_t allow_degraded, disabled; /* 1 << enum protection */
+};
+
 struct spec {
 	char *oci_version;
 	char *bundle;	   /* absolute, real */
@@ -252,6 +264,7 @@ struct spec {
 	size_t n_annotations;
 	struct spec_hooks hooks;
 	struct spec_branch branch;
+	struct spec_landlock landlock;
 
 	struct spec_namespace ns[SPEC_NS_COUNT];
 	struct idmap idmap;

@@ -197,7 +197,7 @@ static int add_path(int ruleset_fd, const struct landlock_rule *r,
 	struct stat st;
 
 	if (r->fd < 0) {
-		opened_fd = open(r->path, O_PATH | O_CLOEXEC);
+		opened_fd = open(r->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 		if (opened_fd < 0 && r->optional &&
 		    (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
 			return 0;
@@ -210,6 +210,13 @@ static int add_path(int ruleset_fd, const struct landlock_rule *r,
 	if (fstat(attr.parent_fd, &st) < 0)
 		return error_set(err, ERR_SYSTEM, errno, "cannot stat '%s'",
 				 rule_name(r));
+	/* Nothing is ever opened as a link: such a rule would do nothing. */
+	if (S_ISLNK(st.st_mode))
+		return r->optional ? 0
+				   : error_say(err, ERR_SYSTEM, ELOOP,
+					       "'%s' is a symbolic link: no "
+					       "Landlock rule can be for it",
+					       rule_name(r));
 	if (!S_ISDIR(st.st_mode))
 		attr.allowed_access &= file_rights;
 	if (!attr.allowed_access)

@@ -209,8 +209,28 @@ static int rule_error(const char *name, int sys, struct error *err)
 			 "seccomp: cannot add the rule for '%s'", name);
 }
 
+/*
+ * Newer than libseccomp. From 424 on a number is the same on all machines but
+ * alpha; it is taken by number only for the native one.
+ */
+static int resolve_call(const char *name, bool native)
+{
+	/* clang-format off */
+	static const struct { const char *name; int nr; } newer[] = {
+		{ "open_tree_attr", 467 },
+	};
+	/* clang-format on */
+	int nr = seccomp_syscall_resolve_name(name);
+
+	for (size_t i = 0;
+	     native && nr == __NR_SCMP_ERROR && i < ARRAY_LEN(newer); i++)
+		if (strcmp(name, newer[i].name) == 0)
+			return newer[i].nr;
+	return nr;
+}
+
 static int add_rule(scmp_filter_ctx ctx, const struct spec_seccomp_rule *r,
-		    uint32_t dflt, const struct log_sink *log,
+		    uint32_t dflt, bool native, const struct log_sink *log,
 		    struct error *err)
 {
 	uint32_t action = with_data(r->action, r->has_errno, r->errno_ret);
@@ -220,7 +240,7 @@ static int add_rule(scmp_filter_ctx ctx, const struct spec_seccomp_rule *r,
 		return 0;
 	for (size_t i = 0; i < r->names.n; i++) {
 		const char *name = r->names.v[i];
-		int nr = seccomp_syscall_resolve_name(name);
+		int nr = resolve_call(name, native);
 		int e;
 
 		if (nr == __NR_SCMP_ERROR) {
@@ -289,7 +309,8 @@ static int compile(const struct spec_seccomp *s, uint32_t optimize,
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < s->n_rules; i++) {
-		r = add_rule(ctx, &s->rules[i], dflt, log, err);
+		r = add_rule(ctx, &s->rules[i], dflt, !s->architectures.n, log,
+			     err);
 		if (r < 0)
 			return r;
 	}
@@ -426,7 +447,8 @@ int seccomp_program_load(const struct seccomp_program *p, struct error *err)
 	if (fd > 0)
 		return error_say(err, ERR_SYSTEM, ESRCH,
 				 "cannot load the seccomp filter: thread %d "
-				 "has another one", fd);
+				 "has another one",
+				 fd);
 	return 0;
 }
 

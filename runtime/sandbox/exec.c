@@ -205,6 +205,8 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 		.proc_fd = -1,
 		.preserve_fds = e->request->preserve_fds,
 		.die_with_parent = !e->request->detach,
+		/* Of a host command; a bundle's root is writable anyway. */
+		.workdir = e->found->state->rootfs,
 		.send_listener = send_listener,
 		.data = e,
 	};

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "kernel/landlock.h"
 #include "kernel/userns.h"
 
 static void context_done(struct host_context *h)

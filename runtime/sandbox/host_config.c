@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/path.h"
+#include "policy/syscalls.h"
 #include "sandbox/host.h"
 
 /*
@@ -61,8 +62,8 @@ static void add_rlimits(const struct request *r, struct json_out *o)
 
 		/* Never more than the caller has. */
 		n = n < now.rlim_cur ? n : now.rlim_cur;
-		add_rlimit(o, "RLIMIT_NOFILE", n < now.rlim_max ? n :
-								  now.rlim_max);
+		add_rlimit(o, "RLIMIT_NOFILE",
+			   n < now.rlim_max ? n : now.rlim_max);
 	}
 	if (r->no_coredump)
 		add_rlimit(o, "RLIMIT_CORE", 0);
@@ -111,7 +112,7 @@ static void add_id_map(struct json_out *o, const char *key,
 
 static void add_namespaces(const struct host_context *h, struct json_out *o)
 {
-	static const char *const names[] = { "pid", "mount", "ipc", "uts",
+	static const char *const names[] = { "pid",	"mount",  "ipc", "uts",
 					     "network", "cgroup", "user" };
 	/* The user namespace is last: root has no use for one. */
 	size_t n = ARRAY_LEN(names) - (idmap_is_empty(&h->idmap) ? 1 : 0);
@@ -153,11 +154,54 @@ static void add_resources(const struct request *r, struct json_out *o)
 	json_out_object_end(o);
 }
 
-static void add_linux(const struct host_context *h, struct json_out *o)
+/* In config.json, so that what `exec` adds is confined alike. */
+static int add_filter(const struct request *r, struct json_out *o,
+		      struct error *err)
+{
+	struct spec_seccomp s = { .default_action = 0 };
+	int n = policy_filter(r, 0, false, &s, err);
+
+	if (n < 0)
+		return n;
+	json_out_key(o, "seccomp");
+	spec_seccomp_write(&s, o);
+	spec_seccomp_done(&s);
+	return 0;
+}
+
+static void add_protections(struct json_out *o, const char *key, uint32_t mask)
+{
+	char text[128] = "";
+	size_t used = 0;
+
+	for (int i = 0; i < PROTECT_COUNT; i++)
+		if (mask & UINT32_C(1) << i)
+			used += (size_t)snprintf(
+				text + used, sizeof(text) - used, "%s%s",
+				used ? "," : "",
+				protection_name((enum protection)i));
+	if (used)
+		json_out_str_member(o, key, text);
+}
+
+static void add_annotations(const struct request *r, struct json_out *o)
+{
+	json_out_key(o, "annotations");
+	json_out_object(o);
+	json_out_str_member(o, "io.sandlock.landlock", "yes");
+	add_protections(o, "io.sandlock.landlock.allow-degraded",
+			r->allow_degraded);
+	add_protections(o, "io.sandlock.landlock.disabled", r->disabled);
+	json_out_object_end(o);
+}
+
+static int add_linux(const struct host_context *h, struct json_out *o,
+		     struct error *err)
 {
 	static const char *const read_only[] = { "/proc/bus", "/proc/fs",
 						 "/proc/irq", "/proc/sys",
 						 "/proc/sysrq-trigger" };
+	int n;
 
 	json_out_key(o, "linux");
 	json_out_object(o);
@@ -166,7 +210,9 @@ static void add_linux(const struct host_context *h, struct json_out *o)
 	json_out_key(o, "maskedPaths");
 	host_view_masks(h, o);
 	add_strings(o, "readonlyPaths", read_only, ARRAY_LEN(read_only));
+	n = add_filter(h->request, o, err);
 	json_out_object_end(o);
+	return n;
 }
 
 int host_config(const struct host_context *h, struct buf *ret,
@@ -191,7 +237,9 @@ int host_config(const struct host_context *h, struct buf *ret,
 		n = host_view_mounts(h, o, err);
 	else
 		json_out_null(o);
-	add_linux(h, o);
+	add_annotations(h->request, o);
+	if (n == 0)
+		n = add_linux(h, o, err);
 	json_out_object_end(o);
 	if (json_out_end(o, ret) < 0 && n == 0)
 		n = error_set(err, ERR_SYSTEM, ENOMEM, "config.json");

@@ -319,6 +319,7 @@ void init_main(struct create *c)
 		.pass_listen_fds = true,
 		.die_with_parent = c->die_with_parent,
 		.init = c->plan->host,
+		.workdir = c->plan->workdir,
 		.send_listener = send_listener,
 		.data = c,
 		.log = c->env->log,

@@ -19,6 +19,7 @@
 #include "base/path.h"
 #include "kernel/caps.h"
 #include "kernel/process.h"
+#include "sandbox/confine.h"
 #include "sandbox/launcher.h"
 
 static const char *env_value(char *const *env, const char *name)
@@ -294,6 +295,20 @@ static int load_filter(struct process_setup *s, struct error *err)
 	return 0;
 }
 
+/*
+ * While we may still open every path. no_new_privs is what lets anybody do
+ * this, and does nothing to the changes of identity that follow.
+ */
+static int set_landlock(struct process_setup *s, struct error *err)
+{
+	if (!s->spec || !s->spec->landlock.wanted)
+		return 0;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot set no_new_privs");
+	return confine_landlock(s->spec, s->workdir, err);
+}
+
 static int set_privileges(struct process_setup *s, struct error *err)
 {
 	const struct spec_process *p = s->process;
@@ -339,6 +354,8 @@ int process_prepare(struct process_setup *s, struct error *err)
 	r = process_set_labels(s->process, s->proc_fd, err);
 	if (r == 0)
 		r = set_limits(s, err);
+	if (r == 0)
+		r = set_landlock(s, err);
 	if (r == 0)
 		r = set_privileges(s, err);
 	if (r == 0 && later)

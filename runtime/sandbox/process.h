@@ -24,6 +24,8 @@ struct process_setup {
 	int filter_fd;		 /* for the launcher; -1 without a filter */
 	int launcher_fd;
 	int proc_fd;		 /* a procfs nobody else mounted on, or -1 */
+	/* Where the branch is mounted, for Landlock; or NULL. */
+	const char *workdir;
 	const char *keyring;	 /* name of a new session keyring, or NULL */
 	unsigned int preserve_fds;
 	bool pass_listen_fds;	 /* LISTEN_FDS of our environment */

@@ -1,0 +1,91 @@
+/*
+ * Which system calls a host command may not make, and which of them its
+ * supervisor is told of: one table, read by the filter, by `check --syscalls`
+ * and by the manual page sandlock-syscalls(7). Pure: no I/O, thread-safe.
+ *
+ * What is not in the table is allowed: a filter for any command of the host
+ * cannot know what it will need. Namespaces, Landlock and capabilities hold
+ * without the filter; it takes away what would work around them, and kernel
+ * interfaces that no build or test needs.
+ */
+#ifndef SANDLOCK_POLICY_SYSCALLS_H
+#define SANDLOCK_POLICY_SYSCALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "spec/spec.h"
+
+struct error;
+struct json_out;
+struct request;
+
+enum syscall_group {
+	SYSCALLS_NAMESPACE,
+	SYSCALLS_MOUNT,
+	SYSCALLS_KERNEL,
+	SYSCALLS_CLOCK,
+	SYSCALLS_DEBUG,
+	SYSCALLS_KEYS,
+	SYSCALLS_HANDLES,
+	SYSCALLS_IO_URING,
+	SYSCALLS_SYSV_IPC,
+	SYSCALLS_PROCESS,
+	SYSCALLS_TERMINAL,
+	SYSCALLS_NETWORK,
+	SYSCALLS_GROUPS
+};
+
+struct syscall_group_row {
+	const char *name; /* as --extra-allow-syscall takes it */
+	bool optional; /* a user may allow it: no other layer needs it gone */
+	const char *why;
+};
+extern const struct syscall_group_row syscall_groups[SYSCALLS_GROUPS];
+
+/* When a row holds. */
+enum syscall_when {
+	SYSCALL_ALWAYS,
+	SYSCALL_SHARED_NETWORK, /* in the network namespace of the host */
+};
+
+struct syscall_row {
+	const char *name;
+	enum syscall_group group;
+	int error;
+	/* Where given, only such calls: several conditions on one argument are
+	 * "or", conditions on several arguments are "and". */
+	const struct spec_seccomp_arg *args;
+	size_t n_args;
+	const char *what; /* the conditions in words, or NULL */
+	enum syscall_when when;
+};
+extern const struct syscall_row syscall_rows[];
+extern const size_t syscall_rows_len;
+
+/* What a supervisor asks to be told of; a mask. */
+enum syscall_trap {
+	TRAP_RENAME = 1 << 0,  /* renames, which may be EXDEV in a branch */
+	TRAP_NETWORK = 1 << 1, /* where connections and messages go */
+	TRAP_BIND = 1 << 2,    /* ports and names that are bound */
+	TRAP_PORTS = 1 << 3,   /* names of sockets, for remapped ports */
+	TRAP_FORK = 1 << 4,    /* new processes, not threads */
+	TRAP_EXEC = 1 << 5,    /* programs that are executed */
+	TRAP_OPEN = 1 << 6,    /* files that are opened */
+};
+
+/*
+ * Fills @ret, which is empty: the table with the request's extra_deny and
+ * without its extra_allow, and SCMP_ACT_NOTIFY for @traps (enum syscall_trap).
+ * Only the native system calls of the machine exist in it: x32 and 32-bit
+ * calls kill. ERR_USAGE for a group that must stay, or a name that is none.
+ * Freed by spec_seccomp_done.
+ */
+int policy_filter(const struct request *r, unsigned int traps,
+		  bool shared_network, struct spec_seccomp *ret,
+		  struct error *err);
+
+/* The table as a JSON array of objects. */
+void policy_syscalls_json(struct json_out *o);
+
+#endif

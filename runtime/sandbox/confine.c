@@ -1,0 +1,77 @@
+#include "sandbox/confine.h"
+
+#include <linux/mount.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/path.h"
+#include "kernel/landlock.h"
+#include "spec/spec.h"
+
+/* Devices and procfs are there to be written to, but nothing is made there. */
+static const unsigned int use = LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_IOCTL;
+
+static bool is_read_only(const struct spec_mount *m)
+{
+	return (m->set & MS_RDONLY) || (m->rec_set & MOUNT_ATTR_RDONLY);
+}
+
+static unsigned int access_of(const struct spec_mount *m)
+{
+	if (strcmp(m->destination, "/dev") == 0 ||
+	    path_is_under(m->destination, "/dev/pts") ||
+	    path_is_under(m->destination, "/proc"))
+		return use;
+	return LANDLOCK_ALL;
+}
+
+/* A symbolic link is copied and not mounted: what it leads to has its own. */
+static bool has_rule(const struct spec_mount *m)
+{
+	return !is_read_only(m) && !m->copy_symlink;
+}
+
+int confine_landlock(const struct spec *s, const char *workdir,
+		     struct error *err)
+{
+	struct landlock_rules rules = {
+		/* A network namespace of its own leads nowhere: tests that
+		 * talk to themselves go on working. */
+		.any_connect = s->ns[SPEC_NS_NETWORK].want != SPEC_NS_INHERIT,
+		.any_bind = s->ns[SPEC_NS_NETWORK].want != SPEC_NS_INHERIT,
+		.allow_degraded = s->landlock.allow_degraded,
+		.disabled = s->landlock.disabled,
+	};
+	auto_free struct landlock_rule *v = calloc(s->n_mounts + 2, sizeof(*v));
+	size_t n = 0;
+
+	if (!v)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "Landlock");
+	v[n++] = (struct landlock_rule){
+		.path = "/",
+		.fd = -1,
+		.access = s->root_readonly ? LANDLOCK_READ | LANDLOCK_EXEC
+					   : LANDLOCK_ALL,
+	};
+	for (size_t i = 0; i < s->n_mounts; i++)
+		if (has_rule(&s->mounts[i]))
+			v[n++] = (struct landlock_rule){
+				.path = s->mounts[i].destination,
+				.fd = -1,
+				.access = access_of(&s->mounts[i]),
+				.optional = true,
+			};
+	if (workdir)
+		v[n++] = (struct landlock_rule){
+			.path = workdir,
+			.fd = -1,
+			.access = LANDLOCK_ALL,
+			.optional = true,
+		};
+	rules.paths = v;
+	rules.n_paths = n;
+	return landlock_restrict(&rules, err);
+}

@@ -1,0 +1,418 @@
+#include "unit.h"
+
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/json.h"
+#include "kernel/seccomp.h"
+#include "policy/syscalls.h"
+#include "spec/parse.h"
+#include "spec/request.h"
+
+static void add(struct spec_strings *list, const char *text)
+{
+	list->v = realloc(list->v, (list->n + 2) * sizeof(char *));
+	assert_non_null(list->v);
+	list->v[list->n++] = strdup(text);
+	list->v[list->n] = NULL;
+}
+
+static void drop(struct spec_strings *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		free(list->v[i]);
+	free(list->v);
+	*list = (struct spec_strings){ NULL, 0 };
+}
+
+/* Runs @body under the filter; returns the wait status. */
+static int under(const struct request *r, unsigned int traps, bool shared,
+		 int (*body)(int listener))
+{
+	struct seccomp_program p = { .insns = NULL };
+	struct spec_seccomp s = { .default_action = 0 };
+	struct error err = ERROR_INIT;
+	int status, n;
+	pid_t pid;
+
+	if (policy_filter(r, traps, shared, &s, &err) < 0 ||
+	    seccomp_program_get(&s, NULL, NULL, &p, &err) < 0)
+		fail_msg("%s", err.msg);
+	spec_seccomp_done(&s);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+			_exit(254);
+		n = seccomp_program_load(&p, &err);
+		_exit(n < 0 ? 255 : body(n));
+	}
+	seccomp_program_done(&p);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void check_ok(int status)
+{
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status))
+		fail_msg("check %d failed", WEXITSTATUS(status));
+}
+
+#define CHECK(n, cond)            \
+	do {                      \
+		if (!(cond))      \
+			return n; \
+	} while (0)
+#define REFUSED(call, e) ((call) < 0 && errno == (e))
+#define HIGH (1UL << 32)
+
+static void *thread_main(void *data)
+{
+	*(int *)data = 1;
+	return NULL;
+}
+
+static int namespaces(int fd)
+{
+	struct clone_args args = { .exit_signal = SIGCHLD };
+	pthread_t t;
+	int ran = 0;
+	pid_t pid;
+
+	CHECK(1, REFUSED(unshare(CLONE_NEWUSER), EPERM));
+	CHECK(2,
+	      REFUSED(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0),
+		      EPERM));
+	CHECK(3,
+	      REFUSED(syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | SIGCHLD,
+			      0, 0, 0, 0),
+		      EPERM));
+	CHECK(4, REFUSED(syscall(SYS_clone3, &args, sizeof(args)), ENOSYS));
+	CHECK(5, REFUSED(setns(0, 0), EPERM));
+	CHECK(6, pthread_create(&t, NULL, thread_main, &ran) == 0 &&
+			 pthread_join(t, NULL) == 0 && ran);
+	pid = fork();
+	if (pid == 0)
+		_exit(0);
+	CHECK(7, pid > 0 && waitpid(pid, NULL, 0) == pid);
+	return 0;
+}
+
+static int mounts(int fd)
+{
+	CHECK(1, REFUSED(syscall(SYS_mount, 0, 0, 0, 0, 0), EPERM));
+	CHECK(2, REFUSED(syscall(SYS_umount2, "/", 0), EPERM));
+	CHECK(3, REFUSED(syscall(SYS_open_tree, -1, "", 0), EPERM));
+	CHECK(4, REFUSED(syscall(SYS_fsopen, "tmpfs", 0), EPERM));
+	CHECK(5, REFUSED(syscall(SYS_mount_setattr, -1, "", 0, 0, 0), EPERM));
+	CHECK(6, REFUSED(syscall(SYS_chroot, "/"), EPERM));
+	/* open_tree_attr, which this libseccomp does not know by name. */
+	CHECK(7, REFUSED(syscall(467, -1, "", 0, 0, 0), EPERM));
+	return 0;
+}
+
+static int others(int fd)
+{
+	CHECK(1, REFUSED(syscall(SYS_bpf, 0, 0, 0), EPERM));
+	CHECK(2, REFUSED(syscall(SYS_ptrace, 0, 0, 0, 0), EPERM));
+	CHECK(3, REFUSED(syscall(SYS_pidfd_getfd, 0, 0, 0), EPERM));
+	CHECK(4, REFUSED(syscall(SYS_io_uring_setup, 1, 0), EPERM));
+	CHECK(5, REFUSED(syscall(SYS_keyctl, 0, 0, 0), EPERM));
+	CHECK(6, REFUSED(syscall(SYS_clock_settime, 0, 0), EPERM));
+	CHECK(7, REFUSED(syscall(SYS_kexec_file_load, 0, 0, 0, 0, 0), EPERM));
+	CHECK(8, REFUSED(syscall(SYS_shmget, 0, 4096, 0600), EPERM));
+	CHECK(9, REFUSED(syscall(SYS_open_by_handle_at, 0, 0, 0), EPERM));
+	CHECK(10, getpid() > 0 && close(dup(2)) == 0);
+	return 0;
+}
+
+static int personalities(int fd)
+{
+	CHECK(1, syscall(SYS_personality, 0xffffffffUL) >= 0);
+	CHECK(2, syscall(SYS_personality, 0UL) >= 0);
+	CHECK(3, REFUSED(syscall(SYS_personality, ADDR_NO_RANDOMIZE), EPERM));
+	CHECK(4, REFUSED(syscall(SYS_personality, 0x80000000UL), EPERM));
+	CHECK(5, REFUSED(syscall(SYS_personality, 0xfffffffeUL), EPERM));
+	CHECK(6, REFUSED(syscall(SYS_personality, 8UL | HIGH), EPERM));
+	return 0;
+}
+
+static int arguments(int fd)
+{
+	int p[2];
+
+	CHECK(1, REFUSED(syscall(SYS_ioctl, 0, TIOCSTI, 0), EPERM));
+	CHECK(2, REFUSED(syscall(SYS_ioctl, 0, TIOCSTI | HIGH, 0), EPERM));
+	CHECK(3, REFUSED(syscall(SYS_ioctl, 0, 0x541C, 0), EPERM));
+	CHECK(4, pipe(p) == 0 && ioctl(p[0], FIONREAD, &p[1]) == 0);
+	CHECK(5, REFUSED(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), EPERM));
+	CHECK(6, REFUSED(prctl(PR_SET_PTRACER, 1, 0, 0, 0), EPERM));
+	CHECK(7, REFUSED(syscall(SYS_prctl, PR_SET_DUMPABLE | HIGH, 0, 0, 0, 0),
+			 EPERM));
+	CHECK(8, prctl(PR_SET_NAME, "x", 0, 0, 0) == 0);
+	return 0;
+}
+
+static int sockets(int fd)
+{
+	int v[2];
+
+	CHECK(1, socket(AF_UNIX, SOCK_STREAM, 0) >= 0);
+	CHECK(2, socket(AF_INET, SOCK_STREAM, 0) >= 0);
+	CHECK(3, socket(AF_INET6, SOCK_DGRAM, 0) >= 0 || errno == EAFNOSUPPORT);
+	CHECK(4, socket(AF_NETLINK, SOCK_RAW, 0) >= 0);
+	for (int i = 0; i < 64; i++)
+		if (i != AF_UNIX && i != AF_INET && i != AF_INET6 &&
+		    i != AF_NETLINK)
+			CHECK(5, REFUSED(syscall(SYS_socket, i, SOCK_STREAM, 0),
+					 EAFNOSUPPORT));
+	CHECK(6, REFUSED(socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, 1), EPERM));
+	CHECK(7, REFUSED(socket(AF_INET6, SOCK_RAW, 58), EPERM));
+	CHECK(8, REFUSED(socket(AF_INET, SOCK_PACKET, 0), EPERM));
+	CHECK(9, REFUSED(socket(AF_NETLINK, SOCK_RAW, 15), EAFNOSUPPORT));
+	CHECK(10, REFUSED(syscall(SYS_socket, AF_VSOCK | HIGH, SOCK_STREAM, 0),
+			  EAFNOSUPPORT));
+	CHECK(11, socketpair(AF_UNIX, SOCK_STREAM, 0, v) == 0);
+	CHECK(12, ioctl(socket(AF_INET, SOCK_DGRAM, 0), 0x8912, &v) == 0 ||
+			  errno != EPERM);
+	return 0;
+}
+
+static int no_interfaces(int fd)
+{
+	char ifreq[64] = { 0 };
+
+	/* SIOCGIFCONF */
+	CHECK(1, REFUSED(ioctl(socket(AF_INET, SOCK_DGRAM, 0), 0x8912, ifreq),
+			 EPERM));
+	return 0;
+}
+
+static int call_x32(int fd)
+{
+	return syscall(SYS_getpid | 0x40000000) > 0 ? 1 : 2;
+}
+
+static const struct request none;
+
+static void test_denied(void **state)
+{
+	check_ok(under(&none, 0, false, namespaces));
+	check_ok(under(&none, 0, false, mounts));
+	check_ok(under(&none, 0, false, others));
+	check_ok(under(&none, 0, false, personalities));
+	check_ok(under(&none, 0, false, arguments));
+	check_ok(under(&none, 0, false, sockets));
+	check_ok(under(&none, 0, true, no_interfaces));
+}
+
+static void test_x32_is_killed(void **state)
+{
+#ifdef __x86_64__
+	int status = under(&none, 0, false, call_x32);
+
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGSYS);
+#else
+	skip();
+#endif
+}
+
+static int may_trace(int fd)
+{
+	CHECK(1, prctl(PR_SET_NAME, "x", 0, 0, 0) == 0);
+	CHECK(2, REFUSED(syscall(SYS_kcmp, 0, 0, 99, 0, 0), EINVAL) ||
+			 errno == ESRCH);
+	CHECK(3, REFUSED(syscall(SYS_keyctl, 0, 0, 0), EPERM));
+	return 0;
+}
+
+static void test_allow(void **state)
+{
+	struct request r = { .exec = NULL };
+	struct spec_seccomp s = { .default_action = 0 };
+	struct error err = ERROR_INIT;
+
+	add(&r.extra_allow, "debug");
+	check_ok(under(&r, 0, false, may_trace));
+	add(&r.extra_allow, "mount");
+	assert_int_equal(policy_filter(&r, 0, false, &s, &err), -EINVAL);
+	assert_int_equal(err.kind, ERR_USAGE);
+	assert_non_null(strstr(err.hint, "sysv_ipc"));
+	drop(&r.extra_allow);
+	add(&r.extra_allow, "ptrace");
+	assert_int_equal(policy_filter(&r, 0, false, &s, &err), -EINVAL);
+	drop(&r.extra_allow);
+}
+
+static int no_mkdir(int fd)
+{
+	CHECK(1, REFUSED(mkdir("/tmp/never-made", 0700), EPERM));
+	CHECK(2, REFUSED(socket(AF_INET, SOCK_STREAM, 0), EPERM));
+	CHECK(3, REFUSED(rename("/no", "/such"), EPERM));
+	return 0;
+}
+
+static void test_deny(void **state)
+{
+	struct request r = { .exec = NULL };
+	struct spec_seccomp s = { .default_action = 0 };
+	struct error err = ERROR_INIT;
+
+	add(&r.extra_deny, "mkdir");
+	add(&r.extra_deny, "mkdirat");
+	add(&r.extra_deny, "socket"); /* has rows with conditions, too */
+	add(&r.extra_deny, "rename"); /* is trapped, too */
+	add(&r.extra_deny, "renameat");
+	add(&r.extra_deny, "renameat2");
+	add(&r.extra_deny, "mount"); /* denied as it is */
+	check_ok(under(&r, TRAP_RENAME, false, no_mkdir));
+	add(&r.extra_deny, "mkdirs");
+	assert_int_equal(policy_filter(&r, 0, false, &s, &err), -EINVAL);
+	drop(&r.extra_deny);
+	add(&r.extra_deny, "execve");
+	assert_int_equal(policy_filter(&r, 0, false, &s, &err), -EINVAL);
+	drop(&r.extra_deny);
+}
+
+/* The whole mask compiles; what is not asked for is not trapped. */
+static int is_trapped(int listener)
+{
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+	pthread_t t;
+	int ran = 0;
+	pid_t pid;
+
+	CHECK(1, pthread_create(&t, NULL, thread_main, &ran) == 0 &&
+			 pthread_join(t, NULL) == 0 && ran);
+	CHECK(2,
+	      REFUSED(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0),
+		      EPERM));
+	CHECK(3, poll(&p, 1, 0) == 0);
+	/* A thread that shares our listener: the child waits in its rename. */
+	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0) {
+		(void)rename("/no", "/such");
+		_exit(0);
+	}
+	CHECK(4, pid > 0 && poll(&p, 1, 5000) == 1);
+	CHECK(5, kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+	return 0;
+}
+
+static int fork_is_trapped(int listener)
+{
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+	pthread_t t;
+	int ran = 0;
+
+	CHECK(1, pthread_create(&t, NULL, thread_main, &ran) == 0 &&
+			 pthread_join(t, NULL) == 0 && ran);
+	CHECK(2, poll(&p, 1, 0) == 0);
+	return 0;
+}
+
+static void test_traps(void **state)
+{
+	struct spec_seccomp s = { .default_action = 0 };
+	struct seccomp_program p = { .insns = NULL };
+	struct error err = ERROR_INIT;
+
+	check_ok(under(&none, TRAP_RENAME, false, is_trapped));
+	check_ok(
+		under(&none, TRAP_FORK | TRAP_NETWORK, false, fork_is_trapped));
+	assert_int_equal(policy_filter(&none, ~0u, true, &s, &err), 0);
+	if (seccomp_program_get(&s, NULL, NULL, &p, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_true(p.has_notify);
+	seccomp_program_done(&p);
+	spec_seccomp_done(&s);
+}
+
+/* Written as config.json and read again it is the same. */
+static void test_json(void **state)
+{
+	static const char head[] =
+		"{\"ociVersion\":\"1.2.0\",\"root\":{\"path\":\"/\"},"
+		"\"linux\":{\"seccomp\":";
+	auto_(buf) struct buf b = BUF_INIT;
+	auto_(buf) struct buf text = BUF_INIT;
+	struct spec_seccomp s = { .default_action = 0 };
+	struct json_out *o = json_out_new(false);
+	struct spec *spec = NULL;
+	struct error err = ERROR_INIT;
+
+	assert_int_equal(policy_filter(&none, 0, true, &s, &err), 0);
+	spec_seccomp_write(&s, o);
+	assert_int_equal(json_out_end(o, &text), 0);
+	json_out_free(o);
+	buf_add_str(&b, head);
+	buf_add(&b, text.data, text.len);
+	buf_add_str(&b, "}}");
+	if (spec_parse(b.data, b.len, "/", NULL, &spec, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(spec->seccomp->n_rules, s.n_rules);
+	for (size_t i = 0; i < s.n_rules; i++) {
+		const struct spec_seccomp_rule *x = &s.rules[i];
+		const struct spec_seccomp_rule *y = &spec->seccomp->rules[i];
+
+		assert_int_equal(x->names.n, y->names.n);
+		assert_int_equal(x->action, y->action);
+		assert_int_equal(x->errno_ret, y->errno_ret);
+		assert_int_equal(x->n_args, y->n_args);
+		for (size_t k = 0; k < x->n_args; k++) {
+			assert_int_equal(x->args[k].index, y->args[k].index);
+			assert_int_equal(x->args[k].value, y->args[k].value);
+			assert_int_equal(x->args[k].value_two,
+					 y->args[k].value_two);
+			assert_int_equal(x->args[k].op, y->args[k].op);
+		}
+	}
+	spec_free(spec);
+	spec_seccomp_done(&s);
+}
+
+/* A typing error would silently allow a call. */
+static void test_names(void **state)
+{
+	static const char *const new_ones[] = { "open_tree_attr" };
+
+	for (size_t i = 0; i < syscall_rows_len; i++) {
+		const char *name = syscall_rows[i].name;
+		bool known =
+			seccomp_syscall_resolve_name(name) != __NR_SCMP_ERROR;
+
+		for (size_t k = 0; k < ARRAY_LEN(new_ones); k++)
+			known |= strcmp(name, new_ones[k]) == 0;
+		if (!known)
+			fail_msg("no system call '%s'", name);
+		assert_true(!syscall_rows[i].n_args == !syscall_rows[i].what);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_denied),
+		cmocka_unit_test(test_x32_is_killed),
+		cmocka_unit_test(test_allow),
+		cmocka_unit_test(test_deny),
+		cmocka_unit_test(test_traps),
+		cmocka_unit_test(test_json),
+	};
+
+	return RUN_TESTS(tests);
+}
