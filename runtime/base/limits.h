@@ -16,6 +16,9 @@ enum {
 	LIMIT_HOOKS = 256,
 	LIMIT_SYSCALL_RULES = 4096,
 	LIMIT_PRESERVE_FDS = 1024,
+	LIMIT_TOML_BYTES = 1024 * 1024, /* a profile */
+	LIMIT_TOML_DEPTH = 32,
+	LIMIT_TOML_VALUES = 10 * 1000,
 	LIMIT_ERROR_BYTES = 1024, /* one record on the status pipe */
 };
 
