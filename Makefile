@@ -163,6 +163,18 @@ fuzz-replay: $(fuzz_bin)
 		find tests/fuzz/corpus/$$name -type f -exec $$t {} + || exit 1; \
 	done
 
+# The threads of the supervisor, under ThreadSanitizer.
+tsan_unit := test_gate test_lane test_supervise test_supervise_stress
+
+tsan:
+	+@$(MAKE) --no-print-directory SAN=thread B=$B/tsan \
+		$(tsan_unit:%=$B/tsan/unit/%)
+	@for t in $(tsan_unit); do $B/tsan/unit/$$t || exit 1; done
+
+$B/bench/%: $B/obj/bench/%.o $B/obj/internal.a
+	@mkdir -p $(@D)
+	$(call say,LD) $(ld) $(exe_ldflags) -o $@ $^ $(static_libs)
+
 # Searches for new inputs: make fuzz-json CC=clang B=build/fuzzer TIME=600.
 fuzz-%: tests/fuzz/fuzz_%.c
 	+@$(MAKE) CC=$(CC) B=$B SAN=address,undefined,fuzzer-no-link \
@@ -195,8 +207,9 @@ demo:
 
 bench:
 	@scripts/packages install build bench
-	+@$(MAKE) --no-print-directory all
+	+@$(MAKE) --no-print-directory all $B/bench/notify
 	BUILD=$(abspath $B) bench/run
+	@$B/bench/notify
 
 compile_commands.json: Makefile $B/flags
 	@{ echo '['; sep=; \
@@ -265,8 +278,8 @@ clean:
 	rm -rf $B compile_commands.json
 
 .PHONY: all unit unit-build fuzz-build fuzz-replay check check-built lint demo \
-	bench man install uninstall clean FORCE
+	bench man install tsan uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(lib_obj:.o=.d) $(cmd_obj:.o=.d)
--include $(patsubst %.c,$B/obj/%.d,$(unit_src) $(fuzz_src))
+-include $(patsubst %.c,$B/obj/%.d,$(unit_src) $(fuzz_src) bench/notify.c)

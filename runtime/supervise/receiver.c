@@ -28,8 +28,14 @@
 #error "say which AUDIT_ARCH_* this machine is"
 #endif
 
-/* The monitor sleeps after so many naps in which nothing was going on. */
-enum { MONITOR_NAPS = 50 };
+/*
+ * While handlers come and go the monitor naps longer and longer: its waking up
+ * drives caller and receiver apart, onto two CPUs, which costs more than all
+ * else it does. A slow handler is found after 200 us if it comes out of quiet,
+ * and at most a millisecond later in the thick of short ones. It sleeps after
+ * so many naps in which nothing was going on.
+ */
+enum { MONITOR_NAP_MAX_NS = 1000 * 1000, MONITOR_NAPS = 20 };
 
 enum role { ROLE_RECEIVER, ROLE_MONITOR, ROLE_END };
 
@@ -162,6 +168,7 @@ static bool take_over(struct thread *t, uint64_t busy)
 static enum role monitor(struct thread *t)
 {
 	struct listener *l = t->l;
+	uint64_t nap = LOCAL_RUN_NS;
 	unsigned int naps = 0;
 
 	while (!is_ending(l)) {
@@ -174,9 +181,12 @@ static enum role monitor(struct thread *t)
 			atomic_store(&l->monitor, MONITOR_NONE);
 			return ROLE_RECEIVER;
 		} else if (++naps < MONITOR_NAPS) {
-			sleep_until_ns(now + LOCAL_RUN_NS);
+			sleep_until_ns(now + nap);
+			nap = nap * 2 < MONITOR_NAP_MAX_NS ? nap * 2
+							   : MONITOR_NAP_MAX_NS;
 		} else {
 			naps = 0;
+			nap = LOCAL_RUN_NS;
 			if (!sleep_as_monitor(l))
 				return ROLE_END;
 		}

@@ -37,7 +37,7 @@
  */
 #ifdef __SANITIZE_THREAD__
 enum { TRAP_TSAN = 1 };
-const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
 	return "die_after_fork=0";

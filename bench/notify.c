@@ -1,0 +1,285 @@
+/*
+ * What our supervisor adds to a seccomp notification, against the shortest loop
+ * that could do the same:
+ *
+ *	continue	receive; let the kernel carry on
+ *	open		receive; read the path, check that the caller is still
+ *			there, open the file, install the fd as the result
+ *
+ * Both loops use sync wake-up. The rounds of a loop and of ours alternate; what
+ * counts is the median of the rounds.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/uapi.h"
+#include "kernel/notify.h"
+#include "supervise/supervisor.h"
+
+enum { ROUNDS = 31, CALLS = 3000, PATH_SIZE = 4096 };
+
+enum what { CONTINUE, OPEN };
+
+#define FILE_NAME "/etc/passwd"
+
+static void die(const char *what)
+{
+	(void)fprintf(stderr, "notify: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* -------------------------------------------------------------- caller -- */
+
+static int trap(int nr)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned int)nr, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { .len = ARRAY_LEN(f), .filter = f };
+	int fd;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		die("no_new_privs");
+	fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			  SECCOMP_FILTER_FLAG_NEW_LISTENER |
+				  SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+			  &prog);
+	if (fd < 0)
+		die("seccomp");
+	return fd;
+}
+
+static void call_often(enum what what)
+{
+	for (int i = 0; i < CALLS; i++) {
+		int fd;
+
+		if (what == CONTINUE) {
+			(void)syscall(SYS_getppid);
+			continue;
+		}
+		fd = (int)syscall(SYS_openat, AT_FDCWD, FILE_NAME, O_RDONLY);
+		if (fd < 0)
+			die(FILE_NAME);
+		(void)close(fd);
+	}
+}
+
+static void be_caller(enum what what, int sock)
+{
+	int fd = trap(what == CONTINUE ? SYS_getppid : SYS_openat);
+	uint64_t began, took;
+	char byte;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (fd_send(sock, "x", 1, &fd, 1) < 0 || read(sock, &byte, 1) != 1)
+		die("handshake");
+	(void)close(fd);
+	began = now_ns();
+	call_often(what);
+	took = now_ns() - began;
+	if (fd_write_full(sock, &took, sizeof(took)) < 0)
+		die("result");
+	_exit(0);
+}
+
+struct caller {
+	pid_t pid;
+	int sock, listener_fd;
+};
+
+static struct caller start_caller(enum what what)
+{
+	struct caller c = { .listener_fd = -1 };
+	size_t n_fds = 1;
+	int sock[2];
+	char byte;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock) < 0)
+		die("socketpair");
+	c.pid = fork();
+	if (c.pid < 0)
+		die("fork");
+	if (c.pid == 0) {
+		(void)close(sock[0]);
+		be_caller(what, sock[1]);
+	}
+	(void)close(sock[1]);
+	c.sock = sock[0];
+	if (fd_recv(c.sock, &byte, 1, &c.listener_fd, &n_fds) != 1 ||
+	    n_fds != 1)
+		die("listener");
+	return c;
+}
+
+static void let_go(const struct caller *c)
+{
+	if (write(c->sock, "x", 1) != 1)
+		die("handshake");
+}
+
+/* ns for each call */
+static uint64_t end_caller(struct caller *c)
+{
+	uint64_t took = 0;
+
+	if (fd_read_full(c->sock, &took, sizeof(took)) != sizeof(took))
+		die("result");
+	(void)close(c->sock);
+	(void)waitpid(c->pid, NULL, 0);
+	return took / CALLS;
+}
+
+/* ----------------------------------------------------------- bare loop -- */
+
+static void bare_open(int fd, const struct seccomp_notif *n)
+{
+	char path[PATH_SIZE];
+	ssize_t len =
+		notify_read_memory((pid_t)n->pid, n->data.args[1], path, 256);
+	int file;
+
+	if (len < 0 || !memchr(path, '\0', (size_t)len) ||
+	    !notify_is_valid(fd, n->id))
+		die("path");
+	file = open(path, (int)n->data.args[2] | O_CLOEXEC);
+	if (file < 0 || notify_answer_fd(fd, n->id, file, false) < 0)
+		die("answer");
+	(void)close(file);
+}
+
+static uint64_t run_bare(enum what what, size_t size)
+{
+	struct caller c = start_caller(what);
+	union notify_request r;
+
+	(void)notify_set_sync(c.listener_fd);
+	let_go(&c);
+	for (int i = 0; i < CALLS; i++) {
+		if (notify_receive(c.listener_fd, &r, size) < 0)
+			die("receive");
+		if (what == OPEN)
+			bare_open(c.listener_fd, &r.notif);
+		else if (notify_continue(c.listener_fd, r.notif.id) < 0)
+			die("continue");
+	}
+	(void)close(c.listener_fd);
+	return end_caller(&c);
+}
+
+/* ---------------------------------------------------------------- ours -- */
+
+static struct outcome go_on(struct call *c, void *data)
+{
+	return OUTCOME_GO;
+}
+
+static struct outcome open_file(struct call *c, void *data)
+{
+	char path[PATH_SIZE];
+	int fd, r = call_read_string(c, call_arg(c, 1), path, sizeof(path));
+
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	fd = open(path, (int)call_arg(c, 2) | O_CLOEXEC);
+	return fd < 0 ? OUTCOME_FAIL(errno) : OUTCOME_OPEN(fd, false);
+}
+
+static uint64_t run_ours(enum what what)
+{
+	static const struct handler rows[] = {
+		{ "getppid", SYS_getppid, LANE_INLINE, go_on, NULL, NULL },
+		{ "openat", SYS_openat, LANE_LOCAL, open_file, NULL, NULL },
+	};
+	const struct supervisor_options o = { .handlers = rows,
+					      .n_handlers = ARRAY_LEN(rows) };
+	struct supervisor *s = NULL;
+	struct error err = ERROR_INIT;
+	struct caller c = start_caller(what);
+	uint64_t took;
+
+	if (supervisor_new(&o, &s, &err) < 0 || supervisor_start(s, &err) < 0 ||
+	    supervisor_add_listener(s, c.listener_fd, &err) < 0) {
+		(void)fprintf(stderr, "notify: %s\n", err.msg);
+		exit(1);
+	}
+	let_go(&c);
+	took = end_caller(&c);
+	supervisor_free(s);
+	return took;
+}
+
+/* -------------------------------------------------------------- report -- */
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static uint64_t median(uint64_t *v)
+{
+	qsort(v, ROUNDS, sizeof(*v), compare);
+	return v[ROUNDS / 2];
+}
+
+static void measure(enum what what, const char *name, unsigned int percent,
+		    size_t size)
+{
+	uint64_t bare[ROUNDS], ours[ROUNDS], a, b;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		bare[i] = run_bare(what, size);
+		ours[i] = run_ours(what);
+	}
+	a = median(bare);
+	b = median(ours);
+	(void)printf("%-10s bare %6.2f us   ours %6.2f us   %.2fx (at most "
+		     "%.2fx)\n",
+		     name, (double)a / 1e3, (double)b / 1e3,
+		     (double)b / (double)a, percent / 100.0);
+}
+
+int main(void)
+{
+	struct error err = ERROR_INIT;
+	size_t size;
+
+	if (notify_request_size(&size, &err) < 0) {
+		(void)fprintf(stderr, "notify: %s\n", err.msg);
+		return 1;
+	}
+	measure(CONTINUE, "continue", 125, size);
+	measure(OPEN, "open", 130, size);
+	return 0;
+}
