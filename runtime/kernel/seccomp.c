@@ -426,7 +426,8 @@ int seccomp_program_load(const struct seccomp_program *p, struct error *err)
 	if (fd > 0)
 		return error_say(err, ERR_SYSTEM, ESRCH,
 				 "cannot load the seccomp filter: thread %d "
-				 "has another one", fd);
+				 "has another one",
+				 fd);
 	return 0;
 }
 
