@@ -270,6 +270,8 @@ static void mounts_in_order(void **state)
 			  "rootfs/mnt/sub", "/final",
 			  "\"bind\"") "," MOUNT("/mnt", "tmpfs", ""),
 		  "", "[ -e /final/f ] && [ ! -e /mnt/sub ]");
+	bundle_ok(b, PROC "," BIND("rootfs/../vol", "/v", "\"bind\""), "",
+		  "[ -e /v/sub/f ]");
 	b->userns = true;
 	shell("chown -R %d:%d %s/rootfs", SUB_BASE, SUB_BASE, b->dir);
 	bundle_ok(b,
@@ -462,9 +464,12 @@ static void hidden_in_the_root(void **state)
 	hidden[0] = store;
 	b->hidden = hidden;
 	shell("mkdir -p %s/secret", store);
-	bundle_ok(b, PROC, "",
-		  "[ -d /.sandlock-0 ] && "
-		  "[ -z \"$(ls -A /.sandlock-0)\" ]");
+	bundle_ok(b,
+		  PROC "," BIND("rootfs", "/x", "\"bind\"") "," BIND(
+			  "rootfs/.sandlock-0", "/y", "\"bind\""),
+		  "",
+		  "for i in /.sandlock-0 /x/.sandlock-0 /y; do [ -d $i ] && "
+		  "[ -z \"$(ls -A $i)\" ] || exit 1; done");
 }
 
 static void cgroup_mount_without_a_cgroup(void **state)
