@@ -371,7 +371,7 @@ line" "tab	x" "-rf" "\$(id)" "quote\"s" "back\\slash" "sp ace" "é"; do
 
 @test "row 41: deleting a tree deeper than PATH_MAX" {
 	"$PROBE" deep "$D" 200
-	change 'rm -rf /data/a-directory-with-a-rather-long-name'
+	change 'probe rmtree /data/a-directory-with-a-rather-long-name'
 	commit_exact
 }
 

@@ -8,6 +8,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -252,6 +253,21 @@ static int do_deep(char **a)
 	return say("deep", open("end", O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
 }
 
+static int remove_one(const char *path, const struct stat *st, int type,
+		      struct FTW *ftw)
+{
+	(void)st;
+	return type == FTW_DP ? rmdir(path + ftw->base) :
+				unlink(path + ftw->base);
+}
+
+/* rm -r for a tree of any depth. */
+static int do_rmtree(char **a)
+{
+	return say("rmtree", nftw(a[0], remove_one, 8,
+				  FTW_DEPTH | FTW_PHYS | FTW_CHDIR));
+}
+
 static int do_sleep_ignoring(char **a)
 {
 	signal(SIGTERM, SIG_IGN);
@@ -324,6 +340,7 @@ static const struct {
 	{ "removexattr",   2, do_removexattr },
 	{ "rename",        2, do_rename },
 	{ "rlimit",        1, do_rlimit },
+	{ "rmtree",        1, do_rmtree },
 	{ "segv",          0, do_segv },
 	{ "setxattr",      3, do_setxattr },
 	{ "signal",        1, do_signal },
