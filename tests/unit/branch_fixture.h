@@ -17,6 +17,10 @@
 #include "branch/branch.h"
 #include "branch/change.h"
 #include "branch/commit.h"
+#include "kernel/userns.h"
+
+/* Of the namespace in which everything happens; empty for root. */
+static struct idmap fixture_map = IDMAP_INIT;
 
 struct fixture {
 	char top[256];
@@ -165,8 +169,7 @@ static inline void shoot_dir(struct shot *s, const char *path, const char *name)
 	free(names);
 }
 
-/* The tree as text; the caller frees it. */
-static inline char *snapshot(const char *path)
+static inline char *snapshot_here(const char *path)
 {
 	struct buf b = BUF_INIT;
 	struct shot *s = calloc(1, sizeof(*s));
@@ -178,14 +181,61 @@ static inline char *snapshot(const char *path)
 	return buf_take(&b, NULL);
 }
 
+static inline char *read_text(int fd)
+{
+	struct buf b = BUF_INIT;
+	char chunk[4096];
+	ssize_t n;
+
+	assert_true(fd >= 0);
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0)
+		buf_add(&b, chunk, (size_t)n);
+	(void)close(fd);
+	return buf_take(&b, NULL);
+}
+
+/* A child that is root of the user namespace, if there is one. */
+static inline pid_t fork_inside(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0 && !idmap_is_empty(&fixture_map) &&
+	    userns_enter(&fixture_map, false, NULL) < 0)
+		_exit(125);
+	return pid;
+}
+
+/* The tree as text; the caller frees it. */
+static inline char *snapshot(const char *path)
+{
+	int fds[2], status;
+	char *text;
+	pid_t pid;
+
+	if (idmap_is_empty(&fixture_map))
+		return snapshot_here(path);
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid = fork_inside();
+	if (pid == 0) {
+		text = snapshot_here(path);
+		_exit(write(fds[1], text, strlen(text)) !=
+		      (ssize_t)strlen(text));
+	}
+	(void)close(fds[1]);
+	text = read_text(fds[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	return text;
+}
+
 /* Shell */
 
 static inline void shell(const char *dir, const char *script)
 {
-	pid_t pid = fork();
+	pid_t pid = fork_inside();
 	int status;
 
-	assert_true(pid >= 0);
 	if (pid == 0) {
 		if (chdir(dir) == 0)
 			(void)execl("/bin/sh", "sh", "-ec", script, NULL);
@@ -264,9 +314,14 @@ static inline int sandbox_main(struct fixture *f, const char *script,
 	int mount_fd, out;
 	char *seen;
 
-	if (unshare(CLONE_NEWNS) < 0 ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+	if (!idmap_is_empty(&fixture_map)) {
+		if (userns_enter(&fixture_map, true, &err) < 0)
+			return 1;
+		fixture_map = (struct idmap)IDMAP_INIT;
+	} else if (unshare(CLONE_NEWNS) < 0 ||
+		   mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
 		return 1;
+	}
 	if (branch_overlay(f->branch, &mount_fd, &err) < 0) {
 		print_error("%s\n", err.msg);
 		return 2;
@@ -284,25 +339,11 @@ static inline int sandbox_main(struct fixture *f, const char *script,
 		if (chdir("/") < 0)
 			return 4;
 	}
-	seen = snapshot(f->merged);
+	seen = snapshot_here(f->merged);
 	out = open(f->shot, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	if (out < 0 || write(out, seen, strlen(seen)) != (ssize_t)strlen(seen))
 		return 5;
 	return 0;
-}
-
-static inline char *read_text(const char *path)
-{
-	struct buf b = BUF_INIT;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char chunk[4096];
-	ssize_t n;
-
-	assert_true(fd >= 0);
-	while ((n = read(fd, chunk, sizeof(chunk))) > 0)
-		buf_add(&b, chunk, (size_t)n);
-	(void)close(fd);
-	return buf_take(&b, NULL);
 }
 
 /* Makes a branch "b", runs in it, settles it. */
@@ -315,7 +356,7 @@ static inline void fixture_run(struct fixture *f, const char *script,
 		.storage = f->storage,
 		.on_exit = DISPOSE_DEFER,
 		.on_error = DISPOSE_DEFER,
-		.idmap = IDMAP_INIT,
+		.idmap = fixture_map,
 	};
 	const struct exit_status ok = { .kind = EXIT_CODE, .value = 0 };
 	struct branch_settled settled;
@@ -331,7 +372,7 @@ static inline void fixture_run(struct fixture *f, const char *script,
 		_exit(sandbox_main(f, script, fn));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	f->seen = read_text(f->shot);
+	f->seen = read_text(open(f->shot, O_RDONLY | O_CLOEXEC));
 	if (branch_settle(f->branch, &ok, true, &settled, &err) < 0)
 		fail_msg("%s", err.msg);
 	if (settled.gone) {
