@@ -7,12 +7,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/fs.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -78,7 +81,27 @@ static int move_up(struct sweep *s, int dir_fd, const char *name)
 	return -EEXIST;
 }
 
-static int remove_one(struct sweep *s, int dir_fd, const struct dirent *d)
+/*
+ * What a commit displaced may be immutable, or lie in a directory that is.
+ * Returns true if a flag was taken away.
+ */
+static bool clear_flags(int dir_fd, const char *name)
+{
+	auto_close int fd = openat(
+		dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	const int fixed = FS_IMMUTABLE_FL | FS_APPEND_FL;
+	struct stat st;
+	int flags;
+
+	if (fd < 0 || fstat(fd, &st) < 0 ||
+	    (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) ||
+	    ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 || !(flags & fixed))
+		return false;
+	flags &= ~fixed;
+	return ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
+}
+
+static int remove_once(struct sweep *s, int dir_fd, const struct dirent *d)
 {
 	if (d->d_type != DT_DIR) {
 		if (unlinkat(dir_fd, d->d_name, 0) == 0)
@@ -88,9 +111,29 @@ static int remove_one(struct sweep *s, int dir_fd, const struct dirent *d)
 	}
 	if (unlinkat(dir_fd, d->d_name, AT_REMOVEDIR) == 0)
 		return 0;
+	if (errno == ENOTDIR)
+		return -EPERM;
 	if (errno != ENOTEMPTY && errno != EEXIST)
 		return -errno;
 	return dir_fd == s->top_fd ? -ENOTEMPTY : move_up(s, dir_fd, d->d_name);
+}
+
+static bool is_file_or_dir(const struct dirent *d)
+{
+	return d->d_type == DT_REG || d->d_type == DT_DIR;
+}
+
+static int remove_one(struct sweep *s, int dir_fd, const struct dirent *d)
+{
+	int r = remove_once(s, dir_fd, d);
+	bool cleared;
+
+	if (r != -EPERM)
+		return r;
+	cleared = clear_flags(dir_fd, ".");
+	if (is_file_or_dir(d) && clear_flags(dir_fd, d->d_name))
+		cleared = true;
+	return cleared ? remove_once(s, dir_fd, d) : r;
 }
 
 static int open_to_empty(int dir_fd, const char *name)
@@ -285,6 +328,7 @@ static void detach(int *trash_fd, int *entry_fd)
 	*entry_fd = 4;
 	(void)syscall(SYS_close_range, 5, ~0u, 0);
 	(void)!chdir("/");
+	(void)prctl(PR_SET_NAME, "sandlock-trash");
 	(void)setpriority(PRIO_PROCESS, 0, NICE_LOWEST);
 	(void)syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
 }

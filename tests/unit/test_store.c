@@ -1,6 +1,9 @@
 /* Where branches are, their meta.json, and how they go. */
 #include "branch_world.h"
 
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+
 static void a_name_is_claimed_once(void **state)
 {
 	struct branch *other = NULL;
@@ -148,6 +151,40 @@ static void removal_is_resumed_by_the_next_verb(void **state)
 	store_close(w.st);
 	open_world_store(&w);
 	wait_gone(w.dir_fd, "store/trash/~2");
+	teardown(&w);
+}
+
+static void set_flags(int dir_fd, const char *path, int more)
+{
+	auto_close int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+	int flags;
+
+	assert_true(fd >= 0);
+	assert_int_equal(ioctl(fd, FS_IOC_GETFLAGS, &flags), 0);
+	flags |= more;
+	assert_int_equal(ioctl(fd, FS_IOC_SETFLAGS, &flags), 0);
+}
+
+static void immutable_objects_are_removed_too(void **state)
+{
+	char entry[300];
+	struct world w;
+
+	need_root();
+	setup(&w);
+	create_web(&w);
+	assert_int_equal(mkdirat(w.b->upper_fd, "d", 0755), 0);
+	assert_int_equal(mkdirat(w.b->upper_fd, "d/e", 0755), 0);
+	put(w.b->upper_fd, "d/f", "x");
+	put(w.b->upper_fd, "d/e/g", "x");
+	set_flags(w.b->upper_fd, "d/f", FS_IMMUTABLE_FL);
+	set_flags(w.b->upper_fd, "d/e/g", FS_APPEND_FL);
+	set_flags(w.b->upper_fd, "d/e", FS_APPEND_FL);
+	set_flags(w.b->upper_fd, "d", FS_IMMUTABLE_FL);
+	assert_int_equal(branch_remove(w.b, &err), 0);
+	trash_entry(&w, entry);
+	if (entry[0])
+		wait_gone(w.dir_fd, entry);
 	teardown(&w);
 }
 
@@ -600,6 +637,7 @@ int main(void)
 		cmocka_unit_test(awkward_paths_are_mounted),
 		cmocka_unit_test(removal_is_not_waited_for_and_holds_nothing),
 		cmocka_unit_test(removal_is_resumed_by_the_next_verb),
+		cmocka_unit_test(immutable_objects_are_removed_too),
 		cmocka_unit_test(a_part_can_be_discarded),
 		cmocka_unit_test(a_branch_that_was_removed_is_gone_for_others),
 		cmocka_unit_test(a_half_made_branch_is_cleared_away),
