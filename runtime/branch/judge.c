@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/path.h"
+#include "branch/group.h"
 #include "branch/internal.h"
 #include "branch/links.h"
 
@@ -515,6 +516,8 @@ static void set_flags(const struct walk_entry *e, struct verdict *v)
 		v->flags |= CHANGE_LINK_BROKEN;
 	if (v->opened_only)
 		v->flags |= CHANGE_CONTENT_SAME;
+	if (S_ISREG(u->mode) && !l->mode && group_is_stale_lock(e->path))
+		v->flags |= CHANGE_STALE_LOCK;
 }
 
 int judge_entry(struct judge *j, const struct walk_entry *e, struct verdict *v,

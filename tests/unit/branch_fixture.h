@@ -249,6 +249,31 @@ static inline void shell(const char *dir, const char *script)
 
 /* The fixture */
 
+/* The directory of the fixture that is open: a failing test cannot close it. */
+static char fixture_top[256];
+
+static inline void remove_top(void)
+{
+	char *script;
+
+	if (!fixture_top[0] ||
+	    asprintf(&script,
+		     "umount '%s/lower' 2>/dev/null || :; "
+		     "chattr -R -i -a '%s' 2>/dev/null || :; "
+		     "rm -rf '%s' 2>/dev/null || :",
+		     fixture_top, fixture_top, fixture_top) < 0)
+		return;
+	/* A detached child may still be removing what is in it. */
+	for (int i = 0; i < 50; i++) {
+		shell("/", script);
+		if (access(fixture_top, F_OK) < 0)
+			break;
+		usleep(20000);
+	}
+	free(script);
+	fixture_top[0] = '\0';
+}
+
 static inline void fixture_fill(struct fixture *f, const char *script)
 {
 	if (script)
@@ -261,9 +286,15 @@ static inline void fixture_open_empty(struct fixture *f)
 {
 	struct error err = ERROR_INIT;
 
+	static bool at_exit;
+
+	if (!at_exit)
+		at_exit = atexit(remove_top) == 0;
+	remove_top();
 	*f = (struct fixture){ .store = NULL };
 	strcpy(f->top, "/var/tmp/sandlock-unit.XXXXXX");
 	assert_non_null(mkdtemp(f->top));
+	strcpy(fixture_top, f->top);
 	(void)snprintf(f->lower, sizeof(f->lower), "%s/lower", f->top);
 	(void)snprintf(f->store_dir, sizeof(f->store_dir), "%s/store", f->top);
 	(void)snprintf(f->merged, sizeof(f->merged), "%s/merged", f->top);
@@ -285,24 +316,7 @@ static inline void fixture_close(struct fixture *f)
 	branch_close(f->branch);
 	store_close(f->store);
 	free(f->seen);
-	shell("/", "true");
-	if (f->top[0]) {
-		char *script;
-
-		assert_true(asprintf(&script,
-				     "umount '%s' 2>/dev/null || :; chattr -R "
-				     "-i -a '%s' 2>/dev/null || :; "
-				     "rm -rf '%s' 2>/dev/null || :",
-				     f->lower, f->top, f->top) > 0);
-		/* A detached child may still be removing what is in it. */
-		for (int i = 0; i < 50; i++) {
-			shell("/", script);
-			if (access(f->top, F_OK) < 0)
-				break;
-			usleep(20000);
-		}
-		free(script);
-	}
+	remove_top();
 }
 
 typedef void inside_fn(void);

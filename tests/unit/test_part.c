@@ -58,7 +58,7 @@ static void parts_make_the_whole(void **state)
 {
 	static const char *const orders[][9] = {
 		{ "d/e", "k", "new/sub/x", "old", "n", "pair" },
-		{ "new/sub/f", "d/f", "new/link", "pair2", "l" },
+		{ "new/sub/f", "d/f", "new/link", "pair2" },
 		{ "new/g", "new/sub", "n", "d" },
 		{ "old/", "./k", "/new/link", "d/e/g", "d/f", "pair" },
 	};
@@ -86,13 +86,18 @@ static void parts_make_the_whole(void **state)
 
 static void the_last_part_ends_the_branch(void **state)
 {
+	struct commit_result result;
+	const char *other = "h";
 	struct fixture f;
+	struct error err;
 
 	(void)state;
 	fixture_open(&f, "echo 1 > f; echo 2 > g");
 	fixture_run(&f, "echo b >> f; rm g", NULL);
 	commit_part(&f, "f", false);
 	assert_diff(&f, CHANGE_WANT_CONFLICTS, "D g\n");
+	assert_int_equal(commit_paths(&f, &other, 1, &result, &err), -ENOENT);
+	assert_int_equal(err.kind, ERR_NOT_FOUND);
 	commit_part(&f, "g", true);
 	assert_committed(&f);
 	fixture_close(&f);
@@ -386,6 +391,57 @@ static void a_locked_lower_defers(void **state)
 	fixture_close(&f);
 }
 
+static void row_57_locks_of_a_dead_git_stay_behind(void **state)
+{
+	struct commit_result result;
+	struct fixture f;
+	struct error err;
+
+	(void)state;
+	fixture_open(&f, "mkdir -p r/.git; echo 1 > r/.git/HEAD");
+	fixture_run(&f,
+		    "echo 2 > r/.git/index; : > r/.git/index.lock; "
+		    "mkdir -p s/.git; : > s/.git/HEAD.lock; echo 3 > s/x.lock",
+		    NULL);
+	assert_int_equal(commit_paths(&f, NULL, 0, &result, &err), 0);
+	assert_true(result.gone);
+	assert_int_equal(result.n_skipped, 2);
+	shell(f.lower, "test -f r/.git/index && test -f s/x.lock && "
+		       "test -z \"$(find . -name '*.lock' -path '*.git*')\"");
+	fixture_close(&f);
+}
+
+static void row_59_a_repository_is_one(void **state)
+{
+	const struct commit_options skip = { .conflicts = CONFLICT_SKIP };
+	struct commit_result result;
+	struct fixture f;
+	struct error err;
+
+	(void)state;
+	fixture_open(&f, "mkdir -p r/.git/refs r/.git/objects; "
+			 "echo 1 > r/.git/index; echo 1 > r/f; echo 1 > db; "
+			 "echo 1 > db-wal");
+	fixture_run(&f,
+		    "echo 2 > r/.git/index; echo 2 > r/.git/refs/m; "
+		    "mkdir r/.git/objects/ab; echo o > r/.git/objects/ab/c; "
+		    "echo 2 > r/f; echo 2 > db; echo 2 > db-wal; "
+		    "chmod 700 r/.git/refs",
+		    NULL);
+	usleep(5000);
+	shell(f.lower, "echo h > r/.git/index; echo h > db-wal");
+	assert_int_equal(branch_commit(f.branch, &skip, &result, &err), 0);
+	assert_false(result.gone);
+	shell(f.lower, "test $(cat r/f) = 2 && test ! -e r/.git/refs/m && "
+		       "test ! -e r/.git/objects/ab && test $(cat db) = 1 && "
+		       "test $(stat -c %a r/.git/refs) = 755");
+	assert_diff(&f, 0,
+		    "M db\nM db-wal\nM r/.git/index\nA r/.git/objects/ab/\n"
+		    "A r/.git/objects/ab/c\nm r/.git/refs/\n"
+		    "A r/.git/refs/m\n");
+	fixture_close(&f);
+}
+
 static void row_66_foreign_uppers_are_refused(void **state)
 {
 	struct commit_result result;
@@ -476,6 +532,8 @@ int main(void)
 		cmocka_unit_test(row_56_mounts_are_never_crossed),
 		cmocka_unit_test(mounts_below_are_told),
 		cmocka_unit_test(a_locked_lower_defers),
+		cmocka_unit_test(row_57_locks_of_a_dead_git_stay_behind),
+		cmocka_unit_test(row_59_a_repository_is_one),
 		cmocka_unit_test(row_66_foreign_uppers_are_refused),
 		cmocka_unit_test(row_70_commit_twice),
 		cmocka_unit_test(contents_and_digests),
