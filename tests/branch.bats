@@ -457,7 +457,7 @@ ends_as() {
 
 @test "commit: a held lock is waited for 5 seconds, then 75 and no effect" {
 	change 'echo x >/data/x'
-	flock "$R" sleep 20 3>&- &
+	flock -F "$R" sleep 20 3>&- &
 	locker=$!
 	started $locker
 	sleep 0.3
@@ -471,7 +471,6 @@ ends_as() {
 	[ $ms -ge 4500 ] && [ $ms -le 6500 ]
 	unchanged
 	equal state "$(branch_state "$N")" pending
-	pkill -P $locker 2>/dev/null || true
 	kill $locker 2>/dev/null || true
 	wait $locker 2>/dev/null || true
 	run sandlock commit "$N"
@@ -481,7 +480,7 @@ ends_as() {
 
 @test "commit: a lock that is released in time is waited for" {
 	change 'echo x >/data/x'
-	flock "$R" sleep 2 3>&- &
+	flock -F "$R" sleep 2 3>&- &
 	started $!
 	sleep 0.3
 	run sandlock commit "$N"

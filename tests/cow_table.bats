@@ -371,7 +371,7 @@ line" "tab	x" "-rf" "\$(id)" "quote\"s" "back\\slash" "sp ace" "é"; do
 
 @test "row 41: deleting a tree deeper than PATH_MAX" {
 	"$PROBE" deep "$D" 200
-	change 'probe rmtree /data/a-directory-with-a-rather-long-name'
+	change 'probe undeep /data 200'
 	commit_exact
 }
 

@@ -8,7 +8,6 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -253,19 +252,21 @@ static int do_deep(char **a)
 	return say("deep", open("end", O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
 }
 
-static int remove_one(const char *path, const struct stat *st, int type,
-		      struct FTW *ftw)
+/* Removes what `deep` made, which no path string can name. */
+static int do_undeep(char **a)
 {
-	(void)st;
-	return type == FTW_DP ? rmdir(path + ftw->base) :
-				unlink(path + ftw->base);
-}
+	const char *name = "a-directory-with-a-rather-long-name";
 
-/* rm -r for a tree of any depth. */
-static int do_rmtree(char **a)
-{
-	return say("rmtree", nftw(a[0], remove_one, 8,
-				  FTW_DEPTH | FTW_PHYS | FTW_CHDIR));
+	if (chdir(a[0]) < 0)
+		return say("undeep", -1);
+	while (chdir(name) == 0)
+		;
+	if (unlink("end") < 0)
+		return say("undeep", -1);
+	for (int i = 0; i < atoi(a[1]); i++)
+		if (chdir("..") < 0 || rmdir(name) < 0)
+			return say("undeep", -1);
+	return 0;
 }
 
 static int do_sleep_ignoring(char **a)
@@ -340,7 +341,6 @@ static const struct {
 	{ "removexattr",   2, do_removexattr },
 	{ "rename",        2, do_rename },
 	{ "rlimit",        1, do_rlimit },
-	{ "rmtree",        1, do_rmtree },
 	{ "segv",          0, do_segv },
 	{ "setxattr",      3, do_setxattr },
 	{ "signal",        1, do_signal },
@@ -349,6 +349,7 @@ static const struct {
 	{ "syscall",       1, do_syscall },
 	{ "tiocsti",       0, do_tiocsti },
 	{ "touch-open",    1, do_touch_open },
+	{ "undeep",        2, do_undeep },
 	{ "umount",        1, do_umount },
 	{ "unshare",       0, do_unshare },
 	{ "utime",         2, do_utime },
