@@ -35,9 +35,15 @@ static int open_lower(const char *path, int *ret_fd, char **ret_path,
 
 	if (fd < 0 && errno == EACCES)
 		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return error_set(err, ERR_BUNDLE, errno,
-				 "cannot open the lower directory '%s'", path);
+	if (fd < 0) {
+		int sys = errno;
+
+		(void)error_set(err, ERR_BUNDLE, sys,
+				"cannot open the lower directory '%s'", path);
+		(void)error_hint(err, "root.path of config.json, or the "
+				      "workdir, must be a directory");
+		return -sys;
+	}
 	n = readlink(fd_proc_path(fd, link), real, sizeof(real));
 	if (n < 0 || n == sizeof(real) || real[0] != '/')
 		return error_set(err, ERR_SYSTEM, n < 0 ? errno : ENAMETOOLONG,

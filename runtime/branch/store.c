@@ -79,9 +79,15 @@ int storage_open_private(int dirfd, const char *where, const char *name,
 	if (fd < 0 && errno == ENOENT) {
 		if (!make)
 			return -ENOENT;
-		if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST)
-			return error_set(err, ERR_SYSTEM, errno,
-					 "cannot make '%s/%s'", where, name);
+		if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST) {
+			int sys = errno;
+
+			(void)error_set(err, ERR_SYSTEM, sys,
+					"cannot make '%s/%s'", where, name);
+			(void)error_hint(err, "choose a writable place with "
+					      "--storage");
+			return -sys;
+		}
 		fd = openat(dirfd, name, flags);
 	}
 	if (fd < 0 || fstat(fd, &st) < 0)

@@ -44,11 +44,14 @@ static int delete_found(const struct sandbox_env *env, struct found *f,
 	(void)state_load_spec(f->slot, f->state, NULL, &spec, NULL);
 	r = finish_remove(env, f->slot, f->state, spec, err);
 	spec_free(spec);
+	if (r == 0 && f->state->store && !f->state->ready)
+		finish_left_branch(env, f->state->store, f->state->name);
 	return r;
 }
 
 /* What a create that was killed before its first state left behind. */
-static int delete_unfinished(struct found *f, struct error *err)
+static int delete_unfinished(const struct sandbox_env *env, struct found *f,
+			     struct error *err)
 {
 	pid_t init, server;
 	struct proc_id id;
@@ -58,7 +61,7 @@ static int delete_unfinished(struct found *f, struct error *err)
 		return error_say(err, ERR_STATE, EBUSY,
 				 "'%s' is being created by another command",
 				 rundir_slot_name(f->slot));
-	return rundir_remove(f->slot, err);
+	return finish_unrecorded(env, f->slot, err);
 }
 
 int sandbox_delete(const struct sandbox_env *env, const char *name, bool force,
@@ -73,7 +76,7 @@ int sandbox_delete(const struct sandbox_env *env, const char *name, bool force,
 	else if (force && local.kind == ERR_NOT_FOUND)
 		r = 0;
 	else if (force && f.slot && !f.state && local.kind != ERR_LOCKED)
-		r = delete_unfinished(&f, &local);
+		r = delete_unfinished(env, &f, &local);
 	found_done(&f);
 	if (r < 0 && err)
 		*err = local;
