@@ -104,12 +104,19 @@ int store_choose(struct store *st, const struct branch_options *o, int lower_fd,
 		 const char *lower, struct storage *ret, bool *ret_staged,
 		 struct error *err);
 /*
- * create.c: true if @name in the default store is no branch (yet). What a
- * creator left behind when it died is removed.
+ * create.c: true if @name in the default store is no branch. What a remover
+ * left behind when it died is removed.
  */
 bool store_is_stale(struct store *st, const char *name);
 /* trash.c: goes on with what dead children left in trash/. Best effort. */
 void trash_resume(struct storage *s);
+enum { TRASH_NAME_MAX = 48 };
+/*
+ * trash.c: makes a directory of a new name in trash/ and opens both. While its
+ * flock is held, or the caller lives, nobody removes it.
+ */
+int trash_new(struct storage *s, int *ret_trash_fd,
+	      char ret_name[TRASH_NAME_MAX], int *ret_fd);
 /*
  * trash.c: moves @name in @dirfd to trash/<unique>/<name>, or, if @whole, to
  * trash/<unique> itself, and starts its removal. @m tells the id maps.
@@ -178,6 +185,9 @@ void records_free(struct branch_record *r, size_t n);
  * branch_set_running it is held by the creator.
  */
 int branch_lock(struct branch *b, int timeout_ms, struct error *err);
+/* An exclusive flock without waiting: 0, -EWOULDBLOCK. */
+int lock_now(int fd);
+void unlock(int fd);
 void branch_unlock(struct branch *b);
 
 /*
@@ -204,8 +214,11 @@ int branch_make_durable(struct branch *b, struct error *err);
 /* settle.c: what the recorded status asks for. */
 enum disposition branch_wanted(const struct branch_meta *m);
 
-/* trash.c: removes the branch in place if it is small; -E2BIG, -EACCES ... */
-int remove_small(struct branch *b);
+/*
+ * trash.c: removes the branch, which is @name in @parent_fd, in place if there
+ * is nothing in it but what the runtime made; else a negative errno.
+ */
+int remove_small(struct branch *b, int parent_fd, const char *name);
 
 /* "trusted.overlay." or "user.overlay." */
 const char *branch_xattr_prefix(const struct branch *b);

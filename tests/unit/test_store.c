@@ -234,24 +234,32 @@ static void a_branch_that_was_removed_is_gone_for_others(void **state)
 	teardown(&w);
 }
 
-static void a_half_made_branch_is_cleared_away(void **state)
+static void the_rest_of_a_branch_is_cleared_away(void **state)
 {
-	struct timespec long_ago = { .tv_sec = 2, .tv_nsec = 100000000 };
 	struct world w;
-	char **names;
+	char **names, mine[64], entry[300];
 	size_t n;
 
 	setup(&w);
 	assert_int_equal(store_make(w.st, &err), 0);
 	assert_int_equal(mkdirat(w.dir_fd, "store/branches/web", 0700), 0);
+	put(w.dir_fd, "store/branches/web/lock", "");
 	put(w.dir_fd, "store/branches/stray", "a file is no branch");
-	assert_int_equal(create(&w, "web", &w.b), -EEXIST);
-	long_ago.tv_sec++;
-	(void)nanosleep(&long_ago, NULL);
+	/* Of a creator that is gone, and of one that is not. */
+	(void)snprintf(mine, sizeof(mine), "store/trash/~new-%d-1", getpid());
+	assert_int_equal(mkdirat(w.dir_fd, mine, 0700), 0);
+	assert_int_equal(
+		mkdirat(w.dir_fd, "store/trash/~new-2147483647-1", 0700), 0);
 	assert_int_equal(store_list(w.st, &names, &n, &err), 0);
 	assert_int_equal(n, 0);
 	store_names_free(names, n);
+	wait_gone(w.dir_fd, "store/trash/~new-2147483647-1");
+	assert_true(exists(w.dir_fd, mine));
+	assert_int_equal(unlinkat(w.dir_fd, mine, AT_REMOVEDIR), 0);
 	create_web(&w);
+	trash_entry(&w, entry);
+	if (entry[0])
+		wait_gone(w.dir_fd, entry);
 	teardown(&w);
 }
 
@@ -493,6 +501,8 @@ static int on_full_disk(struct world *w)
 			return 4;
 		if (!made && !is_empty_dir(w->dir_fd, "small/branches"))
 			return 5;
+		if (!made && !is_empty_dir(w->dir_fd, "small/trash"))
+			return 9;
 		if (!made && !is_empty_dir(w->dir_fd, "store/branches"))
 			return 6;
 		branch_close(b);
@@ -640,7 +650,7 @@ int main(void)
 		cmocka_unit_test(immutable_objects_are_removed_too),
 		cmocka_unit_test(a_part_can_be_discarded),
 		cmocka_unit_test(a_branch_that_was_removed_is_gone_for_others),
-		cmocka_unit_test(a_half_made_branch_is_cleared_away),
+		cmocka_unit_test(the_rest_of_a_branch_is_cleared_away),
 		cmocka_unit_test(damaged_meta_is_refused_whole),
 		cmocka_unit_test(meta_survives_a_round_trip),
 		cmocka_unit_test(records_stay_sorted),
