@@ -37,8 +37,8 @@ enum {
 	UNIQUE_LEN = 24,
 	SWEEP_TRIES = 5,
 	SWEEP_NAP_NS = 200 * 1000 * 1000,
-	IOPRIO_IDLE = 3 << 13, /* IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0) */
-	NICE_LOWEST = 19,
+	IOPRIO_LOW = 2 << 13 | 7, /* IOPRIO_CLASS_BE, the lowest of it */
+	NICE = 5,		  /* 19 would starve it on a busy host */
 };
 
 static int unique_name(char ret[UNIQUE_LEN])
@@ -360,8 +360,8 @@ static void detach(int *trash_fd, int *entry_fd)
 	(void)syscall(SYS_close_range, 5, ~0u, 0);
 	(void)!chdir("/");
 	(void)prctl(PR_SET_NAME, "sandlock-trash");
-	(void)setpriority(PRIO_PROCESS, 0, NICE_LOWEST);
-	(void)syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
+	(void)setpriority(PRIO_PROCESS, 0, NICE);
+	(void)syscall(SYS_ioprio_set, 1, 0, IOPRIO_LOW);
 }
 
 static _Noreturn void remover(int trash_fd, const char *name, int entry_fd)
