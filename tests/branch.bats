@@ -668,7 +668,7 @@ ends_as() {
 	mount -t tmpfs tmpfs "$W/other"
 	script 'echo new >/data/new; echo x >>/data/a; rm /data/b
 		mkdir -p /data/d/e; ln /data/new /data/d/link; ln -s ../a /data/d/s
-		mkfifo /data/p; chmod 4755 /data/new; probe setxattr /data/d user.k v
+		mkfifo /data/p; chmod 4755 /data/new; probe setxattr /data/d user.k v >&2
 		probe sparse /data/sparse 10000000; touch -d "2001-01-01 00:00:00" /data/d/e
 		snap -x proc -x dev -x sys /'
 	sandlock run --storage "$W/other" -b "$B" "$N" >"$W/merged" 2>/dev/null
