@@ -459,6 +459,8 @@ static int drive_init(struct create *c, struct error *err)
 		r = create_write_pid_file(c->bundle->pid_file, s->init.pid, err);
 	if (r == 0 && c->bundle->pidfd_socket)
 		r = create_send_pidfd(c->bundle->pidfd_socket, c->pidfd, err);
+	if (r == 0 && !c->inline_start && sync_send(c->sync_fd, SYNC_GO, 0) < 0)
+		r = say_child_died(c, err);
 	return r;
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -10,6 +11,9 @@
 #include "kernel/cgroup.h"
 #include "sandbox/plan.h"
 #include "spec/spec.h"
+
+enum { ORPHAN_TRIES = 100 };
+static const struct timespec orphan_pause = { .tv_nsec = 10 * 1000 * 1000 };
 
 int finish_processes(const struct sandbox_state *s, int pidfd, int timeout_ms,
 		     struct error *err)
@@ -83,13 +87,18 @@ void finish_left_branch(const struct sandbox_env *env, const char *store,
 	if (store_open(store, env->log, &st, NULL) < 0 ||
 	    branch_find(st, name, &b, NULL) < 0)
 		return;
-	(void)branch_settle(b, &unknown, false, &settled, NULL);
+	/* An init that lost its parent ends by itself, soon. */
+	for (int i = 0; i < ORPHAN_TRIES; i++) {
+		if (branch_settle(b, &unknown, false, &settled, NULL) == 0)
+			break;
+		(void)nanosleep(&orphan_pause, NULL);
+	}
 }
 
 /*
  * What was made of a create that was killed before it could write it down is
  * found by making it again: an existing empty cgroup is taken over, one that
- * somebody is in is refused and stays.
+ * somebody else is in stays.
  */
 static void remove_unrecorded_cgroup(const struct sandbox_env *env,
 				     const struct rundir_slot *slot)
@@ -107,7 +116,12 @@ static void remove_unrecorded_cgroup(const struct sandbox_env *env,
 		return;
 	o.path = spec->cgroups_path;
 	o.resources = spec->has_resources ? &spec->resources : NULL;
-	if (cgroup_make(&o, &cg, NULL) == 0 && cg)
+	for (int i = 0; i < ORPHAN_TRIES; i++) {
+		if (cgroup_make(&o, &cg, NULL) == 0)
+			break;
+		(void)nanosleep(&orphan_pause, NULL);
+	}
+	if (cg)
 		(void)cgroup_remove(cg, NULL);
 	cgroup_free(cg);
 	spec_free(spec);
