@@ -22,10 +22,21 @@ static int end_processes(struct found *f, struct error *err)
 	return finish_processes(f->state, pidfd, DELETE_WAIT_MS, err);
 }
 
+/* Whether a waiter is there that settles the branch. */
+static bool has_server(const struct rundir_slot *slot)
+{
+	struct proc_id id;
+	pid_t init, server;
+
+	return rundir_read_pids(slot, &init, &server) == 0 && server != init &&
+	       proc_id_of(server, &id) == 0;
+}
+
 static int delete_found(const struct sandbox_env *env, struct found *f,
 			bool force, struct error *err)
 {
 	struct spec *spec = NULL;
+	bool unserved;
 	int r;
 
 	/* A created one may go without force: engines rely on it. */
@@ -42,9 +53,10 @@ static int delete_found(const struct sandbox_env *env, struct found *f,
 	if (r < 0)
 		return r;
 	(void)state_load_spec(f->slot, f->state, NULL, &spec, NULL);
+	unserved = f->state->store && !has_server(f->slot);
 	r = finish_remove(env, f->slot, f->state, spec, err);
 	spec_free(spec);
-	if (r == 0 && f->state->store && !f->state->ready)
+	if (r == 0 && unserved)
 		finish_left_branch(env, f->state->store, f->state->name);
 	return r;
 }
