@@ -475,6 +475,96 @@ static void row_70_commit_twice(void **state)
 	fixture_close(&f);
 }
 
+/*
+ * In one mount, as the runtime does it: it makes its objects, records them,
+ * and only then lets the payload run.
+ */
+static void run_after_runtime(struct fixture *f, const char *runtime,
+			      const char *const *made, size_t n_made,
+			      const char *payload)
+{
+	const struct branch_options o = { .name = "b", .lower = f->lower };
+	const struct exit_status ok = { .kind = EXIT_CODE };
+	struct branch_settled settled;
+	struct error err = ERROR_INIT;
+	int status, mount_fd, ready[2], go[2];
+	char byte = 0;
+	pid_t pid;
+
+	assert_int_equal(branch_create(f->store, &o, &f->branch, &err), 0);
+	assert_int_equal(pipe2(ready, O_CLOEXEC) | pipe2(go, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNS) < 0 ||
+		    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		    branch_overlay(f->branch, &mount_fd, &err) < 0 ||
+		    move_mount(mount_fd, "", AT_FDCWD, f->merged,
+			       MOVE_MOUNT_F_EMPTY_PATH) < 0)
+			_exit(1);
+		(void)close(mount_fd);
+		shell(f->merged, runtime);
+		if (write(ready[1], &byte, 1) != 1 ||
+		    read(go[0], &byte, 1) != 1)
+			_exit(2);
+		if (payload)
+			shell(f->merged, payload);
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(branch_set_made(f->branch, made, n_made, &err), 0);
+	assert_int_equal(write(go[1], &byte, 1), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	if (branch_settle(f->branch, &ok, true, &settled, &err) < 0)
+		fail_msg("%s", err.msg);
+	if (settled.gone) {
+		branch_close(f->branch);
+		f->branch = NULL;
+	}
+	for (size_t i = 0; i < 2; i++) {
+		(void)close(ready[i]);
+		(void)close(go[i]);
+	}
+}
+
+static const char *const runtimes[] = { "dev/console", "proc", "etc/hosts",
+					"d/target" };
+static const char runtime_script[] = "mkdir dev proc d/target; "
+				     ": > dev/console; : > etc/hosts";
+
+static void what_the_runtime_made_is_no_change(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, "mkdir d etc");
+	run_after_runtime(&f, runtime_script, runtimes, ARRAY_LEN(runtimes),
+			  NULL);
+	assert_null(f.branch);
+	fixture_close(&f);
+}
+
+static void the_payload_among_what_the_runtime_made(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, "mkdir d etc; echo 1 > d/f; echo 1 > g");
+	run_after_runtime(&f, runtime_script, runtimes, ARRAY_LEN(runtimes),
+			  "echo n > dev/new; echo b >> d/f; echo m >> "
+			  "etc/hosts; chmod 700 proc; echo b >> g");
+	assert_diff(&f, CHANGE_WANT_CONFLICTS,
+		    "M d/f\nA dev/\nA dev/new\nA etc/hosts\nM g\nA proc/\n");
+	commit_all(&f);
+	shell(f.lower, "test -f dev/new && test ! -e dev/console && "
+		       "test ! -e d/target && grep -q b d/f && "
+		       "grep -q m etc/hosts && test $(stat -c %a proc) = 700");
+	/* It put something into d, the payload did not. */
+	shell(f.lower, "test $(stat -c %Y d) = $(date -d "
+		       "'2001-02-03 04:05:06' +%s)");
+	fixture_close(&f);
+}
+
 static void contents_and_digests(void **state)
 {
 	struct fixture f;
@@ -536,6 +626,8 @@ int main(void)
 		cmocka_unit_test(row_59_a_repository_is_one),
 		cmocka_unit_test(row_66_foreign_uppers_are_refused),
 		cmocka_unit_test(row_70_commit_twice),
+		cmocka_unit_test(what_the_runtime_made_is_no_change),
+		cmocka_unit_test(the_payload_among_what_the_runtime_made),
 		cmocka_unit_test(contents_and_digests),
 		cmocka_unit_test(opened_files_are_told_on_request),
 	};
