@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/fd.h"
 
@@ -301,6 +302,11 @@ int main(int argc, char **argv)
 	size_t used = 0;
 	int r;
 
+	/* Nobody's privileges but the caller's own, set-id bit or not. */
+	if (getauxval(AT_SECURE)) {
+		(void)fputs("sandlock: refusing to run set-user-id\n", stderr);
+		return STATUS_FAILURE;
+	}
 	if (!strcmp(name, "sandlock-waiter"))
 		return sandlock_waiter_main(argc, argv);
 	if (!strcmp(name, "sandlock-oci")) {

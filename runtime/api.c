@@ -283,8 +283,8 @@ API int sandlock_exec(const struct sandlock_env *env, const char *name,
 	return api_result(r, &e, err);
 }
 
-API int sandlock_kill(const struct sandlock_env *env, const char *name,
-		      int sig, bool all, struct sandlock_error *err)
+API int sandlock_kill(const struct sandlock_env *env, const char *name, int sig,
+		      bool all, struct sandlock_error *err)
 {
 	struct error e = ERROR_INIT;
 	struct api_env a;
@@ -340,8 +340,7 @@ API int sandlock_update(const struct sandlock_env *env, const char *name,
 	struct api_env a;
 
 	api_env_init(&a, env);
-	return api_result(sandbox_update(&a.env, name, resources, &e), &e,
-			  err);
+	return api_result(sandbox_update(&a.env, name, resources, &e), &e, err);
 }
 
 /* Hands the text of a buffer over as the caller's string. */

@@ -230,8 +230,8 @@ API int sandlock_commit(const struct sandlock_env *env, const char *name,
 		.conflicts = (enum conflict_mode)c->conflicts,
 		.force_torn = c->force_torn,
 		.allow_special = c->allow_special,
-		.lock_timeout_ms = c->lock_timeout_ms ? c->lock_timeout_ms :
-							LOCK_TIMEOUT_MS,
+		.lock_timeout_ms = c->lock_timeout_ms ? c->lock_timeout_ms
+						      : LOCK_TIMEOUT_MS,
 		.paths = c->paths,
 		.n_paths = c->n_paths,
 		.on_conflict = api_forward_change,

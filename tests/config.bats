@@ -279,17 +279,18 @@ has_hint() {
 @test "create killed at any time is cleaned up by delete --force" {
 	only_sandlock
 	set_args sleep 1000
-	for delay in 0.001 0.002 0.003 0.004 0.005 0.007 0.01; do
-		"${RT[@]}" create -b "$B" "$N" </dev/null >/dev/null 2>&1 3>&- &
+	for delay in 0.001 0.002 0.003 0.004 0.005 0.007 0.01 0.02; do
+		"${RT[@]}" create -b "$B" "$N-$delay" </dev/null >/dev/null 2>&1 3>&- &
 		pid=$!
 		sleep $delay
 		kill -KILL $pid 2>/dev/null || true
 		wait $pid 2>/dev/null || true
-		run sandlock delete --force "$N"
+		run sandlock delete --force "$N-$delay"
 		expect_status 0
-		settle_leaks "$leaks_before" || {
-			sandlock abort "$N"
-			settle_leaks "$leaks_before"
-		}
 	done
+	# A claim that died half made is cleared by the first look at the store
+	# when it is old enough to be nobody's.
+	sleep 3
+	sandlock branches
+	settle_leaks "$leaks_before"
 }

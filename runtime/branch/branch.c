@@ -187,6 +187,7 @@ static int follow_link(struct branch *b, const char *name, struct error *err)
 	if (r == 0) {
 		b->home = &b->elsewhere;
 		b->linked = true;
+		trash_resume(b->home);
 		r = open_dir_of(b, name);
 		if (r == 0)
 			return 0;
@@ -333,16 +334,30 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+int lock_now(int fd)
+{
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
+void unlock(int fd)
+{
+	while (flock(fd, LOCK_UN) < 0 && errno == EINTR)
+		;
+}
+
 static int wait_for_lock(int fd, int timeout_ms)
 {
 	const struct timespec nap = { .tv_nsec = LOCK_POLL_NS };
 	int64_t deadline = 0;
+	int r;
 
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno == EINTR)
-			continue;
-		if (errno != EWOULDBLOCK)
-			return -errno;
+	while ((r = lock_now(fd)) < 0) {
+		if (r != -EWOULDBLOCK)
+			return r;
 		if (!deadline)
 			deadline = now_ns() + (int64_t)timeout_ms * NS_PER_MS;
 		if (now_ns() >= deadline)
@@ -378,7 +393,7 @@ int branch_lock(struct branch *b, int timeout_ms, struct error *err)
 void branch_unlock(struct branch *b)
 {
 	if (b->locked)
-		(void)flock(b->lock_fd, LOCK_UN);
+		unlock(b->lock_fd);
 	b->locked = false;
 }
 
@@ -613,7 +628,9 @@ int branch_remove(struct branch *b, struct error *err)
 			  &b->meta, err);
 
 	if (r < 0)
-		r = remove_small(b) == 0 ? 0 : r;
+		r = remove_small(b, b->home->branches_fd, b->meta.name) == 0
+			    ? 0
+			    : r;
 	if (r == 0)
 		r = remove_link(b, err);
 	branch_unlock(b);
@@ -625,7 +642,7 @@ void branch_discard(struct branch *b)
 {
 	if (!b)
 		return;
-	if (remove_small(b) < 0) {
+	if (remove_small(b, b->home->branches_fd, b->meta.name) < 0) {
 		(void)branch_remove(b, NULL);
 		return;
 	}

@@ -37,6 +37,7 @@ enum change_flag {
 	CHANGE_SETID = 1 << 6,	     /* set-id bits or file capabilities */
 	CHANGE_SPECIAL = 1 << 7,     /* socket or device */
 	CHANGE_ABSENT = 1 << 8,	     /* deletes what is already gone */
+	CHANGE_STALE_LOCK = 1 << 10, /* git's, of a dead git: not committed */
 	CHANGE_IMPLIED = 1 << 9, /* child of a deleted or replaced directory */
 };
 

@@ -44,10 +44,10 @@ int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,
 		return settle(b, ret_gone, err);
 	case BRANCH_COMMITTING:
 		r = recover_intent(b, false, timeout_ms, ret_gone, err);
-		return r == 0 && *ret_gone ? branch_remove(b, err) : r;
+		return r == 0 && *ret_gone ? branch_remove_all(b, err) : r;
 	case BRANCH_COMMITTED:
 		*ret_gone = true;
-		return branch_remove(b, err);
+		return branch_remove_all(b, err);
 	}
 	return 0;
 }
@@ -83,6 +83,25 @@ static int take_back(struct branch *b, struct site *s, const struct plan *p,
 			  b->meta.name);
 }
 
+/*
+ * Settling has put upper on disk and taken the volatile marker away, and
+ * nobody writes to upper afterwards: then there is nothing to do. It leaves
+ * both to us where a disposition followed at once; a durable overlay has no
+ * marker that would tell.
+ */
+static int make_durable(struct branch *b, struct error *err)
+{
+	if (branch_has_marker(b))
+		return branch_make_durable(b, err);
+	if (!b->meta.durable || branch_wanted(&b->meta) != DISPOSE_COMMIT)
+		return 0;
+	return syncfs(b->upper_fd) < 0
+		       ? error_set(err, ERR_SYSTEM, errno,
+				   "cannot put branch '%s' on disk",
+				   b->meta.name)
+		       : 0;
+}
+
 static int carry_out(struct branch *b, struct site *s, struct plan *p,
 		     struct error *err)
 {
@@ -92,7 +111,7 @@ static int carry_out(struct branch *b, struct site *s, struct plan *p,
 	if (r == 0)
 		r = plan_stage(p, s, e);
 	if (r == 0)
-		r = branch_make_durable(b, e);
+		r = make_durable(b, e);
 	if (r == 0) {
 		branch_step("intent");
 		r = intent_write(p, b->dir_fd, e);
@@ -130,6 +149,10 @@ static int run_commit(void *data, struct sink *sink, struct error *err)
 	if (r < 0)
 		return r;
 	empty = p.n_ops == 0 && p.n_dirs == 0;
+	if (empty && w->options->n_paths > 0 && p.n_skipped == 0)
+		return error_say(err, ERR_NOT_FOUND, ENOENT,
+				 "branch '%s' did not change '%s'",
+				 b->meta.name, w->options->paths[0]);
 	if (!empty)
 		r = carry_out(b, &s, &p, err);
 	if (r < 0)
@@ -155,7 +178,7 @@ static int commit_locked(struct branch *b, const struct commit_options *o,
 				     &out, sizeof(out), err);
 		if (r == 0 && out.published) {
 			out.result.gone = true;
-			r = branch_remove(b, err);
+			r = branch_remove_all(b, err);
 		} else if (r == 0) {
 			r = branch_remove_if_empty(b, &out.result.gone, err);
 		}

@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -35,9 +34,15 @@ static int open_lower(const char *path, int *ret_fd, char **ret_path,
 
 	if (fd < 0 && errno == EACCES)
 		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return error_set(err, ERR_BUNDLE, errno,
-				 "cannot open the lower directory '%s'", path);
+	if (fd < 0) {
+		int sys = errno;
+
+		(void)error_set(err, ERR_BUNDLE, sys,
+				"cannot open the lower directory '%s'", path);
+		(void)error_hint(err, "root.path of config.json, or the "
+				      "workdir, must be a directory");
+		return -sys;
+	}
 	n = readlink(fd_proc_path(fd, link), real, sizeof(real));
 	if (n < 0 || n == sizeof(real) || real[0] != '/')
 		return error_set(err, ERR_SYSTEM, n < 0 ? errno : ENAMETOOLONG,
@@ -69,32 +74,25 @@ static bool is_old(const struct stat *st)
 	return now.tv_sec - st->st_ctim.tv_sec > STALE_AFTER_S;
 }
 
-/* Somebody holds the lock of the directory, or it has none and is young. */
-static bool is_being_made(int dir_fd)
-{
-	auto_close int lock = openat(
-		dir_fd, "lock", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	struct stat st;
-
-	if (fstat(dir_fd, &st) < 0 || !is_old(&st))
-		return true;
-	return lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0;
-}
-
-static bool is_stale_dir(const struct storage *s, const char *name)
+/*
+ * A branch gets its name when it is whole: what lacks meta.json is the rest of
+ * one whose remover died, unless that is still at it.
+ */
+static bool is_stale_dir(struct storage *s, const char *name)
 {
 	auto_close int fd =
 		openat(s->branches_fd, name,
 		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int lock = -1;
 	struct stat st;
 
 	if (fd < 0)
 		return errno == ENOENT;
 	if (fstatat(fd, "meta.json", &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return false;
-	if (!is_being_made(fd))
-		(void)trash_put((struct storage *)s, s->branches_fd, name, true,
-				NULL, NULL);
+	lock = openat(fd, "lock", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (lock < 0 || lock_now(lock) == 0)
+		(void)trash_put(s, s->branches_fd, name, true, NULL, NULL);
 	return true;
 }
 
@@ -133,37 +131,6 @@ bool store_is_stale(struct store *st, const char *name)
 	if (S_ISLNK(s.st_mode))
 		return is_stale_link(st, name, &s);
 	return S_ISDIR(s.st_mode) ? is_stale_dir(&st->home, name) : true;
-}
-
-/* One mkdir or symlink claims the name. */
-static int claim(struct branch *b, const char *name)
-{
-	int home = b->store->home.branches_fd;
-
-	if (b->linked && symlinkat(b->dir, home, name) < 0)
-		return -errno;
-	if (mkdirat(b->home->branches_fd, name, 0700) < 0) {
-		int r = -errno;
-
-		if (b->linked)
-			(void)unlinkat(home, name, 0);
-		return r;
-	}
-	return 0;
-}
-
-static int claim_name(struct branch *b, const char *name, struct error *err)
-{
-	int r = claim(b, name);
-
-	if (r == -EEXIST && store_is_stale(b->store, name))
-		r = claim(b, name);
-	if (r == -EEXIST)
-		return name_taken(name, err);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r, "cannot make '%s'",
-				 b->dir);
-	return 0;
 }
 
 static bool is_overlay_xattr(const char *name)
@@ -277,13 +244,16 @@ static int make_dir(int dir_fd, const char *name, int *ret_fd)
 static int make_lock(struct branch *b)
 {
 	struct stat st;
+	int r;
 
 	b->lock_fd = openat(b->dir_fd, "lock",
 			    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 			    0600);
-	if (b->lock_fd < 0 || flock(b->lock_fd, LOCK_EX | LOCK_NB) < 0 ||
-	    fstat(b->lock_fd, &st) < 0)
+	if (b->lock_fd < 0 || fstat(b->lock_fd, &st) < 0)
 		return -errno;
+	r = lock_now(b->lock_fd);
+	if (r < 0)
+		return r;
 	b->locked = true;
 	b->meta.base_time = st.st_ctim;
 	return 0;
@@ -292,11 +262,8 @@ static int make_lock(struct branch *b)
 static int make_parts(struct branch *b, const struct stat *lower,
 		      struct error *err)
 {
-	int r;
+	int r = make_lock(b);
 
-	b->dir_fd = openat(b->home->branches_fd, b->meta.name,
-			   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	r = b->dir_fd < 0 ? -errno : make_lock(b);
 	if (r == 0)
 		r = make_dir(b->dir_fd, "upper", &b->upper_fd);
 	if (r == 0)
@@ -309,6 +276,76 @@ static int make_parts(struct branch *b, const struct stat *lower,
 		return r;
 	(void)clock_gettime(CLOCK_REALTIME, &b->meta.created);
 	return branch_save(b, false, err);
+}
+
+/*
+ * A branch is built in the trash: if its creator dies the next verb clears it
+ * away, and nobody ever finds half of one under its name.
+ */
+struct cradle {
+	int trash_fd;
+	char name[TRASH_NAME_MAX];
+};
+
+static void cradle_done(struct cradle *c)
+{
+	if (c->trash_fd >= 0)
+		(void)close(c->trash_fd);
+}
+
+static int open_cradle(struct branch *b, struct cradle *c, struct error *err)
+{
+	int r = trash_new(b->home, &c->trash_fd, c->name, &b->dir_fd);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot make '%s'",
+				 b->dir);
+	return 0;
+}
+
+/*
+ * A rename or a symlink claims the name: neither replaces anything but an
+ * empty directory, which is no branch.
+ */
+static int claim(struct branch *b, const struct cradle *c)
+{
+	int home = b->store->home.branches_fd;
+	const char *name = b->meta.name;
+
+	if (b->linked && symlinkat(b->dir, home, name) < 0)
+		return -errno;
+	if (renameat(c->trash_fd, c->name, b->home->branches_fd, name) < 0) {
+		int sys = errno;
+
+		if (b->linked)
+			(void)unlinkat(home, name, 0);
+		return sys == ENOTEMPTY || sys == ENOTDIR ? -EEXIST : -sys;
+	}
+	/* In the trash it belonged to us by this. */
+	unlock(b->dir_fd);
+	return 0;
+}
+
+static int build_and_claim(struct branch *b, const struct stat *lower,
+			   struct error *err)
+{
+	auto_(cradle) struct cradle c = { .trash_fd = -1 };
+	int r = open_cradle(b, &c, err);
+
+	if (r < 0)
+		return r;
+	r = make_parts(b, lower, err);
+	if (r == 0) {
+		r = claim(b, &c);
+		if (r == -EEXIST)
+			(void)name_taken(b->meta.name, err);
+		else if (r < 0)
+			(void)error_set(err, ERR_SYSTEM, -r, "cannot make '%s'",
+					b->dir);
+	}
+	if (r < 0)
+		(void)remove_small(b, c.trash_fd, c.name);
+	return r;
 }
 
 static char **copy_argv(const char *const *argv)
@@ -376,6 +413,7 @@ static int set_home(struct branch *b, const struct branch_options *o,
 	    strcmp(b->elsewhere.path, b->store->home.path) != 0) {
 		b->home = &b->elsewhere;
 		b->linked = true;
+		trash_resume(b->home);
 	}
 	return branch_set_paths(b, o->name)
 		       ? 0
@@ -426,15 +464,12 @@ int branch_create(struct store *st, const struct branch_options *o,
 		return error_set(err, ERR_SYSTEM, ENOMEM,
 				 "cannot make branch '%s'", o->name);
 	r = prepare(b, o, &lower, err);
+	if (r == 0 && !store_is_stale(st, o->name))
+		r = name_taken(o->name, err);
 	if (r == 0)
-		r = claim_name(b, o->name, err);
+		r = build_and_claim(b, &lower, err);
 	if (r < 0)
 		return r;
-	r = make_parts(b, &lower, err);
-	if (r < 0) {
-		branch_discard(b);
-		return r;
-	}
 	*ret = take_ptr(&b);
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/path.h"
+#include "branch/group.h"
 #include "branch/internal.h"
 #include "branch/judge.h"
 #include "branch/links.h"
@@ -36,6 +37,7 @@ struct planner {
 	size_t n_conflicts;
 	bool refused;	    /* a conflict that ends the commit */
 	struct error first; /* conflict */
+	struct groups skipped;
 };
 
 static void planner_done(struct planner *pl)
@@ -43,6 +45,7 @@ static void planner_done(struct planner *pl)
 	walk_done(&pl->walk);
 	judge_done(&pl->judge);
 	selection_done(&pl->selection);
+	groups_done(&pl->skipped);
 }
 
 static int no_memory(struct error *err)
@@ -223,13 +226,13 @@ static int meet_conflict(struct planner *pl, const struct walk_entry *e,
 		r = sink_change(pl->sink, &c);
 	if (r)
 		return r < 0 ? complain(e, -r, "cannot be described", err) : r;
-	if (pl->options->conflicts == CONFLICT_SKIP) {
-		pl->plan->n_skipped++;
-		pl->plan->partial = true;
-	} else {
+	if (pl->options->conflicts != CONFLICT_SKIP) {
 		pl->refused = true;
+		return 1;
 	}
-	return 1;
+	pl->plan->n_skipped++;
+	pl->plan->partial = true;
+	return groups_add(&pl->skipped, e->path) < 0 ? no_memory(err) : 1;
 }
 
 /* Reasons that lie in the directory: 1 left out, 0 none, negative errno. */
@@ -274,32 +277,44 @@ static int push_op(struct planner *pl, const struct plan_op *op,
 	return r;
 }
 
-/* Makes the directories that the lower lacks above a selected object. */
+static int make_parent(struct planner *pl, uint32_t dir, struct error *err)
+{
+	struct plan_dir *d = &pl->plan->dirs[dir];
+	const struct plan_op op = { .dir = d->parent,
+				    .name = d->name,
+				    .strip = dir,
+				    .kind = OP_PUT,
+				    .class = CLASS_NEW,
+				    .flags = OP_IS_DIR | OP_STAGED | OP_MKDIR };
+
+	d->flags &= (uint8_t)~DIR_LAZY;
+	pl->plan->dirs[op.dir].flags |= DIR_TOUCHED;
+	return push_op(pl, &op, err);
+}
+
+/*
+ * Makes the directories that the lower lacks above a selected object: those
+ * that were not needed before are a chain that ends at one that is there.
+ */
 static int make_parents(struct planner *pl, uint32_t dir, struct error *err)
 {
-	struct plan *p = pl->plan;
+	const struct plan_dir *dirs = pl->plan->dirs;
+	auto_free uint32_t *chain = NULL;
+	size_t n = 0;
+	int r = 0;
 
-	while (p->dirs[dir].flags & DIR_LAZY) {
-		uint32_t top = dir;
-		struct plan_op op;
-		int r;
-
-		while (p->dirs[p->dirs[top].parent].flags & DIR_LAZY)
-			top = p->dirs[top].parent;
-		op = (struct plan_op){ .dir = p->dirs[top].parent,
-				       .name = p->dirs[top].name,
-				       .strip = top,
-				       .kind = OP_PUT,
-				       .class = CLASS_NEW,
-				       .flags = OP_IS_DIR | OP_STAGED |
-						OP_MKDIR };
-		p->dirs[top].flags &= (uint8_t)~DIR_LAZY;
-		p->dirs[op.dir].flags |= DIR_TOUCHED;
-		r = push_op(pl, &op, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	for (uint32_t d = dir; dirs[d].flags & DIR_LAZY; d = dirs[d].parent)
+		n++;
+	if (n == 0)
+		return 0;
+	chain = calloc(n, sizeof(*chain));
+	if (!chain)
+		return no_memory(err);
+	for (size_t i = 0; i < n; i++, dir = dirs[dir].parent)
+		chain[i] = dir;
+	while (n > 0 && r == 0)
+		r = make_parent(pl, chain[--n], err);
+	return r;
 }
 
 static uint32_t existing_parent(const struct plan *p, uint32_t dir)
@@ -309,44 +324,13 @@ static uint32_t existing_parent(const struct plan *p, uint32_t dir)
 	return dir;
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n >= m && strcmp(s + n - m, end) == 0;
-}
-
-/* What other files are found by: refs of git, lock files, databases. */
-static bool is_pointer(const char *path)
-{
-	static const char *const names[] = {
-		"package-lock.json", "pnpm-lock.yaml", "yarn.lock",
-		"Cargo.lock",	     "poetry.lock",    "go.sum",
-	};
-	static const char *const ends[] = { "-wal", "-shm", "-journal" };
-	const char *git = strstr(path, ".git/");
-	const char *base = strrchr(path, '/');
-
-	if (git && (git == path || git[-1] == '/') &&
-	    strncmp(git, ".git/objects/", strlen(".git/objects/")) != 0)
-		return true;
-	base = base ? base + 1 : path;
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (strcmp(base, names[i]) == 0)
-			return true;
-	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
-		if (ends_with(base, ends[i]))
-			return true;
-	return false;
-}
-
 static enum op_class class_of(const struct walk_entry *e, enum op_kind kind)
 {
 	if (kind == OP_DROP || kind == OP_CLEAN)
 		return CLASS_PREPARE;
 	if (kind == OP_DELETE)
 		return CLASS_DELETE;
-	if (is_pointer(e->path))
+	if (group_is_pointer(e->path))
 		return CLASS_POINTER;
 	return e->lower.mode ? CLASS_CHANGED : CLASS_NEW;
 }
@@ -359,8 +343,8 @@ static int add_op(struct planner *pl, const struct walk_entry *e,
 	struct plan_op op = {
 		.old_ino = moves ? e->lower.ino : 0,
 		.new_ino = kind == OP_DELETE ? 0 : e->upper.ino,
-		.old_ctime_s = e->lower.ctime.tv_sec,
-		.old_ctime_ns = (uint32_t)e->lower.ctime.tv_nsec,
+		.old_mtime_s = e->lower.mtime.tv_sec,
+		.old_mtime_ns = (uint32_t)e->lower.mtime.tv_nsec,
 		.dir = e->tag,
 		.strip = PLAN_NONE,
 		.kind = (uint8_t)kind,
@@ -389,6 +373,13 @@ static int add_op(struct planner *pl, const struct walk_entry *e,
 	return push_op(pl, &op, err);
 }
 
+static void count(struct planner *pl, const struct walk_entry *e)
+{
+	pl->plan->n_published++;
+	if (pl->plan->staged && S_ISREG(e->upper.mode))
+		pl->plan->copy_bytes += e->upper.blocks * 512;
+}
+
 /* A name of this inode goes to the lower: so do all the others. */
 static int mark_link(struct planner *pl, const struct walk_entry *e,
 		     struct error *err)
@@ -407,8 +398,9 @@ static int mark_link(struct planner *pl, const struct walk_entry *e,
 }
 
 /*
- * A socket is of no use to anybody, and stays behind; a device is power, and
- * nobody publishes one unawares. 1: leave it out.
+ * A socket is of no use to anybody, and stays behind, as does a lock of git
+ * whose holder is dead; a device is power, and nobody publishes one unawares.
+ * 1: leave it out.
  */
 static int meet_special(struct planner *pl, const struct walk_entry *e,
 			struct error *err)
@@ -416,7 +408,13 @@ static int meet_special(struct planner *pl, const struct walk_entry *e,
 	mode_t mode = e->upper.mode;
 	int r;
 
-	if (pl->options->allow_special || e->whiteout)
+	if (e->whiteout)
+		return 0;
+	if (S_ISREG(mode) && !e->lower.mode && group_is_stale_lock(e->path)) {
+		pl->plan->n_skipped++;
+		return 1;
+	}
+	if (pl->options->allow_special)
 		return 0;
 	if (S_ISSOCK(mode)) {
 		pl->plan->n_skipped++;
@@ -445,7 +443,7 @@ static int visit_moved(struct planner *pl, const struct walk_entry *e,
 		return r;
 	if (r == 1 || e->whiteout)
 		return pl->plan->staged ? 0 : add_op(pl, e, OP_DROP, 0, err);
-	pl->plan->n_published++;
+	count(pl, e);
 	r = mark_link(pl, e, err);
 	if (r == 0 && e->private.n > 0 && !pl->plan->staged)
 		r = add_op(pl, e, OP_CLEAN, 0, err);
@@ -522,7 +520,7 @@ static int visit_change(struct planner *pl, const struct walk_entry *e,
 	if (r)
 		return r < 0 ? r : 0;
 	if (!(v->flags & CHANGE_MTIME_ONLY))
-		pl->plan->n_published++;
+		count(pl, e);
 	if (v->kind == CHANGE_DELETE)
 		return add_op(pl, e, OP_DELETE,
 			      (forced ? OP_FORCED : 0) |
@@ -593,6 +591,19 @@ static int resolve_links(struct planner *pl, struct error *err)
 	return 0;
 }
 
+/* Of files that belong together all stay where one has to. */
+static int settle_groups(struct planner *pl, struct error *err)
+{
+	int r = 0;
+
+	groups_sort(&pl->skipped);
+	if (pl->skipped.n > 0)
+		r = group_leave_out(pl->plan, &pl->skipped);
+	if (r == 0)
+		r = group_join_databases(pl->plan);
+	return r < 0 ? no_memory(err) : 0;
+}
+
 static int check_conflicts(const struct planner *pl, struct error *err)
 {
 	if (!pl->refused)
@@ -630,13 +641,18 @@ int plan_commit(struct plan *p, struct branch *b, const struct site *s,
 	pl.judge.conflicts = true;
 	pl.judge.inside = sink->out_fd >= 0;
 	if (r == 0)
-		r = walk_init(&pl.walk, s->upper_fd, s->lower_fd, s->prefix,
+		r = walk_init(&pl.walk, s->upper_fd, s->view_fd, s->prefix,
 			      err);
 	while (r == 0 && (r = walk_next(&pl.walk, &e, err)) == 1)
 		r = visit(&pl, e, err);
 	if (r == 0)
 		r = check_conflicts(&pl, err);
 	if (r == 0)
+		r = settle_groups(&pl, err);
+	if (r == 0)
 		r = resolve_links(&pl, err);
+	/* The stage comes and goes in the root. */
+	if (r == 0 && p->staged && p->n_ops > 0)
+		p->dirs[0].flags |= DIR_TOUCHED;
 	return r == 0 ? plan_finish(p, err) : r;
 }

@@ -79,9 +79,15 @@ int storage_open_private(int dirfd, const char *where, const char *name,
 	if (fd < 0 && errno == ENOENT) {
 		if (!make)
 			return -ENOENT;
-		if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST)
-			return error_set(err, ERR_SYSTEM, errno,
-					 "cannot make '%s/%s'", where, name);
+		if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST) {
+			int sys = errno;
+
+			(void)error_set(err, ERR_SYSTEM, sys,
+					"cannot make '%s/%s'", where, name);
+			(void)error_hint(err, "choose a writable place with "
+					      "--storage");
+			return -sys;
+		}
 		fd = openat(dirfd, name, flags);
 	}
 	if (fd < 0 || fstat(fd, &st) < 0)
@@ -400,8 +406,12 @@ int store_choose(struct store *st, const struct branch_options *o, int lower_fd,
 	*ret = (struct storage)STORAGE_INIT;
 	*ret_staged = mnt != lower_mnt;
 	if (*ret_staged && open_beside_lower(lower_fd, lower_mnt, ret) == 0) {
-		*ret_staged = false;
-		return 0;
+		if (mount_id_of(ret->branches_fd, &mnt, NULL) == 0 &&
+		    mnt == lower_mnt) {
+			*ret_staged = false;
+			return 0;
+		}
+		storage_done(ret);
 	}
 	use = use_of_fs(st->home.branches_fd);
 	if (use == FS_UNFIT)

@@ -6,17 +6,22 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
+#include <linux/fs.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -26,11 +31,14 @@
 #include "kernel/userns.h"
 
 #define META_NAME "meta.json"
+#define NEW_PREFIX "~new-"
 
 enum {
 	UNIQUE_LEN = 24,
-	IOPRIO_IDLE = 3 << 13, /* IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0) */
-	NICE_LOWEST = 19,
+	SWEEP_TRIES = 5,
+	SWEEP_NAP_NS = 200 * 1000 * 1000,
+	IOPRIO_LOW = 2 << 13 | 7, /* IOPRIO_CLASS_BE, the lowest of it */
+	NICE = 5,		  /* 19 would starve it on a busy host */
 };
 
 static int unique_name(char ret[UNIQUE_LEN])
@@ -78,7 +86,27 @@ static int move_up(struct sweep *s, int dir_fd, const char *name)
 	return -EEXIST;
 }
 
-static int remove_one(struct sweep *s, int dir_fd, const struct dirent *d)
+/*
+ * What a commit displaced may be immutable, or lie in a directory that is.
+ * Returns true if a flag was taken away.
+ */
+static bool clear_flags(int dir_fd, const char *name)
+{
+	auto_close int fd = openat(
+		dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	const int fixed = FS_IMMUTABLE_FL | FS_APPEND_FL;
+	struct stat st;
+	int flags;
+
+	if (fd < 0 || fstat(fd, &st) < 0 ||
+	    (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) ||
+	    ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 || !(flags & fixed))
+		return false;
+	flags &= ~fixed;
+	return ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
+}
+
+static int remove_once(struct sweep *s, int dir_fd, const struct dirent *d)
 {
 	if (d->d_type != DT_DIR) {
 		if (unlinkat(dir_fd, d->d_name, 0) == 0)
@@ -88,9 +116,29 @@ static int remove_one(struct sweep *s, int dir_fd, const struct dirent *d)
 	}
 	if (unlinkat(dir_fd, d->d_name, AT_REMOVEDIR) == 0)
 		return 0;
+	if (errno == ENOTDIR)
+		return -EPERM;
 	if (errno != ENOTEMPTY && errno != EEXIST)
 		return -errno;
 	return dir_fd == s->top_fd ? -ENOTEMPTY : move_up(s, dir_fd, d->d_name);
+}
+
+static bool is_file_or_dir(const struct dirent *d)
+{
+	return d->d_type == DT_REG || d->d_type == DT_DIR;
+}
+
+static int remove_one(struct sweep *s, int dir_fd, const struct dirent *d)
+{
+	int r = remove_once(s, dir_fd, d);
+	bool cleared;
+
+	if (r != -EPERM)
+		return r;
+	cleared = clear_flags(dir_fd, ".");
+	if (is_file_or_dir(d) && clear_flags(dir_fd, d->d_name))
+		cleared = true;
+	return cleared ? remove_once(s, dir_fd, d) : r;
 }
 
 static int open_to_empty(int dir_fd, const char *name)
@@ -159,16 +207,22 @@ static size_t sweep_once(struct sweep *s, size_t *ret_left)
 	return n;
 }
 
-/* Stops when it is empty, or when nothing of what is left can be removed. */
+/* Stops when it is empty, or when nothing more can be removed for a while. */
 static void remove_entry(int trash_fd, const char *name, int entry_fd)
 {
+	const struct timespec nap = { .tv_nsec = SWEEP_NAP_NS };
 	struct sweep s = { .top_fd = entry_fd };
 	size_t left = 0;
 
 	if (getrandom(&s.serial, sizeof(s.serial), 0) != sizeof(s.serial))
 		return;
-	while (sweep_once(&s, &left) > 0)
-		;
+	for (int tries = 0; tries < SWEEP_TRIES; tries++) {
+		while (sweep_once(&s, &left) > 0)
+			;
+		if (left == 0)
+			break;
+		(void)nanosleep(&nap, NULL);
+	}
 	if (left > 0)
 		return;
 	(void)unlinkat(entry_fd, META_NAME, 0);
@@ -186,6 +240,8 @@ static void remove_with_maps(int trash_fd, const char *name, int entry_fd)
 		return;
 	}
 	pid = fork();
+	if (pid < 0)
+		remove_entry(trash_fd, name, entry_fd);
 	if (pid == 0) {
 		(void)userns_enter(&m.idmap, false, NULL);
 		remove_entry(trash_fd, name, entry_fd);
@@ -195,14 +251,32 @@ static void remove_with_maps(int trash_fd, const char *name, int entry_fd)
 		;
 }
 
+/*
+ * In the instant between making and locking the directory of a new branch its
+ * name alone tells that somebody is about to fill it.
+ */
+static bool is_being_made(const char *name)
+{
+	char *end;
+	long pid;
+
+	if (strncmp(name, NEW_PREFIX, strlen(NEW_PREFIX)) != 0)
+		return false;
+	pid = strtol(name + strlen(NEW_PREFIX), &end, 10);
+	return *end == '-' && pid > 0 && pid <= INT_MAX &&
+	       (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+}
+
 /* The fd of an entry with its lock held, or -1. */
 static int lock_entry(int trash_fd, const char *name)
 {
-	auto_close int fd =
-		openat(trash_fd, name,
-		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int fd = -1;
 
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+	if (is_being_made(name))
+		return -1;
+	fd = openat(trash_fd, name,
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || lock_now(fd) < 0)
 		return -1;
 	return take_fd(&fd);
 }
@@ -285,8 +359,9 @@ static void detach(int *trash_fd, int *entry_fd)
 	*entry_fd = 4;
 	(void)syscall(SYS_close_range, 5, ~0u, 0);
 	(void)!chdir("/");
-	(void)setpriority(PRIO_PROCESS, 0, NICE_LOWEST);
-	(void)syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
+	(void)prctl(PR_SET_NAME, "sandlock-trash");
+	(void)setpriority(PRIO_PROCESS, 0, NICE);
+	(void)syscall(SYS_ioprio_set, 1, 0, IOPRIO_LOW);
 }
 
 static _Noreturn void remover(int trash_fd, const char *name, int entry_fd)
@@ -303,15 +378,23 @@ static _Noreturn void remover(int trash_fd, const char *name, int entry_fd)
 	_exit(0);
 }
 
-/* A child that cannot be made is no loss: the next verb resumes. */
+/* Where no child can be made there is nobody else to do it. */
 static void start_remover(int trash_fd, const char *name, int entry_fd)
 {
+	int status = 1;
 	pid_t pid = fork();
 
 	if (pid == 0)
 		remover(trash_fd, name, entry_fd);
-	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
+		if (errno == EINTR)
+			continue;
+		/* The caller ignores SIGCHLD: not known, so it went well. */
+		status = 0;
+		break;
+	}
+	if (pid < 0 || status != 0)
+		remove_with_maps(trash_fd, name, entry_fd);
 }
 
 void trash_resume(struct storage *s)
@@ -362,6 +445,35 @@ static int put_whole(int trash_fd, const char *unique, int dirfd,
 	if (renameat2(dirfd, name, trash_fd, unique, RENAME_NOREPLACE) < 0)
 		return -errno;
 	*ret_entry_fd = lock_entry(trash_fd, unique);
+	return 0;
+}
+
+int trash_new(struct storage *s, int *ret_trash_fd,
+	      char ret_name[TRASH_NAME_MAX], int *ret_fd)
+{
+	auto_close int trash_fd = -1;
+	auto_close int fd = -1;
+	uint64_t salt;
+	int r = storage_open_private(s->fd, s->path, "trash", true, &trash_fd,
+				     NULL);
+
+	if (r < 0)
+		return r;
+	if (getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
+		return -errno;
+	(void)snprintf(ret_name, TRASH_NAME_MAX, NEW_PREFIX "%d-%016llx",
+		       (int)getpid(), (unsigned long long)salt);
+	if (mkdirat(trash_fd, ret_name, 0700) < 0)
+		return -errno;
+	fd = openat(trash_fd, ret_name,
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = fd < 0 ? -errno : lock_now(fd);
+	if (r < 0) {
+		(void)unlinkat(trash_fd, ret_name, AT_REMOVEDIR);
+		return r;
+	}
+	*ret_trash_fd = take_fd(&trash_fd);
+	*ret_fd = take_fd(&fd);
 	return 0;
 }
 
@@ -455,7 +567,7 @@ static int unlink_if_there(int dir_fd, const char *name, int flags)
 								    : 0;
 }
 
-int remove_small(struct branch *b)
+int remove_small(struct branch *b, int parent_fd, const char *name)
 {
 	int r = b->upper_fd < 0 ? 0 : remove_made(b);
 
@@ -471,7 +583,6 @@ int remove_small(struct branch *b)
 	if (r == 0)
 		r = unlink_if_there(b->dir_fd, "lock", 0);
 	if (r == 0)
-		r = unlink_if_there(b->home->branches_fd, b->meta.name,
-				    AT_REMOVEDIR);
+		r = unlink_if_there(parent_fd, name, AT_REMOVEDIR);
 	return r;
 }

@@ -275,7 +275,12 @@ static int open_child(int dirfd, const char *name, const struct object *o,
 	else
 		fd = openat(dirfd, name, flags | O_CLOEXEC);
 	if (fd < 0)
-		return hostile && name[0] ? fd : -errno;
+		fd = hostile && name[0] ? fd : -errno;
+	/* Gone meanwhile: the sandbox is alive, or the host removed it. */
+	if (fd == -ENOENT)
+		return 0;
+	if (fd < 0)
+		return fd;
 	*ret_fd = fd;
 	return 0;
 }
@@ -359,6 +364,8 @@ static int reopen_above(struct walk_frame *f, const struct walk_frame *child)
 
 	if (!has_closed_fds(f))
 		return 0;
+	if (has_closed_fds(child))
+		return -ESTALE; /* it was gone: no way back up */
 	if (f->region != WALK_DELETED)
 		r = open_parent(child->upper_fd, f->upper_ino, &f->upper_fd);
 	if (r == 0 && f->region != WALK_NEW)
@@ -386,12 +393,13 @@ static int leave(struct walk *w, struct walk_entry **ret, struct error *err)
 	w->entry = (struct walk_entry){
 		.path = buf_str(&w->path),
 		.path_len = w->path.len,
-		.name = "",
 		.leaving = true,
-		.upper_dirfd = -1,
-		.lower_dirfd = -1,
+		.upper_dirfd = w->depth > 1 ? f[-1].upper_fd : -1,
+		.lower_dirfd = w->depth > 1 ? f[-1].lower_fd : -1,
 		.tag = f->tag,
 	};
+	w->entry.name = strrchr(w->entry.path, '/');
+	w->entry.name = w->entry.name ? w->entry.name + 1 : w->entry.path;
 	frame_done(f);
 	w->depth--;
 	*ret = &w->entry;
@@ -448,6 +456,7 @@ static int read_marks(struct walk *w, struct walk_entry *e, struct error *err)
 	return 0;
 }
 
+/* 0: there is nothing to tell, it vanished after it was listed. */
 static int tell(struct walk *w, int flags, struct walk_entry **ret,
 		struct error *err)
 {
@@ -460,45 +469,64 @@ static int tell(struct walk *w, int flags, struct walk_entry **ret,
 		r = walk_error(w, -r, "look up", err);
 	if (r < 0)
 		return r;
+	if (!e->upper.mode && !(flags & NAME_IN_LOWER))
+		return 0;
+	/* The root may be one: it is where we were told to look. */
+	if (e->path_len == 0)
+		e->lower.is_mount = false;
 	*ret = e;
 	return 1;
 }
 
-int walk_next(struct walk *w, struct walk_entry **ret, struct error *err)
+static int tell_root(struct walk *w, struct walk_entry **ret, struct error *err)
 {
-	struct walk_frame *f;
-	const char *name;
+	w->started = true;
+	w->entry = (struct walk_entry){ .path = "",
+					.name = "",
+					.upper_dirfd = w->upper_fd,
+					.lower_dirfd = w->lower_fd,
+					.tag = WALK_NO_TAG };
+	return tell(w, NAME_IN_UPPER | NAME_IN_LOWER, ret, err);
+}
 
-	xattrs_done(&w->entry.private);
-	if (!w->started) {
-		w->started = true;
-		w->entry = (struct walk_entry){ .path = "",
-						.name = "",
-						.upper_dirfd = w->upper_fd,
-						.lower_dirfd = w->lower_fd,
-						.tag = WALK_NO_TAG };
-		return tell(w, NAME_IN_UPPER, ret, err);
-	}
-	if (w->depth == 0)
-		return 0;
-	f = &w->frames[w->depth - 1];
+static int tell_next(struct walk *w, struct walk_frame *f,
+		     struct walk_entry **ret, struct error *err)
+{
+	const char *listed = f->names[f->next++];
+	size_t n = strlen(listed + 1);
+
 	cut_path(w, f->path_len);
-	if (f->next == f->n)
-		return leave(w, ret, err);
-	name = f->names[f->next++];
 	if (f->path_len > 0)
 		buf_add_char(&w->path, '/');
-	buf_add_str(&w->path, name + 1);
+	buf_add(&w->path, listed + 1, n);
 	if (buf_failed(&w->path))
 		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot walk");
 	w->entry = (struct walk_entry){ .path = w->path.data,
 					.path_len = w->path.len,
-					.name = name + 1,
+					.name = w->path.data + w->path.len - n,
 					.upper_dirfd = f->upper_fd,
 					.lower_dirfd = f->lower_fd,
 					.region = f->region,
 					.tag = f->tag };
-	return tell(w, name[0], ret, err);
+	return tell(w, listed[0], ret, err);
+}
+
+int walk_next(struct walk *w, struct walk_entry **ret, struct error *err)
+{
+	int r = 0;
+
+	if (!w->started)
+		return tell_root(w, ret, err);
+	while (r == 0 && w->depth > 0) {
+		struct walk_frame *f = &w->frames[w->depth - 1];
+
+		xattrs_done(&w->entry.private);
+		r = f->next == f->n ? leave(w, ret, err)
+				    : tell_next(w, f, ret, err);
+	}
+	if (r == 0)
+		xattrs_done(&w->entry.private);
+	return r;
 }
 
 int walk_lookup(int root_fd, const char *path, int *ret_dirfd,

@@ -283,10 +283,7 @@ static int run_runtime_hooks(struct create *c, struct error *err)
 	ctx.state = state.data;
 	ctx.state_len = state.len;
 	c->hooks_begun = true;
-	r = netdev_move(s->net_devices, s->n_net_devices, c->state->init.pid,
-			err);
-	if (r == 0)
-		r = hooks_run(&s->hooks, SPEC_HOOK_PRESTART, &ctx, err);
+	r = hooks_run(&s->hooks, SPEC_HOOK_PRESTART, &ctx, err);
 	if (r == 0)
 		r = hooks_run(&s->hooks, SPEC_HOOK_CREATE_RUNTIME, &ctx, err);
 	return r;
@@ -466,6 +463,8 @@ static int drive_init(struct create *c, struct error *err)
 		r = create_write_pid_file(c->bundle->pid_file, s->init.pid, err);
 	if (r == 0 && c->bundle->pidfd_socket)
 		r = create_send_pidfd(c->bundle->pidfd_socket, c->pidfd, err);
+	if (r == 0 && !c->inline_start && sync_send(c->sync_fd, SYNC_GO, 0) < 0)
+		r = say_child_died(c, err);
 	return r;
 }
 

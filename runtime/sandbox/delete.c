@@ -22,10 +22,21 @@ static int end_processes(struct found *f, struct error *err)
 	return finish_processes(f->state, pidfd, DELETE_WAIT_MS, err);
 }
 
+/* Whether a waiter is there that settles the branch. */
+static bool has_server(const struct rundir_slot *slot)
+{
+	struct proc_id id;
+	pid_t init, server;
+
+	return rundir_read_pids(slot, &init, &server) == 0 && server != init &&
+	       proc_id_of(server, &id) == 0;
+}
+
 static int delete_found(const struct sandbox_env *env, struct found *f,
 			bool force, struct error *err)
 {
 	struct spec *spec = NULL;
+	bool unserved;
 	int r;
 
 	/* A created one may go without force: engines rely on it. */
@@ -42,13 +53,17 @@ static int delete_found(const struct sandbox_env *env, struct found *f,
 	if (r < 0)
 		return r;
 	(void)state_load_spec(f->slot, f->state, NULL, &spec, NULL);
+	unserved = f->state->store && !has_server(f->slot);
 	r = finish_remove(env, f->slot, f->state, spec, err);
 	spec_free(spec);
+	if (r == 0 && unserved)
+		finish_left_branch(env, f->state->store, f->state->name);
 	return r;
 }
 
 /* What a create that was killed before its first state left behind. */
-static int delete_unfinished(struct found *f, struct error *err)
+static int delete_unfinished(const struct sandbox_env *env, struct found *f,
+			     struct error *err)
 {
 	pid_t init, server;
 	struct proc_id id;
@@ -58,7 +73,7 @@ static int delete_unfinished(struct found *f, struct error *err)
 		return error_say(err, ERR_STATE, EBUSY,
 				 "'%s' is being created by another command",
 				 rundir_slot_name(f->slot));
-	return rundir_remove(f->slot, err);
+	return finish_unrecorded(env, f->slot, err);
 }
 
 int sandbox_delete(const struct sandbox_env *env, const char *name, bool force,
@@ -73,7 +88,7 @@ int sandbox_delete(const struct sandbox_env *env, const char *name, bool force,
 	else if (force && local.kind == ERR_NOT_FOUND)
 		r = 0;
 	else if (force && f.slot && !f.state && local.kind != ERR_LOCKED)
-		r = delete_unfinished(&f, &local);
+		r = delete_unfinished(env, &f, &local);
 	found_done(&f);
 	if (r < 0 && err)
 		*err = local;

@@ -259,6 +259,23 @@ static int join_init(struct exec *e, struct error *err)
 	return 0;
 }
 
+/*
+ * Before there is a process that the inside can see: not even one with
+ * CAP_SYS_PTRACE finds anything of the host open (CVE-2016-9962).
+ */
+static int close_others(struct exec *e, struct error *err)
+{
+	int keep[] = { e->child_sync_fd, e->launcher_fd, e->filter_fd,
+		       e->console_sock };
+	int r = fd_close_others(3 + e->request->preserve_fds, keep,
+				ARRAY_LEN(keep));
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot close the runtime's fds");
+	return 0;
+}
+
 static void __attribute__((noreturn)) helper_main(struct exec *e)
 {
 	struct clone_args args = { .flags = CLONE_PARENT };
@@ -271,7 +288,7 @@ static void __attribute__((noreturn)) helper_main(struct exec *e)
 		if (sig != SIGKILL && sig != SIGSTOP)
 			(void)signal(sig, SIG_DFL);
 	(void)sigprocmask(SIG_SETMASK, &e->original_mask, NULL);
-	if (join_init(e, &err) < 0)
+	if (join_init(e, &err) < 0 || close_others(e, &err) < 0)
 		die(e, &err);
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	if (pid < 0) {

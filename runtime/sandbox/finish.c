@@ -2,11 +2,18 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <time.h>
 
 #include "base/buf.h"
+#include "base/fd.h"
+#include "base/limits.h"
 #include "hooks/hooks.h"
 #include "kernel/cgroup.h"
+#include "sandbox/plan.h"
 #include "spec/spec.h"
+
+enum { ORPHAN_TRIES = 100 };
+static const struct timespec orphan_pause = { .tv_nsec = 10 * 1000 * 1000 };
 
 int finish_processes(const struct sandbox_state *s, int pidfd, int timeout_ms,
 		     struct error *err)
@@ -72,6 +79,65 @@ void finish_branch(struct branch *b, const struct exit_status *status,
 		ret->outcome = SANDBOX_EMPTY;
 		break;
 	}
+}
+
+void finish_left_branch(const struct sandbox_env *env, const char *store,
+			const char *name)
+{
+	auto_ptr(store_close) struct store *st = NULL;
+	auto_ptr(branch_close) struct branch *b = NULL;
+	const struct exit_status unknown = { EXIT_UNKNOWN, 0 };
+	struct branch_settled settled;
+
+	if (store_open(store, env->log, &st, NULL) < 0 ||
+	    branch_find(st, name, &b, NULL) < 0)
+		return;
+	/* An init that lost its parent ends by itself, soon. */
+	for (int i = 0; i < ORPHAN_TRIES; i++) {
+		if (branch_settle(b, &unknown, false, &settled, NULL) == 0)
+			break;
+		(void)nanosleep(&orphan_pause, NULL);
+	}
+}
+
+/*
+ * What was made of a create that was killed before it could write it down is
+ * found by making it again: an existing empty cgroup is taken over, one that
+ * somebody else is in stays.
+ */
+static void remove_unrecorded_cgroup(const struct sandbox_env *env,
+				     const struct rundir_slot *slot)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	struct cgroup_options o = { .name = rundir_slot_name(slot),
+				    .rootless = !caller_is_privileged(),
+				    .log = env->log };
+	struct cgroup *cg = NULL;
+	struct spec *spec = NULL;
+
+	if (fd_read_file(rundir_slot_fd(slot), "config.json",
+			 LIMIT_CONFIG_BYTES, &b) < 0 ||
+	    spec_parse(b.data, b.len, "/", NULL, &spec, NULL) < 0)
+		return;
+	o.path = spec->cgroups_path;
+	o.resources = spec->has_resources ? &spec->resources : NULL;
+	for (int i = 0; i < ORPHAN_TRIES; i++) {
+		if (cgroup_make(&o, &cg, NULL) == 0)
+			break;
+		(void)nanosleep(&orphan_pause, NULL);
+	}
+	if (cg)
+		(void)cgroup_remove(cg, NULL);
+	cgroup_free(cg);
+	spec_free(spec);
+}
+
+int finish_unrecorded(const struct sandbox_env *env, struct rundir_slot *slot,
+		      struct error *err)
+{
+	remove_unrecorded_cgroup(env, slot);
+	finish_left_branch(env, env->store, rundir_slot_name(slot));
+	return rundir_remove(slot, err);
 }
 
 int finish_hooks(const struct sandbox_state *s, const struct spec *spec,

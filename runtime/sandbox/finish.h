@@ -24,6 +24,17 @@ void finish_branch(struct branch *b, const struct exit_status *status,
 		   bool waited, const struct command_options *command,
 		   struct sandbox_result *ret);
 
+/*
+ * A branch whose server, or whose create, was killed: settled, so that it
+ * waits, or disappears if nothing was written. @store NULL: the default one.
+ */
+void finish_left_branch(const struct sandbox_env *env, const char *store,
+			const char *name);
+
+/* Removes what a create left that was killed before its first state.json. */
+int finish_unrecorded(const struct sandbox_env *env, struct rundir_slot *slot,
+		      struct error *err);
+
 /* Hooks of a point where a state document goes along. */
 int finish_hooks(const struct sandbox_state *s, const struct spec *spec,
 		 int point, const char *status, const struct log_sink *log,

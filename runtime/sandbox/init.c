@@ -114,12 +114,17 @@ static int run_container_hooks(struct create *c, enum spec_hook_point point,
 	return hooks_run(&s->hooks, point, &ctx, err);
 }
 
+/*
+ * Also where only createContainer follows: the parent has to know that hooks
+ * have begun, so that a failure runs poststop.
+ */
 static int runtime_hooks(struct create *c, struct error *err)
 {
 	const struct spec_hooks *h = &c->plan->spec->hooks;
 	int r;
 
 	if (!h->n[SPEC_HOOK_PRESTART] && !h->n[SPEC_HOOK_CREATE_RUNTIME] &&
+	    !h->n[SPEC_HOOK_CREATE_CONTAINER] &&
 	    !c->plan->spec->n_net_devices)
 		return 0;
 	r = sync_send(c->child_sync_fd, SYNC_BUILT, 0);
@@ -240,16 +245,18 @@ static int open_start_fds(struct create *c, struct start_fds *f,
 	return 0;
 }
 
+/*
+ * GO says that all is written down: an init whose parent was killed before it
+ * could do that does not wait for a start that nobody could ask for.
+ */
 static void wait_for_start(struct create *c, const struct start_fds *f)
 {
 	char byte;
 
-	if (c->inline_start) {
-		if (sync_expect(c->child_sync_fd, SYNC_GO) < 0)
-			_exit(1);
+	if (sync_expect(c->child_sync_fd, SYNC_GO) < 0)
+		_exit(1);
+	if (c->inline_start)
 		return;
-	}
-	/* The creating process is done; nobody reads this any more. */
 	cleanup_close(&c->child_sync_fd);
 	c->child_sync_fd = -1;
 	if (fd_read_full(f->fifo_fd, &byte, 1) != 1)

@@ -22,8 +22,8 @@ enum { ALL_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
 static int sealed_memfd(const char *name, unsigned int flags, const void *data,
 			size_t n, int *ret_fd)
 {
-	auto_close int fd = memfd_create(
-		name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+	auto_close int fd =
+		memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
 	int r;
 
 	if (fd < 0 && errno == EINVAL && (flags & MFD_EXEC))

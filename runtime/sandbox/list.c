@@ -24,10 +24,10 @@ int sandbox_state_json(const struct sandbox_env *env, const char *name,
 	if (r == 0)
 		r = state_load_spec(f.slot, f.state, NULL, &spec, err);
 	if (r == 0)
-		r = state_to_json(f.state, spec, sandbox_status_name(f.status),
-				  f.status == STATUS_STOPPED ? 0 :
-							       f.state->init.pid,
-				  true, ret, err);
+		r = state_to_json(
+			f.state, spec, sandbox_status_name(f.status),
+			f.status == STATUS_STOPPED ? 0 : f.state->init.pid,
+			true, ret, err);
 	spec_free(spec);
 	found_done(&f);
 	return r;
@@ -66,8 +66,7 @@ static int pids_by_namespace(pid_t init, pid_t **ret, size_t *ret_n,
 			cap = cap ? cap * 2 : 16;
 			more = realloc(pids, cap * sizeof(*pids));
 			if (!more)
-				return error_set(err, ERR_SYSTEM, ENOMEM,
-						 "ps");
+				return error_set(err, ERR_SYSTEM, ENOMEM, "ps");
 			pids = more;
 		}
 		pids[n++] = (pid_t)pid;

@@ -34,8 +34,8 @@ void found_done(struct found *f)
 
 int found_pidfd(const struct found *f, struct error *err)
 {
-	int fd = f->status == STATUS_STOPPED ? -ESRCH :
-					       pidfd_open_id(&f->state->init);
+	int fd = f->status == STATUS_STOPPED ? -ESRCH
+					     : pidfd_open_id(&f->state->init);
 
 	if (fd < 0)
 		return error_say(err, ERR_STATE, ESRCH,

@@ -47,17 +47,17 @@ void plan_make_name(char ret[256], unsigned int attempt)
 		"warm",	  "wise",   "witty",  "young",
 	};
 	static const char *const nouns[] = {
-		"acorn",  "alder",  "aspen",  "badger", "beaver", "birch",
-		"bison",  "brook",  "cedar",  "cloud",	"comet",  "crane",
-		"delta",  "dune",   "eagle",  "elm",	"ember",  "falcon",
-		"fern",	  "finch",  "fjord",  "fox",	"garnet", "glade",
-		"grove",  "harbor", "hazel",  "heron",	"ibis",	  "iris",
-		"island", "jade",   "juniper", "kestrel", "lagoon", "lark",
-		"linden", "lynx",   "maple",  "marten", "meadow", "moss",
-		"nettle", "oak",    "opal",   "osprey", "otter",  "owl",
-		"pebble", "pine",   "plover", "quartz", "raven",  "reed",
-		"river",  "robin",  "sparrow", "spruce", "stone", "swan",
-		"thistle", "tulip", "walnut", "willow",
+		"acorn",   "alder",  "aspen",	"badger",  "beaver", "birch",
+		"bison",   "brook",  "cedar",	"cloud",   "comet",  "crane",
+		"delta",   "dune",   "eagle",	"elm",	   "ember",  "falcon",
+		"fern",	   "finch",  "fjord",	"fox",	   "garnet", "glade",
+		"grove",   "harbor", "hazel",	"heron",   "ibis",   "iris",
+		"island",  "jade",   "juniper", "kestrel", "lagoon", "lark",
+		"linden",  "lynx",   "maple",	"marten",  "meadow", "moss",
+		"nettle",  "oak",    "opal",	"osprey",  "otter",  "owl",
+		"pebble",  "pine",   "plover",	"quartz",  "raven",  "reed",
+		"river",   "robin",  "sparrow", "spruce",  "stone",  "swan",
+		"thistle", "tulip",  "walnut",	"willow",
 	};
 	unsigned int r = 0;
 
@@ -76,26 +76,14 @@ static int read_config(const struct sandbox_bundle *b, struct plan *p,
 {
 	const char *bundle = b->bundle ? b->bundle : ".";
 	auto_free char *real = realpath(bundle, NULL);
-	auto_free char *path = NULL;
 	int r;
 
 	if (!real)
 		return error_set(err, ERR_BUNDLE, errno,
 				 "cannot open bundle '%s'", bundle);
-	path = b->config ? strdup(b->config) : path_join(real, "config.json");
-	if (!path)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "bundle '%s'", real);
-	r = fd_read_file(AT_FDCWD, path, LIMIT_CONFIG_BYTES, &p->config);
-	if (r == -EFBIG)
-		return error_say(err, ERR_BUNDLE, EFBIG,
-				 "'%s' has more than %d bytes", path,
-				 LIMIT_CONFIG_BYTES);
-	if (r < 0) {
-		(void)error_set(err, ERR_BUNDLE, -r, "cannot read '%s'", path);
-		return r == -ENOENT ? error_hint(err, "`sandlock spec` writes "
-						      "one") :
-				      r;
-	}
+	r = spec_read(real, b->config, &p->config, err);
+	if (r < 0)
+		return r;
 	return spec_parse(p->config.data, p->config.len, real, log, &p->spec,
 			  err);
 }
@@ -105,7 +93,9 @@ static int open_join(struct plan *p, enum spec_ns ns, struct error *err)
 	const char *path = p->spec->ns[ns].path;
 	int type;
 
-	p->join_fds[ns] = open(path, O_RDONLY | O_CLOEXEC);
+	/* A bundle may name a FIFO: nothing may block. */
+	p->join_fds[ns] =
+		open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (p->join_fds[ns] < 0)
 		return error_set(err, ERR_BUNDLE, errno,
 				 "cannot open %s namespace '%s'",
@@ -144,8 +134,8 @@ int plan_namespaces(struct plan *p, struct error *err)
 	p->new_time_ns = p->new_flags & CLONE_NEWTIME;
 	p->new_flags &= ~(CLONE_NEWCGROUP | CLONE_NEWTIME);
 	p->own_pid_ns = p->new_flags & CLONE_NEWPID;
-	if (!p->privileged && p->spec->ns[SPEC_NS_USER].want ==
-				      SPEC_NS_INHERIT) {
+	if (!p->privileged &&
+	    p->spec->ns[SPEC_NS_USER].want == SPEC_NS_INHERIT) {
 		(void)error_say(err, ERR_UNSUPPORTED, EPERM,
 				"rootless containers require user namespaces");
 		return error_hint(err, "`sandlock spec --rootless` writes a "
@@ -189,9 +179,9 @@ static int plan_branch(const struct sandbox_bundle *b, struct plan *p,
 			   b->on_error != DISPOSE_UNSAID)) {
 		(void)error_say(err, ERR_USAGE, EINVAL,
 				"there is no branch to commit, abort or store");
-		return error_hint(err, s->root_readonly ?
-					       "root.readonly is true" :
-					       "drop --branch=none");
+		return error_hint(err, s->root_readonly
+					       ? "root.readonly is true"
+					       : "drop --branch=none");
 	}
 	/* An ordinary user's overlay lives in the container's namespace. */
 	if (p->branch && !p->privileged &&
@@ -205,9 +195,8 @@ static int plan_branch(const struct sandbox_bundle *b, struct plan *p,
 	return 0;
 }
 
-static int check_terminal(const struct sandbox_bundle *b,
-			  const struct spec *s, bool detached,
-			  struct error *err)
+static int check_terminal(const struct sandbox_bundle *b, const struct spec *s,
+			  bool detached, struct error *err)
 {
 	bool terminal = s->has_process && s->process.terminal;
 

@@ -20,9 +20,9 @@ struct plan {
 	bool initial;	 /* our user namespace is the initial one */
 	int new_flags;	 /* CLONE_NEW* for one clone3 */
 	bool new_cgroup_ns, new_time_ns; /* made by the child itself */
-	bool detour;	 /* namespaces are joined: see spawn.c */
+	bool detour;		     /* namespaces are joined: see spawn.c */
 	int join_fds[SPEC_NS_COUNT]; /* -1 where nothing is joined */
-	bool own_pid_ns; /* init's death ends everything inside */
+	bool own_pid_ns;	     /* init's death ends everything inside */
 	bool branch;
 	/* Maps of the namespace that owns the overlay; empty: ours. */
 	struct idmap branch_idmap;

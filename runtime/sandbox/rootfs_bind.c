@@ -51,20 +51,29 @@ static int explain_source(const struct spec_mount *m, int sys,
 	return n;
 }
 
-/* The path below the root directory, or NULL. */
+/* The path below the root directory ("." for itself), or NULL. */
 static const char *source_in_root(const struct rootfs *r,
 				  const struct spec_mount *m)
 {
-	size_t n = r->path ? strlen(r->path) : 0;
+	const char *rest;
 
-	if (!n || !path_is_under(m->source, r->path) || !m->source[n])
+	if (!r->path || !path_is_under(m->source, r->path))
 		return NULL;
-	return m->source + n + strspn(m->source + n, "/");
+	rest = m->source + strlen(r->path);
+	rest += strspn(rest, "/");
+	if (strstr(rest, "..")) /* may lead out again */
+		return NULL;
+	return *rest ? rest : ".";
 }
 
+/*
+ * With submounts where the root has covers over hidden directories: without
+ * them the clone would show what they hide.
+ */
 static int clone_in_root(struct rootfs *r, const struct spec_mount *m,
 			 const char *path, int *ret_fd, struct error *err)
 {
+	unsigned int covers = r->cover_used ? AT_RECURSIVE : 0;
 	auto_close int fd = -1;
 	int flags = O_PATH;
 	int n;
@@ -74,7 +83,7 @@ static int clone_in_root(struct rootfs *r, const struct spec_mount *m,
 	fd = fd_open_in_root(r->root_fd, path, flags, 0);
 	if (fd < 0)
 		return explain_source(m, -fd, err);
-	n = mount_clone(fd, "", clone_flags(m));
+	n = mount_clone(fd, "", clone_flags(m) | covers);
 	if (n < 0)
 		return explain_source(m, -n, err);
 	*ret_fd = n;

@@ -125,7 +125,10 @@ static int open_host_node(const struct spec_device *d, int *ret_fd,
 			       "bound from the host");
 }
 
-/* Where mknod is not allowed the host's node is bound on an empty file. */
+/*
+ * Where mknod is not allowed the host's node is bound on an empty file. Mode
+ * and owner are the host's, and not ours to change.
+ */
 static int bind_node(struct rootfs *r, const struct spec_device *d,
 		     const struct target *dir, const char *name,
 		     struct error *err)

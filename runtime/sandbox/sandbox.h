@@ -42,8 +42,11 @@ struct sandbox_env {
 	const struct log_sink *log;
 };
 
-enum branch_choice { BRANCH_CHOICE_DEFAULT, BRANCH_CHOICE_NONE,
-		     BRANCH_CHOICE_ASKED };
+enum branch_choice {
+	BRANCH_CHOICE_DEFAULT,
+	BRANCH_CHOICE_NONE,
+	BRANCH_CHOICE_ASKED
+};
 
 struct sandbox_bundle {
 	const char *name, *bundle, *config;
@@ -56,8 +59,13 @@ struct sandbox_bundle {
 	bool durable, detach, keep;
 };
 
-enum sandbox_outcome { SANDBOX_NO_BRANCH, SANDBOX_PENDING, SANDBOX_COMMITTED,
-		       SANDBOX_ABORTED, SANDBOX_EMPTY };
+enum sandbox_outcome {
+	SANDBOX_NO_BRANCH,
+	SANDBOX_PENDING,
+	SANDBOX_COMMITTED,
+	SANDBOX_ABORTED,
+	SANDBOX_EMPTY
+};
 
 struct sandbox_result {
 	struct exit_status status;
@@ -117,8 +125,8 @@ int sandbox_kill_tree(const struct sandbox_env *env, const char *name,
 		      struct error *err);
 int sandbox_delete(const struct sandbox_env *env, const char *name, bool force,
 		   struct error *err);
-int sandbox_pause(const struct sandbox_env *env, const char *name,
-		  bool pause, struct error *err);
+int sandbox_pause(const struct sandbox_env *env, const char *name, bool pause,
+		  struct error *err);
 int sandbox_update(const struct sandbox_env *env, const char *name,
 		   const char *resources, struct error *err);
 int sandbox_stats(const struct sandbox_env *env, const char *name,

@@ -74,22 +74,6 @@ static void wait_server(const struct rundir_slot *slot, int timeout_ms)
 	(void)close(pidfd);
 }
 
-/* A branch whose server was killed is settled by us, and stays pending. */
-static void settle_left_behind(const struct sandbox_env *env,
-			       const struct found *f)
-{
-	auto_ptr(store_close) struct store *st = NULL;
-	auto_ptr(branch_close) struct branch *b = NULL;
-	const struct exit_status unknown = { EXIT_UNKNOWN, 0 };
-	struct branch_settled settled;
-
-	if (!f->state->store ||
-	    store_open(f->state->store, env->log, &st, NULL) < 0 ||
-	    branch_find(st, f->state->name, &b, NULL) < 0)
-		return;
-	(void)branch_settle(b, &unknown, false, &settled, NULL);
-}
-
 static int kill_found(const struct sandbox_env *env, struct found *f,
 		      struct error *err)
 {
@@ -103,7 +87,8 @@ static int kill_found(const struct sandbox_env *env, struct found *f,
 	if (r < 0)
 		return r;
 	wait_server(f->slot, KILL_WAIT_MS);
-	settle_left_behind(env, f);
+	if (f->state->store)
+		finish_left_branch(env, f->state->store, f->state->name);
 	if (!f->state->ephemeral)
 		return 0;
 	/* Its run removed the directory; if that was wedged, we do. */

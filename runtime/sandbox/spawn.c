@@ -22,8 +22,8 @@
 #include "sandbox/sync.h"
 
 /* The child reports @err and ends. */
-static void __attribute__((noreturn)) die(struct create *c,
-					   const struct error *err)
+static void __attribute__((noreturn))
+die(struct create *c, const struct error *err)
 {
 	(void)sync_send_data(c->child_sync_fd, SYNC_ERROR, err, sizeof(*err));
 	_exit(1);
@@ -177,11 +177,11 @@ static int clone_child(struct create *c, struct error *err, pid_t *ret)
 	if (pid < 0) {
 		(void)error_set(err, ERR_SYSTEM, errno,
 				"cannot make the namespaces");
-		return errno == EPERM ?
-			       error_hint(err, "this user may not make them; "
-					       "user namespaces may be "
-					       "restricted here") :
-			       error_code(err);
+		return errno == EPERM
+			       ? error_hint(err, "this user may not make them; "
+						 "user namespaces may be "
+						 "restricted here")
+			       : error_code(err);
 	}
 	if (pid == 0) {
 		if (p->detour)

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "kernel/cgroup.h"
+#include "sandbox/finish.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/state.h"
 
@@ -49,6 +50,8 @@ int stale_prune(const struct sandbox_env *env, struct rundir *d,
 		(void)state_read(slot, &s, NULL);
 	if (!is_stale(slot, s))
 		return 0;
+	if (!s && rundir_is_ours(slot))
+		return finish_unrecorded(env, slot, NULL) == 0;
 	if (s && s->cgroup) {
 		(void)cgroup_kill(s->cgroup, 1000, NULL);
 		(void)cgroup_remove(s->cgroup, NULL);

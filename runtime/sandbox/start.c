@@ -42,16 +42,15 @@ static int release_init(const struct found *f, const char *program,
 	int dir_fd = rundir_slot_fd(f->slot);
 	auto_close int status_fd = openat(dir_fd, "exec.status",
 					  O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	auto_close int fifo_fd = openat(dir_fd, "exec.fifo",
-					O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	auto_close int fifo_fd =
+		openat(dir_fd, "exec.fifo", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 
 	if (fifo_fd < 0 && errno == ENXIO)
 		return error_say(err, ERR_STATE, ESRCH,
 				 "cannot start a container that has stopped: "
 				 "'%s'",
 				 f->state->name);
-	if (status_fd < 0 || fifo_fd < 0 ||
-	    fcntl(status_fd, F_SETFL, 0) < 0 ||
+	if (status_fd < 0 || fifo_fd < 0 || fcntl(status_fd, F_SETFL, 0) < 0 ||
 	    fd_write_full(fifo_fd, "s", 1) < 0)
 		return error_set(err, ERR_SYSTEM, errno, "cannot start '%s'",
 				 f->state->name);
@@ -82,8 +81,8 @@ static int start_found(const struct sandbox_env *env, struct found *f,
 	}
 	r = release_init(f, spec->process.args.v[0], err);
 	if (r == 0) {
-		r = finish_hooks(f->state, spec, SPEC_HOOK_POSTSTART,
-				 "running", env->log, err);
+		r = finish_hooks(f->state, spec, SPEC_HOOK_POSTSTART, "running",
+				 env->log, err);
 		/* The specification: stop the container, report the error. */
 		if (r < 0) {
 			auto_close int pidfd = pidfd_open_id(&f->state->init);

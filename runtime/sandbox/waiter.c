@@ -25,14 +25,12 @@ static void __attribute__((noreturn)) exec_waiter(struct create *c)
 {
 	char pid[16];
 	char *const argv[] = {
-		(char *)WAITER_NAME,
-		c->state->name,
-		c->state->store,
-		pid,
-		NULL,
+		(char *)WAITER_NAME, c->state->name, c->state->store, pid, NULL,
 	};
 	char *const envp[] = { NULL };
 	sigset_t none;
+	/* It may be one of 0 to 2 itself: NOLINTNEXTLINE(android-cloexec-open)
+	 */
 	int null_fd = open("/dev/null", O_RDWR);
 
 	(void)snprintf(pid, sizeof(pid), "%d", (int)c->state->init.pid);

@@ -23,7 +23,8 @@ teardown() {
 	for i in $(seq 200); do
 		create "$N-$i" --branch=none && sandlock start "$N-$i" ||
 			echo "$i" >>"$W/lost"
-		[ "$(status_of "$N-$i")" = running ] || echo "$i" >>"$W/lost"
+		"$SANDLOCK" state "$N-$i" | grep -q '"running"' ||
+			echo "$i" >>"$W/lost"
 		sandlock delete --force "$N-$i" || echo "$i" >>"$W/lost"
 	done
 	kill $loop
@@ -50,7 +51,7 @@ teardown() {
 	mkdir -m 700 -p "$W/run"
 	mkdir -m 700 "$W/run/$N"
 	touch "$W/run/$N/lock"
-	flock "$W/run/$N/lock" sleep 1000 3>&- &
+	flock -F "$W/run/$N/lock" sleep 1000 3>&- &
 	started $!
 	sleep 2.5
 	sandlock ps >/dev/null

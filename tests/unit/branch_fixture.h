@@ -17,10 +17,15 @@
 #include "branch/branch.h"
 #include "branch/change.h"
 #include "branch/commit.h"
+#include "kernel/userns.h"
+
+/* Of the namespace in which everything happens; empty for root. */
+static struct idmap fixture_map = IDMAP_INIT;
 
 struct fixture {
 	char top[256];
 	char lower[300], store_dir[300], merged[300], shot[300];
+	const char *storage;
 	struct store *store;
 	struct branch *branch;
 	char *seen; /* snapshot of what the sandbox saw at its end */
@@ -164,8 +169,7 @@ static inline void shoot_dir(struct shot *s, const char *path, const char *name)
 	free(names);
 }
 
-/* The tree as text; the caller frees it. */
-static inline char *snapshot(const char *path)
+static inline char *snapshot_here(const char *path)
 {
 	struct buf b = BUF_INIT;
 	struct shot *s = calloc(1, sizeof(*s));
@@ -177,14 +181,61 @@ static inline char *snapshot(const char *path)
 	return buf_take(&b, NULL);
 }
 
+static inline char *read_text(int fd)
+{
+	struct buf b = BUF_INIT;
+	char chunk[4096];
+	ssize_t n;
+
+	assert_true(fd >= 0);
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0)
+		buf_add(&b, chunk, (size_t)n);
+	(void)close(fd);
+	return buf_take(&b, NULL);
+}
+
+/* A child that is root of the user namespace, if there is one. */
+static inline pid_t fork_inside(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0 && !idmap_is_empty(&fixture_map) &&
+	    userns_enter(&fixture_map, false, NULL) < 0)
+		_exit(125);
+	return pid;
+}
+
+/* The tree as text; the caller frees it. */
+static inline char *snapshot(const char *path)
+{
+	int fds[2], status;
+	char *text;
+	pid_t pid;
+
+	if (idmap_is_empty(&fixture_map))
+		return snapshot_here(path);
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid = fork_inside();
+	if (pid == 0) {
+		text = snapshot_here(path);
+		_exit(write(fds[1], text, strlen(text)) !=
+		      (ssize_t)strlen(text));
+	}
+	(void)close(fds[1]);
+	text = read_text(fds[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	return text;
+}
+
 /* Shell */
 
 static inline void shell(const char *dir, const char *script)
 {
-	pid_t pid = fork();
+	pid_t pid = fork_inside();
 	int status;
 
-	assert_true(pid >= 0);
 	if (pid == 0) {
 		if (chdir(dir) == 0)
 			(void)execl("/bin/sh", "sh", "-ec", script, NULL);
@@ -198,25 +249,66 @@ static inline void shell(const char *dir, const char *script)
 
 /* The fixture */
 
-static inline void fixture_open(struct fixture *f, const char *lower_script)
+/* The directory of the fixture that is open: a failing test cannot close it. */
+static char fixture_top[256];
+
+static inline void remove_top(void)
+{
+	char *script;
+
+	if (!fixture_top[0] ||
+	    asprintf(&script,
+		     "umount '%s/lower' 2>/dev/null || :; "
+		     "chattr -R -i -a '%s' 2>/dev/null || :; "
+		     "rm -rf '%s' 2>/dev/null || :",
+		     fixture_top, fixture_top, fixture_top) < 0)
+		return;
+	/* A detached child may still be removing what is in it. */
+	for (int i = 0; i < 50; i++) {
+		shell("/", script);
+		if (access(fixture_top, F_OK) < 0)
+			break;
+		usleep(20000);
+	}
+	free(script);
+	fixture_top[0] = '\0';
+}
+
+static inline void fixture_fill(struct fixture *f, const char *script)
+{
+	if (script)
+		shell(f->lower, script);
+	shell(f->lower, "find . -exec touch -h -d "
+			"'2001-02-03 04:05:06.123456789' {} +");
+}
+
+static inline void fixture_open_empty(struct fixture *f)
 {
 	struct error err = ERROR_INIT;
 
+	static bool at_exit;
+
+	if (!at_exit)
+		at_exit = atexit(remove_top) == 0;
+	remove_top();
 	*f = (struct fixture){ .store = NULL };
 	strcpy(f->top, "/var/tmp/sandlock-unit.XXXXXX");
 	assert_non_null(mkdtemp(f->top));
+	strcpy(fixture_top, f->top);
 	(void)snprintf(f->lower, sizeof(f->lower), "%s/lower", f->top);
 	(void)snprintf(f->store_dir, sizeof(f->store_dir), "%s/store", f->top);
 	(void)snprintf(f->merged, sizeof(f->merged), "%s/merged", f->top);
 	(void)snprintf(f->shot, sizeof(f->shot), "%s/shot", f->top);
 	assert_int_equal(mkdir(f->lower, 0755), 0);
 	assert_int_equal(mkdir(f->merged, 0755), 0);
-	if (lower_script)
-		shell(f->lower, lower_script);
-	shell(f->lower, "find . -exec touch -h -d "
-			"'2001-02-03 04:05:06.123456789' {} +");
 	if (store_open(f->store_dir, NULL, &f->store, &err) < 0)
 		fail_msg("%s", err.msg);
+}
+
+static inline void fixture_open(struct fixture *f, const char *lower_script)
+{
+	fixture_open_empty(f);
+	fixture_fill(f, lower_script);
 }
 
 static inline void fixture_close(struct fixture *f)
@@ -224,23 +316,7 @@ static inline void fixture_close(struct fixture *f)
 	branch_close(f->branch);
 	store_close(f->store);
 	free(f->seen);
-	shell("/", "true");
-	if (f->top[0]) {
-		char *script;
-
-		assert_true(asprintf(&script,
-				     "chattr -R -i -a '%s' 2>/dev/null || :; "
-				     "rm -rf '%s' 2>/dev/null || :",
-				     f->top, f->top) > 0);
-		/* A detached child may still be removing what is in it. */
-		for (int i = 0; i < 50; i++) {
-			shell("/", script);
-			if (access(f->top, F_OK) < 0)
-				break;
-			usleep(20000);
-		}
-		free(script);
-	}
+	remove_top();
 }
 
 typedef void inside_fn(void);
@@ -252,9 +328,14 @@ static inline int sandbox_main(struct fixture *f, const char *script,
 	int mount_fd, out;
 	char *seen;
 
-	if (unshare(CLONE_NEWNS) < 0 ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+	if (!idmap_is_empty(&fixture_map)) {
+		if (userns_enter(&fixture_map, true, &err) < 0)
+			return 1;
+		fixture_map = (struct idmap)IDMAP_INIT;
+	} else if (unshare(CLONE_NEWNS) < 0 ||
+		   mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
 		return 1;
+	}
 	if (branch_overlay(f->branch, &mount_fd, &err) < 0) {
 		print_error("%s\n", err.msg);
 		return 2;
@@ -272,25 +353,11 @@ static inline int sandbox_main(struct fixture *f, const char *script,
 		if (chdir("/") < 0)
 			return 4;
 	}
-	seen = snapshot(f->merged);
+	seen = snapshot_here(f->merged);
 	out = open(f->shot, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	if (out < 0 || write(out, seen, strlen(seen)) != (ssize_t)strlen(seen))
 		return 5;
 	return 0;
-}
-
-static inline char *read_text(const char *path)
-{
-	struct buf b = BUF_INIT;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char chunk[4096];
-	ssize_t n;
-
-	assert_true(fd >= 0);
-	while ((n = read(fd, chunk, sizeof(chunk))) > 0)
-		buf_add(&b, chunk, (size_t)n);
-	(void)close(fd);
-	return buf_take(&b, NULL);
 }
 
 /* Makes a branch "b", runs in it, settles it. */
@@ -300,9 +367,10 @@ static inline void fixture_run(struct fixture *f, const char *script,
 	const struct branch_options o = {
 		.name = "b",
 		.lower = f->lower,
+		.storage = f->storage,
 		.on_exit = DISPOSE_DEFER,
 		.on_error = DISPOSE_DEFER,
-		.idmap = IDMAP_INIT,
+		.idmap = fixture_map,
 	};
 	const struct exit_status ok = { .kind = EXIT_CODE, .value = 0 };
 	struct branch_settled settled;
@@ -318,7 +386,7 @@ static inline void fixture_run(struct fixture *f, const char *script,
 		_exit(sandbox_main(f, script, fn));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	f->seen = read_text(f->shot);
+	f->seen = read_text(open(f->shot, O_RDONLY | O_CLOEXEC));
 	if (branch_settle(f->branch, &ok, true, &settled, &err) < 0)
 		fail_msg("%s", err.msg);
 	if (settled.gone) {

@@ -270,6 +270,8 @@ static void mounts_in_order(void **state)
 			  "rootfs/mnt/sub", "/final",
 			  "\"bind\"") "," MOUNT("/mnt", "tmpfs", ""),
 		  "", "[ -e /final/f ] && [ ! -e /mnt/sub ]");
+	bundle_ok(b, PROC "," BIND("rootfs/../vol", "/v", "\"bind\""), "",
+		  "[ -e /v/sub/f ]");
 	b->userns = true;
 	shell("chown -R %d:%d %s/rootfs", SUB_BASE, SUB_BASE, b->dir);
 	bundle_ok(b,
@@ -409,6 +411,48 @@ static void hidden_directories(void **state)
 	shell("test -d %s/secret", store);
 }
 
+/* The host shows the store a second time, somewhere else. */
+static void hidden_behind_another_mount(void **state)
+{
+	struct bundle *b = bundle_of(state);
+	const char *hidden[] = { NULL, NULL };
+	auto_free char *store = NULL;
+	int status;
+	pid_t pid;
+
+	assert_true(asprintf(&store, "%s/var/store", b->dir) > 0);
+	hidden[0] = store;
+	b->hidden = hidden;
+	shell("cd %s && mkdir -p var/store/secret 'mnt/a b' mnt/c", b->dir);
+	pid = fork();
+	if (pid == 0) {
+		int n = unshare(CLONE_NEWNS) < 0;
+
+		shell("mount --make-rprivate / && cd %s && "
+		      "mount --bind var 'mnt/a b' && "
+		      "mount --bind var/store/secret mnt/c && "
+		      "touch var/store/secret/f",
+		      b->dir);
+		n = n
+			    ?: bundle_run(b,
+					  PROC "," BIND(
+						  "mnt", "/m",
+						  "\"rbind\"") "," BIND("mnt/c",
+									"/c",
+									"\"bind"
+									"\""),
+					  "",
+					  "ls -R /m; [ -d '/m/a b/store' ] && "
+					  "[ ! -e '/m/a b/store/secret' ] && "
+					  "[ ! -e /m/c/f ] && [ ! -e /c/f ]");
+		if (n)
+			print_message("%d: %s\n", n, b->err.msg);
+		_exit(n != 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* A store on the file system of the root itself. */
 static void hidden_in_the_root(void **state)
 {
@@ -420,9 +464,12 @@ static void hidden_in_the_root(void **state)
 	hidden[0] = store;
 	b->hidden = hidden;
 	shell("mkdir -p %s/secret", store);
-	bundle_ok(b, PROC, "",
-		  "[ -d /.sandlock-0 ] && "
-		  "[ -z \"$(ls -A /.sandlock-0)\" ]");
+	bundle_ok(b,
+		  PROC "," BIND("rootfs", "/x", "\"bind\"") "," BIND(
+			  "rootfs/.sandlock-0", "/y", "\"bind\""),
+		  "",
+		  "for i in /.sandlock-0 /x/.sandlock-0 /y; do [ -d $i ] && "
+		  "[ -z \"$(ls -A $i)\" ] || exit 1; done");
 }
 
 static void cgroup_mount_without_a_cgroup(void **state)
@@ -458,6 +505,7 @@ int main(void)
 		TEST(propagation),
 		TEST(idmapped),
 		TEST(hidden_directories),
+		TEST(hidden_behind_another_mount),
 		TEST(hidden_in_the_root),
 		TEST(cgroup_mount_without_a_cgroup),
 	};
