@@ -201,8 +201,6 @@ static bool has_bind(const struct spec *s)
 {
 	size_t i;
 
-	if (r->o.skeleton)
-		return true;
 	for (i = 0; i < s->n_mounts; i++) {
 		if (s->mounts[i].kind == SPEC_MOUNT_BIND)
 			return true;
@@ -227,7 +225,8 @@ int rootfs_find_hidden(struct rootfs *r, struct error *err)
 	const char *const *h;
 	int n = 0;
 
-	if (!r->o.hidden || (!has_bind(r->o.spec) && !is_in_root(r)))
+	if (!r->o.hidden || (!r->o.skeleton && !has_bind(r->o.spec) &&
+			     !is_in_root(r)))
 		return 0;
 	n = read_mounts(&mounts);
 	if (n < 0)
