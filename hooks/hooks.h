@@ -19,7 +19,7 @@ struct log_sink;
 struct hook_context {
 	const char *state; /* state JSON for standard input */
 	size_t state_len;
-	const char *cwd;   /* NULL: unchanged */
+	const char *cwd; /* NULL: unchanged */
 	const struct log_sink *log;
 };
 

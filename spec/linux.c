@@ -152,8 +152,8 @@ static int check_extent(const struct at *at, void *obj)
 	const struct idmap_extent *e = obj;
 
 	if (!fits(e->inside, e->count) || !fits(e->outside, e->count))
-		return at_fail_member(at, "size", "%u ids do not fit in 32 bits",
-				      e->count);
+		return at_fail_member(at, "size",
+				      "%u ids do not fit in 32 bits", e->count);
 	return 0;
 }
 

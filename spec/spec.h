@@ -79,8 +79,15 @@ struct spec_process {
 
 /* linux.namespaces and clone flags in one table, see spec_ns_* below. */
 enum spec_ns {
-	SPEC_NS_USER, SPEC_NS_MOUNT, SPEC_NS_PID, SPEC_NS_NETWORK, SPEC_NS_IPC,
-	SPEC_NS_UTS, SPEC_NS_CGROUP, SPEC_NS_TIME, SPEC_NS_COUNT
+	SPEC_NS_USER,
+	SPEC_NS_MOUNT,
+	SPEC_NS_PID,
+	SPEC_NS_NETWORK,
+	SPEC_NS_IPC,
+	SPEC_NS_UTS,
+	SPEC_NS_CGROUP,
+	SPEC_NS_TIME,
+	SPEC_NS_COUNT
 };
 
 enum spec_ns_want { SPEC_NS_INHERIT, SPEC_NS_NEW, SPEC_NS_JOIN };
@@ -123,18 +130,35 @@ struct spec_device {
 
 struct spec_device_rule {
 	bool allow;
-	char type; /* 'a', 'b', 'c' */
+	char type;	      /* 'a', 'b', 'c' */
 	int64_t major, minor; /* -1: any */
 	bool read, write, mknod;
 };
 
-struct spec_weight_device { int64_t major, minor; uint16_t weight, leaf; };
-struct spec_throttle { int64_t major, minor; uint64_t rate; };
-struct spec_hugepage { char *page_size; uint64_t limit; };
-struct spec_net_prio { char *name; uint32_t priority; };
-struct spec_rdma { char *device; bool has_handles, has_objects;
-		   uint32_t handles, objects; };
-struct spec_unified { char *key, *value; };
+struct spec_weight_device {
+	int64_t major, minor;
+	uint16_t weight, leaf;
+};
+struct spec_throttle {
+	int64_t major, minor;
+	uint64_t rate;
+};
+struct spec_hugepage {
+	char *page_size;
+	uint64_t limit;
+};
+struct spec_net_prio {
+	char *name;
+	uint32_t priority;
+};
+struct spec_rdma {
+	char *device;
+	bool has_handles, has_objects;
+	uint32_t handles, objects;
+};
+struct spec_unified {
+	char *key, *value;
+};
 
 /* Numbers with has_ were given; -1 is "unlimited" where signed. */
 struct spec_resources {
@@ -205,13 +229,17 @@ struct json_out;
 void spec_seccomp_write(const struct spec_seccomp *s, struct json_out *o);
 
 enum spec_hook_point {
-	SPEC_HOOK_PRESTART, SPEC_HOOK_CREATE_RUNTIME,
-	SPEC_HOOK_CREATE_CONTAINER, SPEC_HOOK_START_CONTAINER,
-	SPEC_HOOK_POSTSTART, SPEC_HOOK_POSTSTOP, SPEC_HOOK_COUNT
+	SPEC_HOOK_PRESTART,
+	SPEC_HOOK_CREATE_RUNTIME,
+	SPEC_HOOK_CREATE_CONTAINER,
+	SPEC_HOOK_START_CONTAINER,
+	SPEC_HOOK_POSTSTART,
+	SPEC_HOOK_POSTSTOP,
+	SPEC_HOOK_COUNT
 };
 
 struct spec_hook {
-	char *path; /* absolute */
+	char *path;		  /* absolute */
 	struct spec_strings args; /* n == 0: argv[0] is the path */
 	struct spec_strings env;
 	int timeout_s; /* 0: none */
@@ -222,9 +250,17 @@ struct spec_hooks {
 	size_t n[SPEC_HOOK_COUNT];
 };
 
-struct spec_pair { char *key, *value; };
-struct spec_net_device { char *host_name, *name; };
-struct spec_time_offset { bool given; int64_t secs; uint32_t nanosecs; };
+struct spec_pair {
+	char *key, *value;
+};
+struct spec_net_device {
+	char *host_name, *name;
+};
+struct spec_time_offset {
+	bool given;
+	int64_t secs;
+	uint32_t nanosecs;
+};
 
 struct spec_memory_policy {
 	bool given;
@@ -252,8 +288,8 @@ struct spec_landlock {
 
 struct spec {
 	char *oci_version;
-	char *bundle;	   /* absolute, real */
-	char *root_path;   /* absolute; as given if it was, else below bundle */
+	char *bundle;	 /* absolute, real */
+	char *root_path; /* absolute; as given if it was, else below bundle */
 	bool root_readonly;
 	bool has_process;
 	struct spec_process process;
@@ -303,9 +339,8 @@ void spec_free(struct spec *s);
 /* process.json of `exec --process`. */
 int spec_process_load(const char *path, const struct log_sink *log,
 		      struct spec_process **ret, struct error *err);
-int spec_process_parse(const char *data, size_t len,
-		       const struct log_sink *log, struct spec_process **ret,
-		       struct error *err);
+int spec_process_parse(const char *data, size_t len, const struct log_sink *log,
+		       struct spec_process **ret, struct error *err);
 void spec_process_free(struct spec_process *p);
 int spec_process_copy(const struct spec_process *from,
 		      struct spec_process **ret);
