@@ -311,7 +311,6 @@ static int read_named(const char *path, struct buf *b, struct error *err)
 	return read_fd(fd, path, b, err);
 }
 
-/* In the bundle only a regular file is taken, so that nothing blocks. */
 static int read_config(const char *bundle, struct buf *b, struct error *err)
 {
 	auto_free char *path = path_join(bundle, "config.json");
@@ -337,6 +336,13 @@ static int read_config(const char *bundle, struct buf *b, struct error *err)
 	return read_fd(fd, path, b, err);
 }
 
+int spec_read(const char *bundle, const char *config, struct buf *ret,
+	      struct error *err)
+{
+	return config ? read_named(config, ret, err)
+		      : read_config(bundle, ret, err);
+}
+
 int spec_load(const char *bundle, const char *config,
 	      const struct log_sink *log, struct spec **ret, struct error *err)
 {
@@ -347,7 +353,7 @@ int spec_load(const char *bundle, const char *config,
 	if (!real)
 		return error_set(err, ERR_BUNDLE, errno,
 				 "cannot find the bundle '%s'", bundle);
-	r = config ? read_named(config, &b, err) : read_config(real, &b, err);
+	r = spec_read(real, config, &b, err);
 	if (r < 0)
 		return r;
 	return spec_parse(buf_str(&b), b.len, real, log, ret, err);

@@ -330,6 +330,12 @@ struct spec {
  */
 int spec_load(const char *bundle, const char *config,
 	      const struct log_sink *log, struct spec **ret, struct error *err);
+/*
+ * The text of it, for a caller that keeps a copy; @bundle is absolute. In the
+ * bundle only a regular file is taken: nothing may block.
+ */
+int spec_read(const char *bundle, const char *config, struct buf *ret,
+	      struct error *err);
 /* The same from bytes: for tests, fuzzing and programs that make specs. */
 int spec_parse(const char *data, size_t len, const char *bundle,
 	       const struct log_sink *log, struct spec **ret,

@@ -14,7 +14,6 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/limits.h"
-#include "base/path.h"
 #include "kernel/userns.h"
 #include "sandbox/process.h"
 
@@ -76,26 +75,14 @@ static int read_config(const struct sandbox_bundle *b, struct plan *p,
 {
 	const char *bundle = b->bundle ? b->bundle : ".";
 	auto_free char *real = realpath(bundle, NULL);
-	auto_free char *path = NULL;
 	int r;
 
 	if (!real)
 		return error_set(err, ERR_BUNDLE, errno,
 				 "cannot open bundle '%s'", bundle);
-	path = b->config ? strdup(b->config) : path_join(real, "config.json");
-	if (!path)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "bundle '%s'", real);
-	r = fd_read_file(AT_FDCWD, path, LIMIT_CONFIG_BYTES, &p->config);
-	if (r == -EFBIG)
-		return error_say(err, ERR_BUNDLE, EFBIG,
-				 "'%s' has more than %d bytes", path,
-				 LIMIT_CONFIG_BYTES);
-	if (r < 0) {
-		(void)error_set(err, ERR_BUNDLE, -r, "cannot read '%s'", path);
-		return r == -ENOENT ? error_hint(err, "`sandlock spec` writes "
-						      "one") :
-				      r;
-	}
+	r = spec_read(real, b->config, &p->config, err);
+	if (r < 0)
+		return r;
 	return spec_parse(p->config.data, p->config.len, real, log, &p->spec,
 			  err);
 }
@@ -105,7 +92,9 @@ static int open_join(struct plan *p, enum spec_ns ns, struct error *err)
 	const char *path = p->spec->ns[ns].path;
 	int type;
 
-	p->join_fds[ns] = open(path, O_RDONLY | O_CLOEXEC);
+	/* A bundle may name a FIFO: nothing may block. */
+	p->join_fds[ns] = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY |
+					     O_NONBLOCK);
 	if (p->join_fds[ns] < 0)
 		return error_set(err, ERR_BUNDLE, errno,
 				 "cannot open %s namespace '%s'",
