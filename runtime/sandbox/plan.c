@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/path.h"
 #include "kernel/userns.h"
 #include "sandbox/process.h"
 
