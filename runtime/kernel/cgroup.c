@@ -26,18 +26,18 @@ enum { REMOVE_TRIES = 200, REMOVE_WAIT_MS = 10, PROC_FILE_MAX = 64 * 1024 };
 
 /* clang-format off */
 const struct cgroup_ctl_row cgroup_ctls[CTL_COUNT] = {
-	[CTL_UNIFIED]  = { "unified",  NULL },
-	[CTL_FREEZER]  = { "freezer",  NULL },
-	[CTL_MEMORY]   = { "memory",   "memory" },
-	[CTL_CPU]      = { "cpu",      "cpu" },
-	[CTL_CPUSET]   = { "cpuset",   "cpuset" },
-	[CTL_PIDS]     = { "pids",     "pids" },
-	[CTL_DEVICES]  = { "devices",  NULL },
-	[CTL_BLKIO]    = { "blkio",    "io" },
-	[CTL_HUGETLB]  = { "hugetlb",  "hugetlb" },
-	[CTL_NET_CLS]  = { "net_cls",  NULL },
-	[CTL_NET_PRIO] = { "net_prio", NULL },
-	[CTL_RDMA]     = { "rdma",     "rdma" },
+	[CTL_UNIFIED]  = { "unified",  NULL,      "unified" },
+	[CTL_FREEZER]  = { "freezer",  NULL,      "" },
+	[CTL_MEMORY]   = { "memory",   "memory",  "memory" },
+	[CTL_CPU]      = { "cpu",      "cpu",     "cpu" },
+	[CTL_CPUSET]   = { "cpuset",   "cpuset",  "cpu" },
+	[CTL_PIDS]     = { "pids",     "pids",    "pids" },
+	[CTL_DEVICES]  = { "devices",  NULL,      "devices" },
+	[CTL_BLKIO]    = { "blkio",    "io",      "blockIO" },
+	[CTL_HUGETLB]  = { "hugetlb",  "hugetlb", "hugepageLimits" },
+	[CTL_NET_CLS]  = { "net_cls",  NULL,      "network" },
+	[CTL_NET_PRIO] = { "net_prio", NULL,      "network" },
+	[CTL_RDMA]     = { "rdma",     "rdma",    "rdma" },
 };
 
 static const char *const mode_names[] = {

@@ -94,9 +94,10 @@ int cgroup_remove(const struct cgroup *c, struct error *err);
  * mount code. One entry per hierarchy.
  */
 struct cgroup_view {
-	char *hierarchy; /* "memory", "cpu,cpuacct", "unified", or "" on pure v2 */
+	char *hierarchy; /* "memory", "cpu,cpuacct", "unified", or "" on pure v2
+			  */
 	char *mountpoint; /* where the host has it */
-	char *path; /* of the sandbox's cgroup below it, "/x" */
+	char *path;	  /* of the sandbox's cgroup below it, "/x" */
 	bool own; /* else it has none there, and @path is the runtime's */
 };
 int cgroup_views(const struct cgroup *c, struct cgroup_view **ret,
@@ -108,7 +109,6 @@ int cgroup_delegate(const struct cgroup *c, uid_t uid, gid_t gid,
 		    struct error *err);
 
 /* The numbers of `events --stats`, as members of "data". */
-int cgroup_stats(const struct cgroup *c, struct json_out *o,
-		 struct error *err);
+int cgroup_stats(const struct cgroup *c, struct json_out *o, struct error *err);
 
 #endif

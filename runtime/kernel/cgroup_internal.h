@@ -49,16 +49,17 @@ enum cgroup_ctl {
 #define CTL_BIT(ctl) (1u << (ctl))
 
 struct cgroup_ctl_row {
-	const char *v1, *v2; /* v2 NULL: not there, or no controller */
+	const char *v1, *v2;  /* v2 NULL: not there, or no controller */
+	const char *property; /* of linux.resources */
 };
 extern const struct cgroup_ctl_row cgroup_ctls[CTL_COUNT];
 
 /* One directory in one hierarchy. */
 struct cgroup_node {
-	char *dir;     /* absolute; NULL: not used */
-	size_t made;   /* the first @made bytes of dir: the topmost directory
-			  that we made; 0: it was all there */
-	int tasks_fd;  /* v1 `tasks`, opened before privileges go; or -1 */
+	char *dir;    /* absolute; NULL: not used */
+	size_t made;  /* the first @made bytes of dir: the topmost directory
+			 that we made; 0: it was all there */
+	int tasks_fd; /* v1 `tasks`, opened before privileges go; or -1 */
 };
 
 struct cgroup {
@@ -110,13 +111,15 @@ int cgroup_v1_apply(const struct cgroup *c, enum cgroup_ctl ctl,
 int cgroup_v2_apply(const struct cgroup *c, unsigned int ctls,
 		    const struct spec_resources *r, struct error *err);
 /* "+memory" in every directory from the root to the parent. */
-int cgroup_v2_enable(const struct cgroup *c, const char *const *names,
-		     size_t n, struct error *err);
+int cgroup_v2_enable(const struct cgroup *c, const char *const *names, size_t n,
+		     struct error *err);
 
 /* The same on v1 and v2. */
 int cgroup_check_shares(uint64_t shares, struct error *err);
 int cgroup_write_rdma(const char *dir, const struct spec_resources *r,
 		      struct error *err);
+int cgroup_write_hugetlb(const char *dir, const char *suffix,
+			 const struct spec_resources *r, struct error *err);
 
 int cgroup_v1_devices(const char *dir, const struct spec_resources *r,
 		      struct error *err);

@@ -85,10 +85,13 @@ static bool is_v1_mounted(enum cgroup_ctl ctl)
 	       (unsigned long)st.f_type == CGROUP_SUPER_MAGIC;
 }
 
-static int not_available(const char *name, struct error *err)
+static int not_available(const char *property, const char *name,
+			 struct error *err)
 {
 	(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
-			"the cgroup controller '%s' is not available", name);
+			"linux.resources.%s: the cgroup controller '%s' is not "
+			"available",
+			property, name);
 	return error_hint(err, "see /proc/cgroups and the cgroup.controllers "
 			       "of the parent cgroup");
 }
@@ -123,7 +126,7 @@ static int add_unified_name(const struct cgroup *c, const char *key,
 			    struct error *err)
 {
 	size_t len = strcspn(key, ".");
-	char name[32];
+	char name[32], property[96];
 
 	if (strchr(key, '/') || !key[len] || len == 0 || len >= sizeof(name))
 		return error_say(err, ERR_BUNDLE, EINVAL,
@@ -140,7 +143,9 @@ static int add_unified_name(const struct cgroup *c, const char *key,
 	if (!cgroup_has_word(available, name)) {
 		if (cgroup_has_file(c->node[CTL_UNIFIED].dir, key))
 			return 0;
-		return not_available(name, err);
+		(void)snprintf(property, sizeof(property), "unified['%.64s']",
+			       key);
+		return not_available(property, name, err);
 	}
 	for (int i = 0; i < CTL_COUNT; i++) {
 		if (cgroup_ctls[i].v2 && strcmp(cgroup_ctls[i].v2, name) == 0)
@@ -175,7 +180,8 @@ static int check_v2(const struct cgroup *c, unsigned int v2,
 		if (!c->node[CTL_UNIFIED].dir ||
 		    (i != CTL_DEVICES &&
 		     (!name || !cgroup_has_word(available, name))))
-			return not_available(name ? name : cgroup_ctls[i].v1,
+			return not_available(cgroup_ctls[i].property,
+					     name ? name : cgroup_ctls[i].v1,
 					     err);
 		if (name)
 			add_name(enable, name);

@@ -261,32 +261,6 @@ static int apply_blkio(const char *dir, const struct spec_resources *r,
 	return e;
 }
 
-static int apply_hugetlb(const char *dir, const struct spec_resources *r,
-			 struct error *err)
-{
-	for (size_t i = 0; i < r->n_hugepages; i++) {
-		const struct spec_hugepage *h = &r->hugepages[i];
-		char file[96], text[CGROUP_NUMBER_MAX];
-		int e;
-
-		(void)snprintf(text, sizeof(text), "%llu",
-			       (unsigned long long)h->limit);
-		/* Reservations first: they are what mmap is refused by. */
-		(void)snprintf(file, sizeof(file),
-			       "hugetlb.%.32s.rsvd.limit_in_bytes",
-			       h->page_size);
-		e = cgroup_write_raw(dir, file, text);
-		if (e < 0 && e != -ENOENT)
-			return cgroup_write(dir, file, text, err);
-		(void)snprintf(file, sizeof(file),
-			       "hugetlb.%.32s.limit_in_bytes", h->page_size);
-		e = cgroup_write(dir, file, text, err);
-		if (e < 0)
-			return e;
-	}
-	return 0;
-}
-
 static int apply_net_prio(const char *dir, const struct spec_resources *r,
 			  struct error *err)
 {
@@ -297,6 +271,45 @@ static int apply_net_prio(const char *dir, const struct spec_resources *r,
 		(void)snprintf(text, sizeof(text), "%.32s %u",
 			       r->net_prios[i].name, r->net_prios[i].priority);
 		e = cgroup_write(dir, "net_prio.ifpriomap", text, err);
+		if (e < 0)
+			return e;
+	}
+	return 0;
+}
+
+static int write_hugetlb(const char *dir, const struct spec_hugepage *h,
+			 const char *suffix, struct error *err)
+{
+	char file[96], text[CGROUP_NUMBER_MAX];
+	int e;
+
+	(void)snprintf(text, sizeof(text), "%llu",
+		       (unsigned long long)h->limit);
+	/* Reservations first: they are what mmap is refused by. */
+	(void)snprintf(file, sizeof(file), "hugetlb.%.32s.rsvd.%s",
+		       h->page_size, suffix);
+	e = cgroup_write_raw(dir, file, text);
+	if (e < 0 && e != -ENOENT)
+		return cgroup_write(dir, file, text, err);
+	(void)snprintf(file, sizeof(file), "hugetlb.%.32s.%s", h->page_size,
+		       suffix);
+	if (!cgroup_has_file(dir, file)) {
+		(void)error_say(err, ERR_UNSUPPORTED, ENOENT,
+				"linux.resources.hugepageLimits: there are no "
+				"pages of size '%s'",
+				h->page_size);
+		return error_hint(err, "see /sys/kernel/mm/hugepages, and "
+				       "write sizes as 2MB and 1GB");
+	}
+	return cgroup_write(dir, file, text, err);
+}
+
+int cgroup_write_hugetlb(const char *dir, const char *suffix,
+			 const struct spec_resources *r, struct error *err)
+{
+	for (size_t i = 0; i < r->n_hugepages; i++) {
+		int e = write_hugetlb(dir, &r->hugepages[i], suffix, err);
+
 		if (e < 0)
 			return e;
 	}
@@ -342,7 +355,7 @@ int cgroup_v1_apply(const struct cgroup *c, enum cgroup_ctl ctl,
 	case CTL_BLKIO:
 		return apply_blkio(dir, r, err);
 	case CTL_HUGETLB:
-		return apply_hugetlb(dir, r, err);
+		return cgroup_write_hugetlb(dir, "limit_in_bytes", r, err);
 	case CTL_NET_CLS:
 		return cgroup_write_number(dir, "net_cls.classid",
 					   r->net_class_id, err);

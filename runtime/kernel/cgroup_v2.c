@@ -285,31 +285,6 @@ static int apply_io(const char *dir, const struct spec_resources *r,
 	return e;
 }
 
-static int apply_hugetlb(const char *dir, const struct spec_resources *r,
-			 struct error *err)
-{
-	for (size_t i = 0; i < r->n_hugepages; i++) {
-		const struct spec_hugepage *h = &r->hugepages[i];
-		char file[96], text[CGROUP_NUMBER_MAX];
-		int e;
-
-		(void)snprintf(text, sizeof(text), "%llu",
-			       (unsigned long long)h->limit);
-		/* Reservations first: they are what mmap is refused by. */
-		(void)snprintf(file, sizeof(file), "hugetlb.%.32s.rsvd.max",
-			       h->page_size);
-		e = cgroup_write_raw(dir, file, text);
-		if (e < 0 && e != -ENOENT)
-			return cgroup_write(dir, file, text, err);
-		(void)snprintf(file, sizeof(file), "hugetlb.%.32s.max",
-			       h->page_size);
-		e = cgroup_write(dir, file, text, err);
-		if (e < 0)
-			return e;
-	}
-	return 0;
-}
-
 static int apply_unified(const char *dir, const struct spec_resources *r,
 			 struct error *err)
 {
@@ -340,7 +315,7 @@ static int apply_one(const char *dir, enum cgroup_ctl ctl,
 	case CTL_BLKIO:
 		return apply_io(dir, r, err);
 	case CTL_HUGETLB:
-		return apply_hugetlb(dir, r, err);
+		return cgroup_write_hugetlb(dir, "max", r, err);
 	case CTL_RDMA:
 		return cgroup_write_rdma(dir, r, err);
 	case CTL_UNIFIED:
