@@ -10,12 +10,53 @@
 #include "branch/internal.h"
 #include "branch/links.h"
 
+static int compare_inodes(const void *a, const void *b)
+{
+	const struct branch_record *x = *(const struct branch_record *const *)a;
+	const struct branch_record *y = *(const struct branch_record *const *)b;
+
+	return (x->ino > y->ino) - (x->ino < y->ino);
+}
+
+/*
+ * Displacing one name of an inode changes the ctime of its other names; which
+ * these are nobody knows, so they are recognised by inode and contents' time.
+ */
+static bool is_known_inode(const struct judge *j, const struct object *o)
+{
+	struct branch_record wanted = { .ino = o->ino };
+	const struct branch_record *key = &wanted, *const * found;
+
+	if (!j->by_inode)
+		return false;
+	found = bsearch(&key, j->by_inode, j->branch->meta.n_bases,
+			sizeof(*j->by_inode), compare_inodes);
+	return found && (*found)->mode == o->mode && (*found)->uid == o->uid &&
+	       (*found)->gid == o->gid &&
+	       time_compare(&(*found)->mtime, &o->mtime) == 0;
+}
+
+static int index_bases(struct judge *j)
+{
+	const struct branch_meta *m = &j->branch->meta;
+
+	if (m->n_bases == 0)
+		return 0;
+	j->by_inode = calloc(m->n_bases, sizeof(*j->by_inode));
+	if (!j->by_inode)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->n_bases; i++)
+		j->by_inode[i] = &m->bases[i];
+	qsort(j->by_inode, m->n_bases, sizeof(*j->by_inode), compare_inodes);
+	return 0;
+}
+
 int judge_init(struct judge *j, const struct branch *b, struct error *err)
 {
 	*j = (struct judge){ .branch = b, .prefix = branch_xattr_prefix(b) };
 	j->links = links_new();
 	j->chunk = malloc(2 * (size_t)CONTENT_CHUNK);
-	if (!j->links || !j->chunk) {
+	if (!j->links || !j->chunk || index_bases(j) < 0) {
 		judge_done(j);
 		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot compare");
 	}
@@ -26,12 +67,14 @@ void judge_done(struct judge *j)
 {
 	links_free(j->links);
 	free(j->chunk);
+	free(j->by_inode);
 	buf_done(&j->text);
 	buf_done(&j->xattrs);
 	buf_done(&j->before_target);
 	buf_done(&j->after_target);
 	j->links = NULL;
 	j->chunk = NULL;
+	j->by_inode = NULL;
 }
 
 /*
@@ -48,8 +91,9 @@ bool judge_base_changed(const struct judge *j, const char *path,
 	if (time_compare(&lower->ctime, &m->base_time) <= 0)
 		return false;
 	r = record_find(m->bases, m->n_bases, path);
-	return !r || r->ino != lower->ino ||
-	       time_compare(&r->ctime, &lower->ctime) != 0;
+	if (r && r->ino == lower->ino)
+		return time_compare(&r->ctime, &lower->ctime) != 0;
+	return S_ISDIR(lower->mode) || !is_known_inode(j, lower);
 }
 
 static uint32_t host_id(const struct idmap_list *l, uint32_t inside)

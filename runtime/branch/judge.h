@@ -14,6 +14,7 @@
 #include "branch/walk.h"
 
 struct branch;
+struct branch_record;
 struct error;
 struct link_table;
 
@@ -25,6 +26,7 @@ struct judge {
 	bool inside;	/* we are in the branch's user namespace */
 	struct link_table *links;
 	enum { RENAMES_UNKNOWN, RENAMES_NONE, RENAMES_POSSIBLE } renames;
+	const struct branch_record **by_inode; /* meta.bases, sorted */
 	char *chunk; /* two buffers to compare contents with */
 	struct buf text, xattrs, before_target, after_target;
 };

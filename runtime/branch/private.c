@@ -253,14 +253,10 @@ struct bases {
 };
 
 static int add_base(struct bases *b, const struct plan *p, uint32_t dir,
-		    const char *name, int dirfd)
+		    const char *name, const struct stat *st)
 {
-	int flags = AT_SYMLINK_NOFOLLOW | (name ? 0 : AT_EMPTY_PATH);
 	auto_(buf) struct buf path = BUF_INIT;
-	struct stat st;
 
-	if (fstatat(dirfd, name ? name : "", &st, flags) < 0)
-		return errno == ENOENT ? 0 : -errno;
 	if (b->n == b->cap) {
 		size_t cap = b->cap ? 2 * b->cap : 64;
 		struct branch_record *grown =
@@ -275,7 +271,7 @@ static int add_base(struct bases *b, const struct plan *p, uint32_t dir,
 	b->v[b->n] = (struct branch_record){ .path = buf_take(&path, NULL) };
 	if (!b->v[b->n].path)
 		return -ENOMEM;
-	record_set(&b->v[b->n++], &st);
+	record_set(&b->v[b->n++], st);
 	return 0;
 }
 
@@ -317,9 +313,11 @@ static int merge_bases(struct branch_meta *m, struct bases *add)
 	return 0;
 }
 
-static int collect_bases(struct keeper *k, struct bases *b, bool undone)
+/* The directories that we touched have a new ctime. */
+static int add_dir_bases(struct keeper *k, struct bases *b, bool undone)
 {
 	const struct plan *p = k->plan;
+	struct stat st;
 	int fd, r = 0;
 
 	for (uint32_t i = 0; i < p->n_dirs && r == 0; i++) {
@@ -330,18 +328,65 @@ static int collect_bases(struct keeper *k, struct bases *b, bool undone)
 		    (undone && !(d->flags & DIR_IN_LOWER)))
 			continue;
 		r = cursor_open(&k->lower, i, &fd);
+		if (r == 0 && fstatat(fd, "", &st, AT_EMPTY_PATH) < 0)
+			r = -errno;
 		if (r == 0)
-			r = add_base(b, p, i, NULL, fd);
+			r = add_base(b, p, i, NULL, &st);
 	}
-	for (size_t i = 0; undone && i < p->n_ops && r == 0; i++) {
+	return r;
+}
+
+/* Put back, the old object is at its path again, with a new ctime. */
+static int stat_restored(struct keeper *k, const struct plan_op *op,
+			 struct stat *st)
+{
+	int fd, r = cursor_open(&k->lower, op->dir, &fd);
+
+	if (r < 0)
+		return r;
+	return fstatat(fd, plan_text(k->plan, op->name), st,
+		       AT_SYMLINK_NOFOLLOW) < 0
+		       ? -errno
+		       : 0;
+}
+
+/*
+ * Displaced for good, it matters only if the lower has other names of it. It
+ * is where the op left it, or prune.
+ */
+static int stat_displaced(struct keeper *k, const struct plan_op *op,
+			  struct stat *st)
+{
+	const struct site *s = k->site;
+	bool pruned = op->kind == OP_PUT && !(op->flags & OP_STAGED);
+	char name[NUMBER_LEN];
+
+	(void)number(k, op, pruned ? "u" : "", name);
+	if (fstatat(pruned ? s->trash_fd : s->stage_fd, name, st,
+		    AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return S_ISDIR(st->st_mode) || st->st_nlink < 2 ? -ENOENT : 0;
+}
+
+static int collect_bases(struct keeper *k, struct bases *b, bool undone)
+{
+	const struct plan *p = k->plan;
+	int r = add_dir_bases(k, b, undone);
+
+	for (size_t i = 0; i < p->n_ops && r == 0; i++) {
 		const struct plan_op *op = &p->ops[i];
+		struct stat st;
 
 		if (!op->old_ino || (op->flags & OP_FORCED) ||
 		    (op->kind != OP_PUT && op->kind != OP_DELETE))
 			continue;
-		r = cursor_open(&k->lower, op->dir, &fd);
+		r = undone ? stat_restored(k, op, &st)
+			   : stat_displaced(k, op, &st);
 		if (r == 0)
-			r = add_base(b, p, op->dir, plan_text(p, op->name), fd);
+			r = add_base(b, p, op->dir, plan_text(p, op->name),
+				     &st);
+		else if (r == -ENOENT)
+			r = 0;
 	}
 	return r;
 }

@@ -177,8 +177,7 @@ static void kill_and_go_back(void **state)
 		}
 		assert_int_equal(state_of(&f), BRANCH_PENDING);
 		assert_tree(&f, before);
-		assert_int_equal(branch_find(f.store, "b", &f.branch, NULL),
-				 0);
+		assert_int_equal(branch_find(f.store, "b", &f.branch, NULL), 0);
 		again = diff_lines(&f,
 				   CHANGE_WANT_CONFLICTS | CHANGE_WANT_META);
 		assert_string_equal(again, diff);

@@ -1,0 +1,488 @@
+/* Parts of a branch, and the cases that need more than a shell script. */
+#include "branch_fixture.h"
+
+#include <sys/file.h>
+
+static int commit_paths(struct fixture *f, const char *const *paths, size_t n,
+			struct commit_result *result, struct error *err)
+{
+	const struct commit_options o = { .lock_timeout_ms = 300,
+					  .paths = paths,
+					  .n_paths = n };
+
+	*err = (struct error)ERROR_INIT;
+	*result = (struct commit_result){ .gone = false };
+	return branch_commit(f->branch, &o, result, err);
+}
+
+static void commit_part(struct fixture *f, const char *path, bool gone)
+{
+	struct commit_result result;
+	struct error err;
+
+	if (commit_paths(f, &path, 1, &result, &err) < 0)
+		fail_msg("%s (%s)", err.msg, err.hint);
+	assert_int_equal(result.gone, gone);
+}
+
+static void commit_all(struct fixture *f)
+{
+	struct commit_result result;
+	struct error err;
+
+	if (commit_paths(f, NULL, 0, &result, &err) < 0)
+		fail_msg("%s (%s)", err.msg, err.hint);
+	assert_true(result.gone);
+}
+
+static void assert_committed(struct fixture *f)
+{
+	char *got = snapshot(f->lower);
+
+	assert_string_equal(got, f->seen);
+	free(got);
+}
+
+static const char many_lower[] =
+	"mkdir -p d/e old; echo 1 > d/f; echo 2 > d/e/g; echo 3 > k; "
+	"echo 4 > l; echo 5 > old/x; echo 6 > pair; ln pair pair2";
+static const char many_inside[] =
+	"echo b >> d/f; echo b >> d/e/g; rm k; echo n > n; "
+	"mkdir -p t/sub/x; mv t new; echo 6 > new/sub/f; echo 7 > new/sub/x/y; "
+	"echo 8 > new/g; ln n new/link; chmod 700 d; rm -r old; mkdir old; "
+	"echo 9 > old/y; setfattr -n user.k -v 1 new; echo c >> pair; "
+	"echo d >> pair2";
+
+/* Whatever the parts and their order, together they are the whole. */
+static void parts_make_the_whole(void **state)
+{
+	static const char *const orders[][9] = {
+		{ "d/e", "k", "new/sub/x", "old", "n", "pair" },
+		{ "new/sub/f", "d/f", "new/link", "pair2", "l" },
+		{ "new/g", "new/sub", "n", "d" },
+		{ "old/", "./k", "/new/link", "d/e/g", "d/f", "pair" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(orders); i++) {
+		struct fixture f;
+
+		fixture_open(&f, many_lower);
+		fixture_run(&f, many_inside, NULL);
+		for (size_t k = 0; orders[i][k]; k++) {
+			struct commit_result result;
+			struct error err;
+
+			if (commit_paths(&f, &orders[i][k], 1, &result, &err) <
+			    0)
+				fail_msg("%s: %s", orders[i][k], err.msg);
+			assert_false(result.gone);
+		}
+		commit_all(&f);
+		assert_committed(&f);
+		fixture_close(&f);
+	}
+}
+
+static void the_last_part_ends_the_branch(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, "echo 1 > f; echo 2 > g");
+	fixture_run(&f, "echo b >> f; rm g", NULL);
+	commit_part(&f, "f", false);
+	assert_diff(&f, CHANGE_WANT_CONFLICTS, "D g\n");
+	commit_part(&f, "g", true);
+	assert_committed(&f);
+	fixture_close(&f);
+}
+
+static void part_of_a_replaced_directory(void **state)
+{
+	const char *path = "d/n";
+	struct commit_result result;
+	struct fixture f;
+	struct error err;
+
+	(void)state;
+	fixture_open(&f, "mkdir d; echo 1 > d/f");
+	fixture_run(&f, "rm -r d; mkdir d; echo n > d/n", NULL);
+	assert_true(commit_paths(&f, &path, 1, &result, &err) < 0);
+	assert_non_null(strstr(err.msg, "replaced as a whole"));
+	commit_all(&f);
+	assert_committed(&f);
+	fixture_close(&f);
+}
+
+static void abort_parts(void **state)
+{
+	const char *paths[] = { "f", "d/n", "k" };
+	const char *missing = "l";
+	struct fixture f;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	fixture_open(&f, "echo 1 > f; mkdir d; echo 2 > k; echo 3 > l");
+	fixture_run(&f, "echo b >> f; echo n > d/n; echo m > d/m; rm k", NULL);
+	assert_int_equal(branch_abort(f.branch, &missing, 1, &err), -ENOENT);
+	assert_int_equal(branch_abort(f.branch, paths, 3, &err), 0);
+	assert_diff(&f, CHANGE_WANT_CONFLICTS, "A d/m\n");
+	commit_all(&f);
+	shell(f.lower, "test -e k && test $(cat f) = 1 && test -e d/m && "
+		       "test ! -e d/n");
+	fixture_close(&f);
+}
+
+static void abort_all_leaves_no_trace(void **state)
+{
+	struct fixture f;
+	struct error err = ERROR_INIT;
+	char *before, *after;
+
+	(void)state;
+	fixture_open(&f, many_lower);
+	before = snapshot(f.lower);
+	fixture_run(&f, many_inside, NULL);
+	assert_int_equal(branch_abort(f.branch, NULL, 0, &err), 0);
+	after = snapshot(f.lower);
+	assert_string_equal(after, before);
+	free(before);
+	free(after);
+	shell(f.store_dir, "test ! -e branches/b");
+	fixture_close(&f);
+}
+
+static void make_socket(void)
+{
+	assert_int_equal(mknod("s", S_IFSOCK | 0755, 0), 0);
+	assert_int_equal(mkdir("d", 0755), 0);
+	assert_int_equal(mknod("d/s", S_IFSOCK | 0755, 0), 0);
+	assert_int_equal(mknod("d/f", S_IFREG | 0644, 0), 0);
+}
+
+static void row_33_sockets_stay_behind(void **state)
+{
+	struct commit_result result;
+	struct fixture f;
+	struct error err;
+
+	(void)state;
+	fixture_open(&f, NULL);
+	fixture_run(&f, NULL, make_socket);
+	assert_diff(&f, 0, "A d/\nA d/f\nA d/s (special)\nA s (special)\n");
+	assert_int_equal(commit_paths(&f, NULL, 0, &result, &err), 0);
+	assert_true(result.gone);
+	assert_int_equal(result.n_skipped, 2);
+	shell(f.lower, "test -f d/f && test ! -e s && test ! -e d/s");
+	fixture_close(&f);
+}
+
+static void row_34_devices_are_refused(void **state)
+{
+	const struct commit_options special = { .allow_special = true };
+	struct commit_result result;
+	struct fixture f;
+	struct error err;
+
+	(void)state;
+	fixture_open(&f, NULL);
+	fixture_run(&f, "mkdir d; mknod d/n c 1 3; echo x > f", NULL);
+	assert_int_equal(commit_paths(&f, NULL, 0, &result, &err), -EPERM);
+	assert_int_equal(err.kind, ERR_STATE);
+	shell(f.lower, "test ! -e f && test ! -e d");
+	assert_int_equal(branch_commit(f.branch, &special, &result, &err), 0);
+	assert_committed(&f);
+	fixture_close(&f);
+}
+
+static void go_deep(void)
+{
+	char name[101];
+
+	memset(name, 'n', 100);
+	name[100] = '\0';
+	for (int i = 0; i < 300; i++) {
+		assert_int_equal(mkdir(name, 0755), 0);
+		assert_int_equal(chdir(name), 0);
+	}
+	assert_int_equal(mknod("leaf", S_IFREG | 0644, 0), 0);
+}
+
+static int count(void *data, const struct change *c)
+{
+	size_t *n = data;
+
+	(*n)++;
+	if (strlen(c->path) > 30300)
+		assert_non_null(strstr(c->path, "/leaf"));
+	return 0;
+}
+
+/* No snapshot: it goes by paths, and these are longer than any may be. */
+static void run_without_snapshot(struct fixture *f, inside_fn *fn)
+{
+	const struct branch_options o = { .name = "b", .lower = f->lower };
+	const struct exit_status ok = { .kind = EXIT_CODE };
+	struct branch_settled settled;
+	struct error err = ERROR_INIT;
+	int status, mount_fd;
+	pid_t pid;
+
+	assert_int_equal(branch_create(f->store, &o, &f->branch, &err), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNS) < 0 ||
+		    branch_overlay(f->branch, &mount_fd, &err) < 0 ||
+		    fchdir(mount_fd) < 0)
+			_exit(1);
+		fn();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(branch_settle(f->branch, &ok, true, &settled, &err),
+			 0);
+}
+
+static void row_41_deep_trees(void **state)
+{
+	struct fixture f;
+	struct error err = ERROR_INIT;
+	size_t n = 0;
+
+	(void)state;
+	fixture_open(&f, NULL);
+	run_without_snapshot(&f, go_deep);
+	assert_int_equal(branch_changes(f.branch, 0, NULL, 0, count, &n, &err),
+			 0);
+	assert_int_equal(n, 301);
+	commit_all(&f);
+	/* And the other way: the whole of it is deleted again. */
+	branch_close(f.branch);
+	f.branch = NULL;
+	free(f.seen);
+	fixture_run(&f, "rm -r nn*", NULL);
+	n = 0;
+	assert_int_equal(branch_changes(f.branch, CHANGE_WANT_CHILDREN, NULL, 0,
+					count, &n, &err),
+			 0);
+	assert_int_equal(n, 301);
+	commit_all(&f);
+	assert_committed(&f);
+	fixture_close(&f);
+}
+
+static void go_wide(void)
+{
+	char name[32];
+
+	for (int i = 0; i < 100000; i++) {
+		(void)snprintf(name, sizeof(name), "file-%d", i);
+		assert_int_equal(mknod(name, S_IFREG | 0644, 0), 0);
+	}
+}
+
+static void row_44_wide_directories(void **state)
+{
+	struct fixture f;
+	struct error err = ERROR_INIT;
+	size_t n = 0;
+
+	(void)state;
+	fixture_open(&f, NULL);
+	run_without_snapshot(&f, go_wide);
+	assert_int_equal(branch_changes(f.branch, 0, NULL, 0, count, &n, &err),
+			 0);
+	assert_int_equal(n, 100000);
+	commit_all(&f);
+	shell(f.lower, "test $(ls -f | wc -l) = 100002");
+	fixture_close(&f);
+}
+
+static void row_54_the_root_was_replaced(void **state)
+{
+	struct commit_result result;
+	struct fixture f;
+	struct error err;
+
+	(void)state;
+	fixture_open(&f, "echo 1 > f");
+	fixture_run(&f, "echo b >> f", NULL);
+	branch_close(f.branch);
+	shell(f.top, "mv lower moved; mkdir lower; echo 1 > lower/f");
+	assert_int_equal(branch_find(f.store, "b", &f.branch, &err), 0);
+	assert_int_equal(commit_paths(&f, NULL, 0, &result, &err), -ESTALE);
+	assert_int_equal(err.kind, ERR_STATE);
+	shell(f.top, "! grep -q b lower/f moved/f");
+	fixture_close(&f);
+}
+
+static void row_56_mounts_are_never_crossed(void **state)
+{
+	struct commit_result result;
+	struct fixture f;
+	struct error err;
+	char *before;
+
+	(void)state;
+	fixture_open(&f, "mkdir d m; echo 1 > m/f");
+	fixture_run(&f, "echo b >> m/f; echo n > n; mkdir m/s; rm -r d", NULL);
+	shell(f.lower, "mount -t tmpfs none m; mkdir d/x; "
+		       "mount -t tmpfs none d/x; echo 1 > d/x/y");
+	before = snapshot(f.lower);
+	assert_true(commit_paths(&f, NULL, 0, &result, &err) < 0);
+	shell(f.lower, "test ! -e n && test -f d/x/y && umount d/x m");
+	assert_int_equal(err.kind, ERR_CONFLICT);
+	free(before);
+	fixture_close(&f);
+}
+
+static int add_path(void *data, const struct change *c)
+{
+	buf_printf(data, "%s\n", c->path);
+	return 0;
+}
+
+static void mounts_below_are_told(void **state)
+{
+	struct buf b = BUF_INIT;
+	struct fixture f;
+	struct error err;
+	int r;
+
+	(void)state;
+	fixture_open(&f, "mkdir -p 'a b/m' n");
+	fixture_run(&f, "echo x > f", NULL);
+	shell(f.lower, "mount -t tmpfs none 'a b/m'");
+	r = branch_uncovered(f.branch, add_path, &b, &err);
+	shell(f.lower, "umount 'a b/m'");
+	assert_int_equal(r, 0);
+	assert_string_equal(buf_str(&b), "a b/m\n");
+	buf_done(&b);
+	fixture_close(&f);
+}
+
+static void a_locked_lower_defers(void **state)
+{
+	struct commit_result result;
+	struct fixture f;
+	struct error err;
+	int fd;
+
+	(void)state;
+	fixture_open(&f, "echo 1 > f");
+	fixture_run(&f, "echo b >> f", NULL);
+	fd = open(f.lower, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	assert_int_equal(commit_paths(&f, NULL, 0, &result, &err),
+			 -EWOULDBLOCK);
+	assert_int_equal(err.kind, ERR_LOCKED);
+	assert_non_null(strstr(err.msg, branch_dir(f.branch)));
+	shell(f.lower, "! grep -q b f");
+	(void)close(fd);
+	commit_all(&f);
+	assert_committed(&f);
+	fixture_close(&f);
+}
+
+static void row_66_foreign_uppers_are_refused(void **state)
+{
+	struct commit_result result;
+	struct fixture f;
+	struct error err;
+
+	(void)state;
+	fixture_open(&f, "echo 1 > f");
+	fixture_run(&f, "echo b >> f", NULL);
+	shell(branch_upper(f.branch),
+	      "setfattr -n trusted.overlay.metacopy -v '' f");
+	assert_int_equal(commit_paths(&f, NULL, 0, &result, &err), -EOPNOTSUPP);
+	shell(f.lower, "! grep -q b f");
+	fixture_close(&f);
+}
+
+static void row_70_commit_twice(void **state)
+{
+	struct commit_result result;
+	struct fixture f;
+	struct error err;
+
+	(void)state;
+	fixture_open(&f, "echo 1 > f");
+	fixture_run(&f, "echo b >> f", NULL);
+	commit_all(&f);
+	assert_int_equal(commit_paths(&f, NULL, 0, &result, &err), -ENOENT);
+	assert_int_equal(err.kind, ERR_NOT_FOUND);
+	assert_int_equal(branch_abort(f.branch, NULL, 0, &err), -ENOENT);
+	assert_committed(&f);
+	fixture_close(&f);
+}
+
+static void contents_and_digests(void **state)
+{
+	struct fixture f;
+	struct error err;
+	char digest[65], *expected;
+	int fd;
+
+	(void)state;
+	fixture_open(&f, "printf abc > f; mkfifo p");
+	fixture_run(&f, "printf abcd > f; rm p; mkfifo p", NULL);
+	expected = SHA256Data((const uint8_t *)"abc", 3, NULL);
+	assert_int_equal(
+		branch_digest(f.branch, "f", CONTENT_BEFORE, digest, &err), 0);
+	assert_string_equal(digest, expected);
+	free(expected);
+	expected = SHA256Data((const uint8_t *)"abcd", 4, NULL);
+	assert_int_equal(
+		branch_digest(f.branch, "f", CONTENT_AFTER, digest, &err), 0);
+	assert_string_equal(digest, expected);
+	free(expected);
+	assert_true(branch_open_content(f.branch, "p", CONTENT_AFTER, &fd,
+					&err) < 0);
+	assert_true(branch_open_content(f.branch, "../x", CONTENT_BEFORE, &fd,
+					&err) < 0);
+	fixture_close(&f);
+}
+
+static void opened_files_are_told_on_request(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	fixture_open(&f, "echo 1 > f; echo 2 > g; mkdir d; echo 3 > d/h");
+	fixture_run(&f, ": <> f; echo 2 > g; rm -r d", NULL);
+	assert_diff(&f, CHANGE_WANT_UNCHANGED,
+		    "D d/\nM f (same)\nM g (same) (mtime)\n");
+	assert_diff(&f, CHANGE_WANT_META, "D d/\nm g (same) (mtime)\n");
+	assert_diff(&f, CHANGE_WANT_CHILDREN, "D d/\nD d/h (implied)\n");
+	fixture_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parts_make_the_whole),
+		cmocka_unit_test(the_last_part_ends_the_branch),
+		cmocka_unit_test(part_of_a_replaced_directory),
+		cmocka_unit_test(abort_parts),
+		cmocka_unit_test(abort_all_leaves_no_trace),
+		cmocka_unit_test(row_33_sockets_stay_behind),
+		cmocka_unit_test(row_34_devices_are_refused),
+		cmocka_unit_test(row_41_deep_trees),
+		cmocka_unit_test(row_44_wide_directories),
+		cmocka_unit_test(row_54_the_root_was_replaced),
+		cmocka_unit_test(row_56_mounts_are_never_crossed),
+		cmocka_unit_test(mounts_below_are_told),
+		cmocka_unit_test(a_locked_lower_defers),
+		cmocka_unit_test(row_66_foreign_uppers_are_refused),
+		cmocka_unit_test(row_70_commit_twice),
+		cmocka_unit_test(contents_and_digests),
+		cmocka_unit_test(opened_files_are_told_on_request),
+	};
+
+	if (geteuid() != 0)
+		return 0;
+	return RUN_TESTS(tests);
+}
