@@ -54,8 +54,8 @@ enum op_flag {
 
 struct plan_op {
 	uint64_t old_ino, new_ino;
-	int64_t old_ctime_s; /* how the plan found the lower's object */
-	uint32_t old_ctime_ns;
+	int64_t old_mtime_s; /* how the plan found the lower's object */
+	uint32_t old_mtime_ns;
 	uint32_t dir;	/* index of the directory it is in */
 	uint32_t name;	/* offset in text */
 	uint32_t strip; /* offset of stored attributes, or PLAN_NONE */

@@ -116,8 +116,8 @@ static int move(const struct place *from, const struct place *to,
 }
 
 /*
- * An inode that other names have too changes its ctime when one of them is
- * displaced, so there the number alone has to do.
+ * mtime, not ctime: an inode that other names have too changes its ctime when
+ * one of them is displaced, or removed from the trash.
  */
 static bool is_as_planned(const struct publisher *pub, const struct plan_op *op,
 			  const struct object *o)
@@ -126,10 +126,8 @@ static bool is_as_planned(const struct publisher *pub, const struct plan_op *op,
 		return !op->old_ino && !o->mode;
 	if (o->ino != op->old_ino)
 		return false;
-	if (!pub->strict || (o->nlink > 1 && !S_ISDIR(o->mode)))
-		return true;
-	return o->ctime.tv_sec == op->old_ctime_s &&
-	       o->ctime.tv_nsec == (long)op->old_ctime_ns;
+	return !pub->strict || (o->mtime.tv_sec == op->old_mtime_s &&
+				o->mtime.tv_nsec == (long)op->old_mtime_ns);
 }
 
 /* The exchange was atomic, so what it brought us was the lower's. */

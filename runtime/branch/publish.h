@@ -22,7 +22,7 @@ int publish_prepare(const struct site *s, const struct plan *p,
 
 /*
  * @strict: nothing was done before, so the lower must still be what the plan
- * saw, ctime included. ERR_CONFLICT if somebody else was there.
+ * saw, mtime included. ERR_CONFLICT if somebody else was there.
  */
 int publish_ops(const struct site *s, const struct plan *p, bool strict,
 		struct error *err);

@@ -493,7 +493,8 @@ int walk_next(struct walk *w, struct walk_entry **ret, struct error *err)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot walk");
 	w->entry = (struct walk_entry){ .path = w->path.data,
 					.path_len = w->path.len,
-					.name = name + 1,
+					.name = w->path.data + w->path.len -
+						strlen(name + 1),
 					.upper_dirfd = f->upper_fd,
 					.lower_dirfd = f->lower_fd,
 					.region = f->region,
