@@ -457,6 +457,13 @@ static void remove_made(const struct cgroup *c)
 	}
 }
 
+void cgroup_node_drop(struct cgroup *c, enum cgroup_ctl ctl)
+{
+	if (c->node[ctl].dir && c->node[ctl].made)
+		(void)remove_node(&c->node[ctl], ctl == CTL_UNIFIED);
+	node_done(&c->node[ctl]);
+}
+
 /* Forgets everything: an object without a cgroup. */
 static void make_empty(struct cgroup *c)
 {

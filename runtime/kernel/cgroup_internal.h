@@ -76,6 +76,9 @@ const struct cgroup_node *cgroup_member_node(const struct cgroup *c);
 /* Makes the cgroup in hierarchy @ctl (parents too) and opens what is needed. */
 int cgroup_node_make(struct cgroup *c, enum cgroup_ctl ctl, struct error *err);
 
+/* Forgets it and removes what was made of it. */
+void cgroup_node_drop(struct cgroup *c, enum cgroup_ctl ctl);
+
 /* "DIR/FILE" in @ret of PATH_MAX bytes; -ENAMETOOLONG. */
 int cgroup_file_path(const char *dir, const char *file, char *ret);
 int cgroup_read(const char *dir, const char *file, struct buf *b);

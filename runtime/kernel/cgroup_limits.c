@@ -280,7 +280,10 @@ int cgroup_update(struct cgroup *c, const struct spec_resources *r,
 	for (int i = 0; i < CTL_COUNT; i++)
 		had |= c->node[i].dir ? CTL_BIT(i) : 0;
 	e = cgroup_apply(c, r, geteuid() != 0, err);
-	if (e < 0)
-		return e;
-	return move_members(c, had, err);
+	/* The state that others read knows nothing of cgroups made now. */
+	for (int i = 0; e < 0 && i < CTL_COUNT; i++) {
+		if (c->node[i].dir && !(had & CTL_BIT(i)))
+			cgroup_node_drop(c, (enum cgroup_ctl)i);
+	}
+	return e < 0 ? e : move_members(c, had, err);
 }

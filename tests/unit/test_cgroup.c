@@ -468,6 +468,23 @@ static void test_update_moves_who_is_there(void **state)
 	assert_int_equal(cgroup_kill(cg, 5000, &err), 0);
 }
 
+static void test_failed_update_leaves_nothing(void **state)
+{
+	struct spec_resources r = { .has_pids_limit = true,
+				    .pids_limit = 5,
+				    .cpu_cpus = (char *)"999" };
+
+	need_v1("cpuset");
+	assert_int_equal(make(NULL, NULL), 0);
+	assert_true(cgroup_update(cg, &r, &err) < 0);
+	assert_false(exists(dir_in("pids/", name)));
+	assert_false(exists(dir_in("cpuset/", name)));
+	assert_true(exists(dir_in("unified/", name)));
+	r.cpu_cpus = NULL;
+	assert_int_equal(cgroup_update(cg, &r, &err), 0);
+	assert_true(exists(dir_in("pids/", name)));
+}
+
 static void test_failed_limits_leave_nothing(void **state)
 {
 	struct spec_resources cases[] = {
@@ -1095,6 +1112,7 @@ int main(void)
 		T(test_pids_limit_holds),
 		T(test_memory_limit_shrinks_and_grows),
 		T(test_update_moves_who_is_there),
+		T(test_failed_update_leaves_nothing),
 		T(test_failed_limits_leave_nothing),
 		T(test_what_was_there_survives_a_failure),
 		T(test_hugetlb_on_the_unified_hierarchy),
