@@ -65,9 +65,6 @@ static int scheduler(void)
 
 	CHECK(process_set_scheduler(&s, &err) == 0);
 	CHECK(sched_getscheduler(0) == SCHED_OTHER);
-	s.given = true;
-	CHECK(process_set_scheduler(&s, &err) == 0);
-	CHECK(sched_getscheduler(0) == SCHED_IDLE);
 	s = (struct spec_scheduler){ .given = true,
 				     .policy = SCHED_BATCH,
 				     .nice = 7 };
@@ -76,6 +73,10 @@ static int scheduler(void)
 	CHECK(getpriority(PRIO_PROCESS, 0) == 7);
 	s.priority = 5;
 	CHECK(process_set_scheduler(&s, &err) == -EINVAL);
+	/* Last: an ordinary user does not get away from it. */
+	s = (struct spec_scheduler){ .given = true, .policy = SCHED_IDLE };
+	CHECK(process_set_scheduler(&s, &err) == 0);
+	CHECK(sched_getscheduler(0) == SCHED_IDLE);
 	return 0;
 }
 
@@ -85,6 +86,8 @@ static int io_priority(void)
 				      .class = 2,
 				      .priority = 6 };
 
+	/* The group must not hold processes of somebody else. */
+	CHECK(setpgid(0, 0) == 0);
 	CHECK(process_set_io_priority(&p, &err) == 0);
 	CHECK(syscall(SYS_ioprio_get, 1, 0) == (2 << 13 | 6));
 	p.class = 5;
