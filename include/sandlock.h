@@ -78,8 +78,7 @@ struct sandlock_env {
 	/* The sandlock program, for the waiter; default: the running program
 	 * if it is sandlock, else the installed one. */
 	const char *program;
-	void (*log)(void *data, enum sandlock_log_level level,
-		    const char *msg);
+	void (*log)(void *data, enum sandlock_log_level level, const char *msg);
 	void *log_data;
 };
 
@@ -134,9 +133,9 @@ enum sandlock_branch_choice {
 
 /* How a bundle is to be run. Zero-initialise, then set. */
 struct sandlock_bundle {
-	const char *name;	  /* NULL: a name is made up */
-	const char *bundle;	  /* directory; NULL: "." */
-	const char *config;	  /* NULL: <bundle>/config.json */
+	const char *name;   /* NULL: a name is made up */
+	const char *bundle; /* directory; NULL: "." */
+	const char *config; /* NULL: <bundle>/config.json */
 	const char *console_socket;
 	const char *pidfd_socket;
 	const char *pid_file;
@@ -152,8 +151,10 @@ struct sandlock_bundle {
 	bool detach;
 	bool keep; /* do not delete the container when it ends */
 };
-#define SANDLOCK_BUNDLE_INIT \
-	{ .on_exit = SANDLOCK_UNSAID, .on_error = SANDLOCK_UNSAID }
+#define SANDLOCK_BUNDLE_INIT                                            \
+	{                                                               \
+		.on_exit = SANDLOCK_UNSAID, .on_error = SANDLOCK_UNSAID \
+	}
 
 enum sandlock_exit_kind {
 	SANDLOCK_EXIT_UNKNOWN,
@@ -231,12 +232,12 @@ struct sandlock_exec {
 	const char *process_file; /* process.json; else the fields below */
 	const char *const *args;
 	const char *cwd;
-	const char *user; /* "uid[:gid]" */
-	const char *const *env;	  /* "K=V", added; NULL-terminated or NULL */
-	const char *const *caps;  /* names, added */
+	const char *user;	 /* "uid[:gid]" */
+	const char *const *env;	 /* "K=V", added; NULL-terminated or NULL */
+	const char *const *caps; /* names, added */
 	const gid_t *additional_gids;
 	size_t n_additional_gids;
-	int terminal; /* 1 yes, 0 no, -1 as the process file says */
+	int terminal;	  /* 1 yes, 0 no, -1 as the process file says */
 	int no_new_privs; /* 1, 0, -1 unsaid */
 	const char *apparmor, *process_label;
 	const char *console_socket, *pidfd_socket, *pid_file;
@@ -275,20 +276,20 @@ int sandlock_stats(const struct sandlock_env *env, const char *name,
 int sandlock_state(const struct sandlock_env *env, const char *name,
 		   char **ret_json, struct sandlock_error *err);
 /* The pids inside, as seen from here; malloc'ed. */
-int sandlock_pids(const struct sandlock_env *env, const char *name,
-		  pid_t **ret, size_t *ret_n, struct sandlock_error *err);
+int sandlock_pids(const struct sandlock_env *env, const char *name, pid_t **ret,
+		  size_t *ret_n, struct sandlock_error *err);
 
 struct sandlock_info {
 	char *name;
-	pid_t pid;	     /* 0 when stopped */
-	const char *status;  /* creating created running paused stopped */
-	char *bundle;	     /* NULL for an ended sandbox with a branch only */
+	pid_t pid;	    /* 0 when stopped */
+	const char *status; /* creating created running paused stopped */
+	char *bundle;	    /* NULL for an ended sandbox with a branch only */
 	char *rootfs;
-	char *created;	     /* RFC 3339 */
+	char *created; /* RFC 3339 */
 	uid_t owner;
-	char *command;	     /* whole, blanks between the words */
-	int64_t uptime_s;    /* -1 when not running */
-	char *branch;	     /* state of its branch, or NULL */
+	char *command;	  /* whole, blanks between the words */
+	int64_t uptime_s; /* -1 when not running */
+	char *branch;	  /* state of its branch, or NULL */
 };
 /*
  * Every sandbox below the runtime directory, sorted by name, stale ones pruned

@@ -18,7 +18,10 @@ struct buf {
 	bool failed;
 };
 
-#define BUF_INIT { .data = NULL }
+#define BUF_INIT             \
+	{                    \
+		.data = NULL \
+	}
 
 void buf_done(struct buf *b);
 void buf_clear(struct buf *b);

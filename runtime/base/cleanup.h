@@ -62,14 +62,14 @@ static inline void cleanup_file(FILE **file)
  * For a type that is held by pointer and freed by FUNC(ptr): declares
  * cleanup_FUNC, used as auto_ptr(FUNC).
  */
-#define CLEANUP_PTR(type, func)                               \
-	static inline void cleanup_##func(type **pp)          \
-	{                                                     \
-		int saved = errno;                            \
-		if (*pp)                                      \
-			(void)func(*pp);                      \
-		errno = saved;                                \
-	}                                                     \
+#define CLEANUP_PTR(type, func)                      \
+	static inline void cleanup_##func(type **pp) \
+	{                                            \
+		int saved = errno;                   \
+		if (*pp)                             \
+			(void)func(*pp);             \
+		errno = saved;                       \
+	}                                            \
 	struct cleanup_##func##_needs_semicolon
 #define auto_ptr(func) __attribute__((cleanup(cleanup_##func)))
 
@@ -83,11 +83,11 @@ static inline int take_fd(int *fd)
 }
 
 /* Hands the pointer over: the owner no longer frees it. */
-#define take_ptr(pp)                       \
-	({                                 \
+#define take_ptr(pp)                              \
+	({                                        \
 		__typeof__(*(pp)) taken_ = *(pp); \
-		*(pp) = NULL;              \
-		taken_;                    \
+		*(pp) = NULL;                     \
+		taken_;                           \
 	})
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

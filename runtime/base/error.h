@@ -15,20 +15,20 @@
 
 enum error_kind {
 	ERR_NONE,
-	ERR_USAGE,	 /* the request itself is malformed */
-	ERR_SYSTEM,	 /* a system call failed */
-	ERR_BUNDLE,	 /* the bundle or its config.json is not usable */
-	ERR_NAME,	 /* a name that cannot be one */
-	ERR_EXISTS,	 /* the name is taken */
-	ERR_NOT_FOUND,	 /* no such sandbox or branch */
-	ERR_STATE,	 /* the object exists but is in another state */
-	ERR_UNSUPPORTED, /* this kernel, user or build cannot do it */
-	ERR_CONFLICT,	 /* the lower changed meanwhile: exit 3 */
-	ERR_LOCKED,	 /* lock timeout, nothing was done: exit 75 */
-	ERR_TORN,	 /* data on disk cannot be trusted */
+	ERR_USAGE,	  /* the request itself is malformed */
+	ERR_SYSTEM,	  /* a system call failed */
+	ERR_BUNDLE,	  /* the bundle or its config.json is not usable */
+	ERR_NAME,	  /* a name that cannot be one */
+	ERR_EXISTS,	  /* the name is taken */
+	ERR_NOT_FOUND,	  /* no such sandbox or branch */
+	ERR_STATE,	  /* the object exists but is in another state */
+	ERR_UNSUPPORTED,  /* this kernel, user or build cannot do it */
+	ERR_CONFLICT,	  /* the lower changed meanwhile: exit 3 */
+	ERR_LOCKED,	  /* lock timeout, nothing was done: exit 75 */
+	ERR_TORN,	  /* data on disk cannot be trusted */
 	ERR_EXEC_MISSING, /* the program was not found: exit 127 */
-	ERR_EXEC_DENIED, /* the program cannot be executed: exit 126 */
-	ERR_HOOK,	 /* an OCI hook failed */
+	ERR_EXEC_DENIED,  /* the program cannot be executed: exit 126 */
+	ERR_HOOK,	  /* an OCI hook failed */
 	ERR_TIMEOUT,
 };
 
@@ -41,18 +41,21 @@ struct error {
 	char hint[ERROR_HINT_MAX];
 };
 
-#define ERROR_INIT { .kind = ERR_NONE }
+#define ERROR_INIT               \
+	{                        \
+		.kind = ERR_NONE \
+	}
 
 /*
  * Fills @err (may be NULL) and returns -@sys, or -EINVAL where @sys is 0. The
  * text of @sys is appended to the message as ": No such file or directory".
  */
-int error_set(struct error *err, enum error_kind kind, int sys,
-	      const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int error_set(struct error *err, enum error_kind kind, int sys, const char *fmt,
+	      ...) __attribute__((format(printf, 4, 5)));
 
 /* The same without the text of @sys: the message says it all. */
-int error_say(struct error *err, enum error_kind kind, int sys,
-	      const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int error_say(struct error *err, enum error_kind kind, int sys, const char *fmt,
+	      ...) __attribute__((format(printf, 4, 5)));
 
 /* Sets the next step a person can take; returns the negative errno of @err. */
 int error_hint(struct error *err, const char *fmt, ...)

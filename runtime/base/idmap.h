@@ -25,7 +25,10 @@ struct idmap {
 	struct idmap_list gids;
 };
 
-#define IDMAP_INIT { .uids = { NULL, 0 } }
+#define IDMAP_INIT                  \
+	{                           \
+		.uids = { NULL, 0 } \
+	}
 
 void idmap_done(struct idmap *m);
 bool idmap_is_empty(const struct idmap *m);

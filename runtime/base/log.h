@@ -7,8 +7,12 @@
 #ifndef SANDLOCK_BASE_LOG_H
 #define SANDLOCK_BASE_LOG_H
 
-enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO,
-		 LOG_LEVEL_DEBUG };
+enum log_level {
+	LOG_LEVEL_ERROR,
+	LOG_LEVEL_WARNING,
+	LOG_LEVEL_INFO,
+	LOG_LEVEL_DEBUG
+};
 
 struct log_sink {
 	void (*write)(void *data, enum log_level level, const char *msg);

@@ -19,7 +19,8 @@
  *
  * and from a verb in another process:
  *
- *	branch_find -> branch_diff | branch_commit | branch_abort | branch_recover
+ *	branch_find -> branch_diff | branch_commit | branch_abort |
+ *branch_recover
  *
  * A struct branch is not thread-safe. Exclusion between processes is an flock
  * on the branch's lock file, never inherited by a payload.
@@ -45,8 +46,8 @@ enum branch_state {
 	BRANCH_INTERRUPTED, /* open, but nothing of it is alive */
 	BRANCH_TORN,	    /* never settled before a reboot */
 	BRANCH_PENDING,
-	BRANCH_COMMITTING,  /* an intent exists, done does not */
-	BRANCH_COMMITTED,   /* only cleanup is left */
+	BRANCH_COMMITTING, /* an intent exists, done does not */
+	BRANCH_COMMITTED,  /* only cleanup is left */
 };
 const char *branch_state_name(enum branch_state s);
 
@@ -154,8 +155,8 @@ int store_list(struct store *st, char ***ret_names, size_t *ret_n,
 void store_names_free(char **names, size_t n);
 
 struct branch_settled {
-	bool gone;	   /* the branch was empty and has disappeared */
-	size_t n_changes;  /* as `diff` counts them; bounded effort, see .c */
+	bool gone;	  /* the branch was empty and has disappeared */
+	size_t n_changes; /* as `diff` counts them; bounded effort, see .c */
 };
 
 /*
@@ -167,8 +168,12 @@ int branch_settle(struct branch *b, const struct exit_status *status,
 		  bool caller_waited, struct branch_settled *ret,
 		  struct error *err);
 
-enum branch_outcome { OUTCOME_PENDING, OUTCOME_COMMITTED, OUTCOME_ABORTED,
-		      OUTCOME_GONE };
+enum branch_outcome {
+	OUTCOME_PENDING,
+	OUTCOME_COMMITTED,
+	OUTCOME_ABORTED,
+	OUTCOME_GONE
+};
 
 /*
  * Carries out the disposition that was asked for when the branch was made,

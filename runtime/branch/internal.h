@@ -30,7 +30,7 @@ enum { BRANCH_META_VERSION = 1 };
 
 /* What an object was when the runtime (or a rollback) last touched it. */
 struct branch_record {
-	char *path;    /* relative to the root, "" for the root */
+	char *path; /* relative to the root, "" for the root */
 	uint64_t dev, ino;
 	uint32_t mode, uid, gid;
 	struct timespec mtime, ctime;
@@ -75,7 +75,10 @@ struct storage {
 	int fd;
 	int branches_fd;
 };
-#define STORAGE_INIT { .fd = -1, .branches_fd = -1 }
+#define STORAGE_INIT                        \
+	{                                   \
+		.fd = -1, .branches_fd = -1 \
+	}
 
 /* store.c */
 void storage_done(struct storage *s);
@@ -97,9 +100,9 @@ struct store {
 /* Makes the default store where it is missing. */
 int store_make(struct store *st, struct error *err);
 /* store.c: chooses the storage for a lower (DESIGN section 5, "Store"). */
-int store_choose(struct store *st, const struct branch_options *o,
-		 int lower_fd, const char *lower, struct storage *ret,
-		 bool *ret_staged, struct error *err);
+int store_choose(struct store *st, const struct branch_options *o, int lower_fd,
+		 const char *lower, struct storage *ret, bool *ret_staged,
+		 struct error *err);
 /*
  * create.c: true if @name in the default store is no branch (yet). What a
  * creator left behind when it died is removed.
@@ -122,16 +125,16 @@ struct branch {
 	const struct log_sink *log;
 	struct storage *home; /* &store->home, or &elsewhere */
 	struct storage elsewhere;
-	char *dir;	    /* real path of …/branches/<name> */
-	char *upper;	    /* dir/upper */
+	char *dir;   /* real path of …/branches/<name> */
+	char *upper; /* dir/upper */
 	int dir_fd;
-	int upper_fd;	    /* O_RDONLY directory; -1 if gone */
-	int work_fd;	    /* likewise */
-	int lower_fd;	    /* O_RDONLY, else O_PATH; -1 if it cannot be
-			       opened or is another directory now */
+	int upper_fd; /* O_RDONLY directory; -1 if gone */
+	int work_fd;  /* likewise */
+	int lower_fd; /* O_RDONLY, else O_PATH; -1 if it cannot be
+			 opened or is another directory now */
 	int lock_fd;
 	bool locked;
-	bool linked;	    /* the default store holds a link to it */
+	bool linked; /* the default store holds a link to it */
 	/* Of the meta.json that meta was read from or written to. */
 	uint64_t meta_ino;
 	struct timespec meta_ctime;
@@ -160,8 +163,8 @@ void meta_done(struct branch_meta *m);
 /* record.c: records are sorted by path (strcmp), each path once. */
 void record_set(struct branch_record *r, const struct stat *st);
 bool record_is(const struct branch_record *r, const struct stat *st);
-const struct branch_record *record_find(const struct branch_record *r,
-					size_t n, const char *path);
+const struct branch_record *record_find(const struct branch_record *r, size_t n,
+					const char *path);
 /* Adds or replaces; keeps the order. 0 or -ENOMEM. */
 int record_put(struct branch_record **r, size_t *n, const char *path,
 	       const struct stat *st);
@@ -215,7 +218,8 @@ const char *branch_xattr_prefix(const struct branch *b);
  */
 typedef int enter_fn(void *data, int out_fd, struct error *err);
 typedef int enter_reader(void *data, int in_fd, struct error *err);
-/* True if that takes a user namespace: an ordinary user and a branch with maps. */
+/* True if that takes a user namespace: an ordinary user and a branch with maps.
+ */
 bool branch_needs_userns(const struct branch_meta *m);
 int branch_enter(struct branch *b, enter_fn *fn, enter_reader *reader,
 		 void *data, struct error *err);

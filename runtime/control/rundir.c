@@ -116,10 +116,9 @@ int rundir_open(const char *root, bool create, struct rundir **ret,
 		return r;
 	d->fd = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (d->fd < 0)
-		return error_set(err,
-				 errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM,
-				 errno, "cannot open runtime directory '%s'",
-				 d->path);
+		return error_set(
+			err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM,
+			errno, "cannot open runtime directory '%s'", d->path);
 	r = check_owner(d->fd, d->path, err);
 	if (r < 0)
 		return r;
@@ -278,8 +277,8 @@ int rundir_lock(struct rundir_slot *s, int timeout_ms, struct error *err)
 	int64_t end = now_ms() + timeout_ms;
 
 	if (s->lock_fd < 0) {
-		s->lock_fd = openat(s->fd, "lock",
-				    O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+		s->lock_fd =
+			openat(s->fd, "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 		if (s->lock_fd < 0)
 			return error_set(err, ERR_STATE, errno,
 					 "'%s' has no lock of ours", s->path);

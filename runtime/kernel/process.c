@@ -74,8 +74,7 @@ int process_set_scheduler(const struct spec_scheduler *s, struct error *err)
 	return 0;
 }
 
-int process_set_io_priority(const struct spec_io_priority *p,
-			    struct error *err)
+int process_set_io_priority(const struct spec_io_priority *p, struct error *err)
 {
 	if (!p->given)
 		return 0;
@@ -213,7 +212,8 @@ int process_loopback_up(struct error *err)
 	auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
-		return error_set(err, ERR_SYSTEM, errno, "cannot open a socket");
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot open a socket");
 	if (ioctl(fd, SIOCGIFFLAGS, &req) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot find the loopback device");
@@ -229,9 +229,8 @@ int process_open_proc(struct error *err)
 	auto_close int fs_fd = (int)syscall(SYS_fsopen, "proc", FSOPEN_CLOEXEC);
 	int fd;
 
-	if (fs_fd < 0 ||
-	    syscall(SYS_fsconfig, fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) <
-		    0)
+	if (fs_fd < 0 || syscall(SYS_fsconfig, fs_fd, FSCONFIG_CMD_CREATE, NULL,
+				 NULL, 0) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot mount a procfs");
 	fd = (int)syscall(SYS_fsmount, fs_fd, FSMOUNT_CLOEXEC,

@@ -15,7 +15,7 @@ struct log_sink;
 struct spec_seccomp;
 
 struct seccomp_program {
-	void *insns;	    /* owned; struct sock_filter[] */
+	void *insns; /* owned; struct sock_filter[] */
 	size_t n_insns;
 	unsigned int flags; /* SECCOMP_FILTER_FLAG_* */
 	bool has_notify;
@@ -29,8 +29,8 @@ void seccomp_program_done(struct seccomp_program *p);
  * of system calls that libseccomp does not know are skipped (debug line).
  */
 int seccomp_program_get(const struct spec_seccomp *s, const char *cache_dir,
-			const struct log_sink *log,
-			struct seccomp_program *ret, struct error *err);
+			const struct log_sink *log, struct seccomp_program *ret,
+			struct error *err);
 
 /*
  * Where the cache is: $SANDLOCK_CACHE/seccomp ("none": NULL), for root

@@ -52,9 +52,9 @@ static int do_signal(char **a)
 
 static int do_mknod(char **a)
 {
-	return say("mknod", mknod(a[0], S_IFCHR | 0600,
-				  makedev((unsigned)atoi(a[1]),
-					  (unsigned)atoi(a[2]))));
+	return say("mknod",
+		   mknod(a[0], S_IFCHR | 0600,
+			 makedev((unsigned)atoi(a[1]), (unsigned)atoi(a[2]))));
 }
 
 static int do_mount(char **a)
@@ -69,8 +69,8 @@ static int do_umount(char **a)
 
 static int do_remount_rw(char **a)
 {
-	return say("remount", mount(NULL, a[0], NULL,
-				    MS_REMOUNT | MS_BIND, NULL));
+	return say("remount",
+		   mount(NULL, a[0], NULL, MS_REMOUNT | MS_BIND, NULL));
 }
 
 static int do_unshare(char **a)
@@ -215,8 +215,7 @@ static int do_utime(char **a)
 {
 	struct timespec t[2] = { { atol(a[1]), 5 }, { atol(a[1]), 7 } };
 
-	return say("utime", utimensat(AT_FDCWD, a[0], t,
-				      AT_SYMLINK_NOFOLLOW));
+	return say("utime", utimensat(AT_FDCWD, a[0], t, AT_SYMLINK_NOFOLLOW));
 }
 
 static int do_setxattr(char **a)
@@ -276,10 +275,9 @@ static int do_abstract(char **a)
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
 	strncpy(un.sun_path + 1, a[0], sizeof(un.sun_path) - 2);
-	return say("connect",
-		   connect(fd, (void *)&un,
-			   (socklen_t)(sizeof(sa_family_t) + 1 +
-				       strlen(a[0]))));
+	return say("connect", connect(fd, (void *)&un,
+				      (socklen_t)(sizeof(sa_family_t) + 1 +
+						  strlen(a[0]))));
 }
 
 static int do_ids(char **a)

@@ -199,8 +199,8 @@ static void walk(int fd, const char *path)
 		char *sub;
 		int sub_fd;
 
-		if (asprintf(&sub, "%s%s%s", path, *path ? "/" : "",
-			     names[i]) < 0)
+		if (asprintf(&sub, "%s%s%s", path, *path ? "/" : "", names[i]) <
+		    0)
 			err(1, "out of memory");
 		if (is_excluded(sub))
 			goto next;
@@ -213,8 +213,8 @@ static void walk(int fd, const char *path)
 		print_object(names[i], sub, &st);
 		if (!S_ISDIR(st.st_mode))
 			goto next;
-		sub_fd = open(names[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-						O_CLOEXEC);
+		sub_fd = open(names[i],
+			      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (sub_fd < 0 || fchdir(sub_fd) < 0) {
 			printf("! unreadable %s\n", sub);
 		} else {
@@ -224,7 +224,7 @@ static void walk(int fd, const char *path)
 		}
 		if (sub_fd >= 0)
 			close(sub_fd);
-next:
+	next:
 		free(sub);
 		free(names[i]);
 	}

@@ -52,8 +52,8 @@ static void test_claim_is_exclusive(void **state)
 
 static void test_bad_names_make_nothing(void **state)
 {
-	static const char *const bad[] = { "", ".", "..", "a/b", ".hidden",
-					   "../x", "a b", "a\n" };
+	static const char *const bad[] = { "",	      ".",    "..",  "a/b",
+					   ".hidden", "../x", "a b", "a\n" };
 	struct fixture *f = *state;
 	struct rundir_slot *s = NULL;
 	struct error err = ERROR_INIT;
@@ -102,9 +102,9 @@ static void test_pid_file_has_two_lines(void **state)
 			 0);
 	assert_int_equal(rundir_read_pids(s, &init, &server), 0);
 	assert_int_equal(server, 56);
-	assert_int_equal(fd_write_atomic(rundir_slot_fd(s), "pid", "x", 1,
-					 0600, false),
-			 0);
+	assert_int_equal(
+		fd_write_atomic(rundir_slot_fd(s), "pid", "x", 1, 0600, false),
+		0);
 	assert_int_equal(rundir_read_pids(s, &init, &server), -EINVAL);
 	assert_int_equal(rundir_remove(s, NULL), 0);
 	rundir_slot_close(s);
