@@ -319,7 +319,6 @@ static void files_are_loaded(void **state)
 	char dir[256], path[300];
 	auto_close int dir_fd = unit_tmpdir(dir);
 	auto_free char *text = spec_quoted("{" ROOT "}");
-	auto_free char *huge = NULL;
 	int fd;
 
 	assert_int_equal(spec_load(dir, NULL, NULL, &s, &err), -ENOENT);
