@@ -187,6 +187,7 @@ static int follow_link(struct branch *b, const char *name, struct error *err)
 	if (r == 0) {
 		b->home = &b->elsewhere;
 		b->linked = true;
+		trash_resume(b->home);
 		r = open_dir_of(b, name);
 		if (r == 0)
 			return 0;

@@ -44,7 +44,7 @@ static int sync_upper(const struct branch *b, const struct scan *s)
 	int r;
 
 	if (s->over)
-		return syncfs(b->work_fd) < 0 ? -errno : 0;
+		return syncfs(b->dir_fd) < 0 ? -errno : 0;
 	r = sync_fds(s->files, s->n_files);
 	return r < 0 ? r : sync_fds(s->dirs, s->n_dirs);
 }

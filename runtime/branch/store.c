@@ -399,8 +399,12 @@ int store_choose(struct store *st, const struct branch_options *o, int lower_fd,
 	*ret = (struct storage)STORAGE_INIT;
 	*ret_staged = mnt != lower_mnt;
 	if (*ret_staged && open_beside_lower(lower_fd, lower_mnt, ret) == 0) {
-		*ret_staged = false;
-		return 0;
+		if (mount_id_of(ret->branches_fd, &mnt, NULL) == 0 &&
+		    mnt == lower_mnt) {
+			*ret_staged = false;
+			return 0;
+		}
+		storage_done(ret);
 	}
 	use = use_of_fs(st->home.branches_fd);
 	if (use == FS_UNFIT)
