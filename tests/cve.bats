@@ -476,7 +476,9 @@ time.sleep(60)" 3>&- &
 	mkdir -p "$R/var/lib" "$R/hidden"
 	export SANDLOCK_STORE=$R/var/lib/sandlock SANDLOCK_ROOT=$R/hidden/run
 	script 'find /var/lib/sandlock /hidden; echo x >/data/n'
-	run sandlock run -b "$B" "$N"
+	# Its own line about the branch names it.
+	sandlock run -b "$B" "$N" >"$W/out" 2>/dev/null
+	run cat "$W/out"
 	refute_output branches
 	refute_output "$N"
 	run sandlock diff "$N"
