@@ -239,6 +239,34 @@ static void a_reboot_before_settling_tears(void **state)
 	teardown(&w);
 }
 
+static void a_durable_branch_has_no_marker(void **state)
+{
+	char lower[300];
+	struct branch_options o = {
+		.name = "web",
+		.lower = lower,
+		.durable = true,
+	};
+	struct world w;
+
+	need_root();
+	setup(&w);
+	(void)snprintf(lower, sizeof(lower), "%s/lower", w.dir);
+	assert_int_equal(branch_create(w.st, &o, &w.b, &err), 0);
+	mount_web(&w);
+	put(w.mount_fd, "b", "new\n");
+	assert_false(branch_has_marker(w.b));
+	unmount(&w);
+	run(&w, NULL, 0);
+	assert_int_equal(settle(&w).n_changes, 1);
+	assert_int_equal(state_of(w.b), BRANCH_PENDING);
+	w.b->meta.boot_id[0] ^= 1;
+	assert_int_equal(state_of(w.b), BRANCH_PENDING);
+	w.b->meta.settled = false;
+	assert_int_equal(state_of(w.b), BRANCH_TORN);
+	teardown(&w);
+}
+
 /* Settled for a commit that did not happen: the data were not synced. */
 static void a_reboot_before_the_disposition_tears(void **state)
 {
@@ -441,6 +469,7 @@ int main(void)
 		cmocka_unit_test(a_branch_lives_as_long_as_init),
 		cmocka_unit_test(a_branch_that_is_being_made_is_alive),
 		cmocka_unit_test(a_reboot_before_settling_tears),
+		cmocka_unit_test(a_durable_branch_has_no_marker),
 		cmocka_unit_test(a_reboot_before_the_disposition_tears),
 		cmocka_unit_test(settling_goes_on_where_it_was_cut_off),
 		cmocka_unit_test(many_objects_settle_too),

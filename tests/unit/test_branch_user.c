@@ -363,6 +363,43 @@ static int foreign_root(void)
 	return 0;
 }
 
+/* Mounts that root made below the lower may not be uncovered by a user. */
+static int covered_lower(void)
+{
+	auto_(idmap) struct idmap m = IDMAP_INIT;
+	struct store *st = NULL;
+	struct branch *b = NULL;
+	char path[300];
+	int status, fd = -1;
+	pid_t pid;
+
+	(void)snprintf(path, sizeof(path), "%s/lower", dir);
+	CHECK(mkdir(path, 0755) == 0);
+	(void)snprintf(path, sizeof(path), "%s/lower/mnt", dir);
+	CHECK(mkdir(path, 0755) == 0);
+	CHECK(unshare(CLONE_NEWNS) == 0);
+	CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+	CHECK(mount("t", path, "tmpfs", 0, NULL) == 0);
+	CHECK(become_user(false) == 0);
+	CHECK(subid_default_maps(&m, &err) == 0);
+	CHECK(open_store(&st) == 0);
+	CHECK(create(st, &m, &b) == 0);
+	pid = fork();
+	if (pid == 0) {
+		if (userns_enter(&m, true, &err) < 0)
+			_exit(2);
+		if (branch_overlay(b, &fd, &err) != -EINVAL ||
+		    err.kind != ERR_UNSUPPORTED)
+			_exit(3);
+		_exit(strstr(err.msg, "mounts below it") ? 0 : 4);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	branch_discard(b);
+	branch_close(b);
+	store_close(st);
+	return 0;
+}
+
 /* A lower of a stranger's: the root of upper stays ours, which is no error. */
 static int unmapped_root(void)
 {
@@ -499,6 +536,15 @@ static void a_lower_of_a_stranger(void **state)
 	in_child(unmapped_root);
 }
 
+static void a_lower_with_mounts_below(void **state)
+{
+	if (geteuid() != 0) {
+		print_message("needs root\n");
+		skip();
+	}
+	in_child(covered_lower);
+}
+
 static void a_store_that_cannot_be_made(void **state)
 {
 	in_child(unwritable);
@@ -520,6 +566,7 @@ int main(void)
 		cmocka_unit_test(a_user_without_subids),
 		cmocka_unit_test(a_user_with_subids),
 		cmocka_unit_test(a_lower_of_a_stranger),
+		cmocka_unit_test(a_lower_with_mounts_below),
 		cmocka_unit_test(a_store_that_cannot_be_made),
 		cmocka_unit_test(the_store_of_a_user),
 		cmocka_unit_test(work_inside_reports_back),
