@@ -221,7 +221,7 @@ value() {
 .linux.resources={cpu:{quota:10,period:10}} cpu
 .linux.resources={cpu:{shares:1}} shares
 .linux.resources={blockIO:{weight:5}} weight
-.linux.resources={network:{classID:5}} network
+.linux.resources={network:{classID:5}} net_cls
 .linux.resources={rdma:{x:{hcaHandles:1}}} rdma
 .linux.resources={hugepageLimits:[{pageSize:"3MB",limit:1}]} hugepage
 .linux.resources={unified:{"no.such":"1"}} no.such

@@ -29,14 +29,15 @@ teardown() {
 
 # Old objects, so that whatever is new can be told.
 age() {
-	find "$R" -newermt 2025-01-01 -exec \
+	find "$R" -newermt 2025-01-01 -execdir \
 		touch -h -d '2020-02-02 02:02:02.123456789' {} +
 }
 
 # change TEXT: runs it; $W/merged is the view at the end, $W/diff the list.
 change() {
 	age
-	script "$1
+	script "{ $1
+		} >&2
 		snap -x proc -x dev -x sys /"
 	sandlock run -b "$B" "$N" >"$W/merged" 2>"$W/note" || {
 		cat "$W/merged" "$W/note" >&2
@@ -44,7 +45,7 @@ change() {
 	}
 	sandlock diff "$N" >"$W/diff" || return 1
 	echo "diff:" >&2
-	cat "$W/diff" >&2
+	head -40 "$W/diff" | cut -c1-200 >&2
 }
 
 # commit_exact [OPTION]...: the directory becomes what was seen.

@@ -12,11 +12,13 @@ setup() {
 teardown() { finish; }
 
 # A change of every kind, small enough to be killed at each of its steps.
-the_change='echo more >>/data/a; echo new >/data/new; rm /data/b
+the_change='exec 3>&1 >&2
+	echo more >>/data/a; echo new >/data/new; rm /data/b
 	rm -r /data/drop; mkdir /data/drop; echo n >/data/drop/n; rm -r /data/gone
 	rmdir /data/kind; echo f >/data/kind; chmod 700 /data/merge
 	echo 1 >/data/merge/1; rm /data/merge/old; ln /data/new /data/link
 	probe setxattr /data/merge user.k v
+	exec >&3 3>&-
 	snap -x proc -x dev -x sys /'
 
 prepare() {
@@ -44,7 +46,7 @@ afresh() {
 killed_at() {
 	local ret=0
 
-	strace -f -qq -o /dev/null -e trace="$1" \
+	timeout 60 strace -f -qq -o /dev/null -e trace="$1" \
 		-e inject="$1:signal=KILL:when=$2" \
 		"$SANDLOCK" commit "$N" >"$W/log" 2>&1 3>&- || ret=$?
 	[ $ret -ne 0 ]
@@ -119,14 +121,14 @@ back() {
 
 # Recovery is killed, too, and then recovers.
 forward_twice() {
-	strace -f -qq -o /dev/null -e trace=renameat2 \
+	timeout 60 strace -f -qq -o /dev/null -e trace=renameat2 \
 		-e inject=renameat2:signal=KILL:when=2 \
 		"$SANDLOCK" recover "$N" >/dev/null 2>&1 3>&- || true
 	forward
 }
 
 back_twice() {
-	strace -f -qq -o /dev/null -e trace=renameat2 \
+	timeout 60 strace -f -qq -o /dev/null -e trace=renameat2 \
 		-e inject=renameat2:signal=KILL:when=2 \
 		"$SANDLOCK" recover --rollback "$N" >/dev/null 2>&1 3>&- || true
 	back
@@ -248,7 +250,7 @@ back_twice() {
 @test "an abort that is killed leaves the root alone and can be repeated" {
 	for n in 1 2 3; do
 		afresh
-		strace -f -qq -o /dev/null -e trace=renameat2,rename,unlinkat \
+		timeout 60 strace -f -qq -o /dev/null -e trace=renameat2,rename,unlinkat \
 			-e inject=renameat2,rename,unlinkat:signal=KILL:when=$n \
 			"$SANDLOCK" abort "$N" >/dev/null 2>&1 3>&- || true
 		is_old
@@ -262,14 +264,16 @@ back_twice() {
 	for n in 1 2 3; do
 		rm -rf "$W/run" "$W/store" "$B"
 		make_bundle
-		script 'echo x >/data/x'
-		strace -f -qq -o /dev/null -e trace=fsync,rename,renameat,renameat2 \
+		script 'echo x >/data/x; echo ran'
+		timeout 60 strace -f -qq -o /dev/null -e trace=fsync,rename,renameat,renameat2 \
 			-e inject=fsync,rename,renameat,renameat2:signal=KILL:when=$n+ \
-			"$SANDLOCK" run -b "$B" "$N" >/dev/null 2>&1 3>&- || true
+			"$SANDLOCK" run -b "$B" "$N" >"$W/ran" 2>/dev/null \
+			3>&- || true
 		[ ! -e "$R/data/x" ]
 		sandlock delete --force "$N" >/dev/null 2>&1 || true
 		[ -n "$(branch_state "$N")" ] || continue
 		sandlock commit "$N" 2>/dev/null || sandlock commit --force "$N"
+		[ -s "$W/ran" ] || continue
 		equal x "$(cat "$R/data/x")" x
 	done
 }

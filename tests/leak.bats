@@ -79,31 +79,27 @@ del(.root)
 CASES
 }
 
-# inject CALL ERRNO: create with the n-th such call failing, for every n.
+# inject CALL ERRNO [LIMIT]: a run with the n-th such call failing, for every
+# n. A run that found another way is as good.
 inject() {
-	local n before
+	local n before ret
 
 	before=$(leaks)
 	for ((n = 1; n <= ${3:-60}; n++)); do
-		strace -f -qq -o "$W/trace" -e trace="$1" \
+		ret=0
+		timeout 20 strace -f -qq -o "$W/trace" -e trace="$1" \
 			-e inject="$1:error=$2:when=$n" \
-			"$SANDLOCK" create -b "$B" "$N" \
-			</dev/null >"$W/out" 2>&1 3>&- && ret=0 || ret=$?
-		grep -q INJECTED "$W/trace" || {
-			sandlock delete --force "$N" >/dev/null 2>&1 || true
-			settle_leaks "$before"
-			return
-		}
-		# It may have had another way; then it works.
-		if [ $ret -eq 0 ]; then
-			sandlock start "$N" 2>/dev/null || true
-			sandlock delete --force "$N"
-			sandlock abort "$N" >/dev/null 2>&1 || true
-		elif [ $ret -gt 1 ]; then
+			"$SANDLOCK" run -b "$B" "$N" \
+			</dev/null >"$W/out" 2>&1 3>&- || ret=$?
+		grep -q INJECTED "$W/trace" || return 0
+		case $ret in
+		0 | 125 | 126 | 127) ;;
+		*)
 			echo "status $ret when $1 number $n gave $2" >&2
 			cat "$W/out" >&2
 			return 1
-		fi
+			;;
+		esac
 		settle_leaks "$before" || {
 			echo "when $1 number $n gave $2" >&2
 			cat "$W/out" >&2
@@ -183,7 +179,7 @@ need_strace() {
 	only_sandlock
 	before=$(leaks)
 	for n in 1 2 3 4 5 6 7 8; do
-		strace -f -qq -o /dev/null -e trace=move_mount,mkdirat \
+		timeout 20 strace -f -qq -o /dev/null -e trace=move_mount,mkdirat \
 			-e inject=move_mount,mkdirat:signal=KILL:when=$n \
 			"$SANDLOCK" create -b "$B" "$N" \
 			</dev/null >/dev/null 2>&1 3>&- || true

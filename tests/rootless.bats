@@ -73,10 +73,10 @@ full_maps() {
 @test "rootless: commit is exact, abort leaves everything as it was" {
 	only_sandlock
 	snap_root >"$W/before"
-	script 'echo new >/data/new; echo x >>/data/a; rm /data/b; mkdir -p /data/d/e
+	script '{ echo new >/data/new; echo x >>/data/a; rm /data/b; mkdir -p /data/d/e
 		ln /data/new /data/d/l; ln -s ../a /data/d/s; mkfifo /data/p
 		chmod 000 /data/a; mkdir -m 555 /data/ro; echo r >/data/ro/r; chmod 4755 /data/new
-		probe setxattr /data/d user.k v; touch -d "2001-01-01 00:00:00" /data/d
+		probe setxattr /data/d user.k v; touch -d "2001-01-01 00:00:00" /data/d; } >&2
 		snap -x proc -x dev -x sys / | sed "s/ 0 0 / U U /"'
 	for what in abort commit; do
 		sandlock run -b "$B" "$N" >"$W/merged" 2>/dev/null
@@ -97,6 +97,8 @@ full_maps() {
 @test "rootless: objects of subordinate ids are committed and aborted" {
 	only_sandlock
 	full_maps
+	config '.process.capabilities |= (.bounding += ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER"]
+		| .permitted = .bounding | .effective = .bounding)'
 	script 'echo x >/data/sub; chown 1000:1000 /data/sub; mkdir -m 700 /data/subdir
 		echo y >/data/subdir/y; chown -R 33:33 /data/subdir'
 	run sandlock run -b "$B" "$N"
@@ -170,10 +172,12 @@ full_maps() {
 	set_args probe ignore daemons
 	create_running "$N"
 	eventually grep -q ready "$W/out"
-	init=$(pid_of "$N")
+	pids=$(sandlock ps --format json "$N" | jq -r '.[]')
+	equal processes "$(wc -w <<<"$pids")" 6
 	sandlock kill "$N"
-	is_gone "$init"
-	equal left "$(pgrep -u "$(id -u)" -x probe | wc -l)" 0
+	for p in $pids; do
+		is_gone "$p"
+	done
 }
 
 @test "rootless: --on-exit and --on-error" {
