@@ -60,8 +60,7 @@ static int enter_chroot(int fd, struct error *err)
 	return 0;
 }
 
-/* In mountinfo a blank and its like are \ooo. */
-static void unescape(char *s)
+void rootfs_unescape(char *s)
 {
 	char *to = s;
 
@@ -92,7 +91,7 @@ static int detach_other(struct rootfs *r, unsigned long long parent, char *line,
 	if (!end)
 		return 0;
 	*end = '\0';
-	unescape(line + at);
+	rootfs_unescape(line + at);
 	if (umount2(line + at, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
 		return 0;
 	/* A user namespace may not take away what it did not mount. */

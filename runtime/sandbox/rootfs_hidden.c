@@ -1,7 +1,9 @@
 /*
  * Host directories that a payload must not see even through a bind mount of a
  * directory above them. Directories are recognised by device and inode, so it
- * does not matter by which name a bind source is given.
+ * does not matter by which name a bind source is given. Where the host itself
+ * has bound such a directory somewhere else (/mnt/copy on /var/lib), that
+ * place counts as a hidden one too.
  */
 #include "sandbox/rootfs_internal.h"
 
@@ -16,6 +18,8 @@
 #include "base/path.h"
 #include "base/uapi.h"
 #include "kernel/mount.h"
+
+enum { MOUNTINFO_MAX = 16 * 1024 * 1024 };
 
 /* One directory on the way from "/" to a hidden one, and that one itself. */
 struct hidden_step {
@@ -37,9 +41,16 @@ static int add_step(struct rootfs *r, const char *dir, const char *rest)
 {
 	struct hidden_step *more, *step;
 	struct stat st;
+	size_t i;
 
 	if (stat(dir, &st) < 0)
 		return -errno;
+	for (i = 0; i < r->n_hidden; i++) {
+		step = &r->hidden[i];
+		if (step->dev == st.st_dev && step->ino == st.st_ino &&
+		    strcmp(step->rest, rest) == 0)
+			return 0;
+	}
 	more = reallocarray(r->hidden, r->n_hidden + 1, sizeof(*more));
 	if (!more)
 		return -ENOMEM;
@@ -70,10 +81,124 @@ static int add_steps(struct rootfs *r, char *real)
 	return n == 0 ? add_step(r, real, "") : n;
 }
 
-static bool is_needed(const struct rootfs *r)
+/* One line of mountinfo, proc_pid_mountinfo(5); it points into the line. */
+struct mounted {
+	const char *dev;  /* "8:1" */
+	const char *root; /* of the mount, inside of its file system */
+	const char *at;
+};
+
+static bool read_mounted(char *line, struct mounted *m)
 {
-	const struct spec *s = r->o.spec;
-	const char *const *h;
+	char *save = NULL;
+	char *root, *at;
+
+	if (!strtok_r(line, " ", &save) || !strtok_r(NULL, " ", &save))
+		return false;
+	m->dev = strtok_r(NULL, " ", &save);
+	root = strtok_r(NULL, " ", &save);
+	at = strtok_r(NULL, " ", &save);
+	if (!at)
+		return false;
+	rootfs_unescape(root);
+	rootfs_unescape(at);
+	m->root = root;
+	m->at = at;
+	return true;
+}
+
+/* What of @path is left below @dir, without a slash in front. */
+static const char *path_below(const char *path, const char *dir)
+{
+	path += strcmp(dir, "/") == 0 ? 0 : strlen(dir);
+	return path + strspn(path, "/");
+}
+
+struct mount_list {
+	struct mounted *v;
+	size_t n;
+	struct buf text;
+};
+
+static void mount_list_done(struct mount_list *l)
+{
+	free(l->v);
+	buf_done(&l->text);
+}
+
+static int read_mounts(struct mount_list *l)
+{
+	char *line, *save = NULL;
+	size_t lines = 0, i;
+	int n = fd_read_file(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX,
+			     &l->text);
+
+	if (n < 0)
+		return n;
+	for (i = 0; i < l->text.len; i++)
+		lines += l->text.data[i] == '\n';
+	l->v = calloc(lines + 1, sizeof(*l->v));
+	if (!l->v)
+		return -ENOMEM;
+	for (line = strtok_r(l->text.data, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		if (l->n < lines && read_mounted(line, &l->v[l->n]))
+			l->n++;
+	}
+	return 0;
+}
+
+/* The mount that @path lies on: the longest mount point, the last of equals. */
+static const struct mounted *mount_of(const struct mount_list *l,
+				      const char *path)
+{
+	const struct mounted *best = NULL;
+	size_t i;
+
+	for (i = 0; i < l->n; i++) {
+		if (path_is_under(path, l->v[i].at) &&
+		    (!best || strlen(l->v[i].at) >= strlen(best->at)))
+			best = &l->v[i];
+	}
+	return best;
+}
+
+/* Adds the other places where the host shows the directory @real. */
+static int add_aliases(struct rootfs *r, const struct mount_list *l,
+		       const char *real)
+{
+	const struct mounted *home = mount_of(l, real);
+	auto_free char *inside = NULL;
+	size_t i;
+	int n = 0;
+
+	if (!home)
+		return 0;
+	inside = path_join(home->root, path_below(real, home->at));
+	if (!inside)
+		return -ENOMEM;
+	for (i = 0; n == 0 && i < l->n; i++) {
+		const struct mounted *m = &l->v[i];
+		auto_free char *alias = NULL;
+
+		if (m == home || strcmp(m->dev, home->dev) != 0)
+			continue;
+		if (path_is_under(inside, m->root))
+			alias = path_join(m->at, path_below(inside, m->root));
+		else if (path_is_under(m->root, inside))
+			alias = strdup(m->at);
+		else
+			continue;
+		n = alias ? add_steps(r, alias) : -ENOMEM;
+		/* Covered by another mount, or not for us to see. */
+		if (n == -ENOENT || n == -EACCES || n == -ENOTDIR)
+			n = 0;
+	}
+	return n;
+}
+
+static bool has_bind(const struct spec *s)
+{
 	size_t i;
 
 	if (r->o.skeleton)
@@ -82,6 +207,13 @@ static bool is_needed(const struct rootfs *r)
 		if (s->mounts[i].kind == SPEC_MOUNT_BIND)
 			return true;
 	}
+	return false;
+}
+
+static bool is_in_root(const struct rootfs *r)
+{
+	const char *const *h;
+
 	for (h = r->o.hidden; *h; h++) {
 		if (path_is_under(*h, r->path))
 			return true;
@@ -91,17 +223,24 @@ static bool is_needed(const struct rootfs *r)
 
 int rootfs_find_hidden(struct rootfs *r, struct error *err)
 {
+	auto_(mount_list) struct mount_list mounts = { .text = BUF_INIT };
 	const char *const *h;
-	int n;
+	int n = 0;
 
-	if (!r->o.hidden || !is_needed(r))
+	if (!r->o.hidden || (!has_bind(r->o.spec) && !is_in_root(r)))
 		return 0;
+	n = read_mounts(&mounts);
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n,
+				 "cannot read the mounts of the host");
 	for (h = r->o.hidden; *h; h++) {
 		auto_free char *real = realpath(*h, NULL);
 
 		if (!real && errno == ENOENT)
 			continue;
 		n = real ? add_steps(r, real) : -errno;
+		if (n == 0)
+			n = add_aliases(r, &mounts, real);
 		if (n < 0)
 			return error_set(err, ERR_SYSTEM, -n,
 					 "cannot hide '%s'", *h);

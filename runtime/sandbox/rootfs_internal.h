@@ -137,4 +137,7 @@ int rootfs_null_fd(struct rootfs *r, struct error *err);
 /* rootfs_masks.c */
 int rootfs_apply_masks(struct rootfs *r, struct error *err);
 
+/* rootfs_enter.c: a blank and its like are \ooo in mountinfo. */
+void rootfs_unescape(char *s);
+
 #endif

@@ -409,6 +409,48 @@ static void hidden_directories(void **state)
 	shell("test -d %s/secret", store);
 }
 
+/* The host shows the store a second time, somewhere else. */
+static void hidden_behind_another_mount(void **state)
+{
+	struct bundle *b = bundle_of(state);
+	const char *hidden[] = { NULL, NULL };
+	auto_free char *store = NULL;
+	int status;
+	pid_t pid;
+
+	assert_true(asprintf(&store, "%s/var/store", b->dir) > 0);
+	hidden[0] = store;
+	b->hidden = hidden;
+	shell("cd %s && mkdir -p var/store/secret 'mnt/a b' mnt/c", b->dir);
+	pid = fork();
+	if (pid == 0) {
+		int n = unshare(CLONE_NEWNS) < 0;
+
+		shell("mount --make-rprivate / && cd %s && "
+		      "mount --bind var 'mnt/a b' && "
+		      "mount --bind var/store/secret mnt/c && "
+		      "touch var/store/secret/f",
+		      b->dir);
+		n = n
+			    ?: bundle_run(b,
+					  PROC "," BIND(
+						  "mnt", "/m",
+						  "\"rbind\"") "," BIND("mnt/c",
+									"/c",
+									"\"bind"
+									"\""),
+					  "",
+					  "ls -R /m; [ -d '/m/a b/store' ] && "
+					  "[ ! -e '/m/a b/store/secret' ] && "
+					  "[ ! -e /m/c/f ] && [ ! -e /c/f ]");
+		if (n)
+			print_message("%d: %s\n", n, b->err.msg);
+		_exit(n != 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* A store on the file system of the root itself. */
 static void hidden_in_the_root(void **state)
 {
@@ -458,6 +500,7 @@ int main(void)
 		TEST(propagation),
 		TEST(idmapped),
 		TEST(hidden_directories),
+		TEST(hidden_behind_another_mount),
 		TEST(hidden_in_the_root),
 		TEST(cgroup_mount_without_a_cgroup),
 	};
