@@ -283,10 +283,7 @@ static int run_runtime_hooks(struct create *c, struct error *err)
 	ctx.state = state.data;
 	ctx.state_len = state.len;
 	c->hooks_begun = true;
-	r = netdev_move(s->net_devices, s->n_net_devices, c->state->init.pid,
-			err);
-	if (r == 0)
-		r = hooks_run(&s->hooks, SPEC_HOOK_PRESTART, &ctx, err);
+	r = hooks_run(&s->hooks, SPEC_HOOK_PRESTART, &ctx, err);
 	if (r == 0)
 		r = hooks_run(&s->hooks, SPEC_HOOK_CREATE_RUNTIME, &ctx, err);
 	return r;

@@ -114,12 +114,17 @@ static int run_container_hooks(struct create *c, enum spec_hook_point point,
 	return hooks_run(&s->hooks, point, &ctx, err);
 }
 
+/*
+ * Also where only createContainer follows: the parent has to know that hooks
+ * have begun, so that a failure runs poststop.
+ */
 static int runtime_hooks(struct create *c, struct error *err)
 {
 	const struct spec_hooks *h = &c->plan->spec->hooks;
 	int r;
 
 	if (!h->n[SPEC_HOOK_PRESTART] && !h->n[SPEC_HOOK_CREATE_RUNTIME] &&
+	    !h->n[SPEC_HOOK_CREATE_CONTAINER] &&
 	    !c->plan->spec->n_net_devices)
 		return 0;
 	r = sync_send(c->child_sync_fd, SYNC_BUILT, 0);
