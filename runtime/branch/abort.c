@@ -31,7 +31,7 @@ int branch_remove_if_empty(struct branch *b, bool *ret_gone, struct error *err)
 	if (r)
 		return r < 0 ? r : 0;
 	*ret_gone = true;
-	return branch_remove(b, err);
+	return branch_remove_all(b, err);
 }
 
 struct work {
@@ -145,7 +145,7 @@ static int abort_all(struct branch *b, struct error *err)
 	case BRANCH_COMMITTED:
 		break;
 	}
-	return branch_remove(b, err);
+	return branch_remove_all(b, err);
 }
 
 int branch_abort(struct branch *b, const char *const *paths, size_t n_paths,

@@ -44,10 +44,10 @@ int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,
 		return settle(b, ret_gone, err);
 	case BRANCH_COMMITTING:
 		r = recover_intent(b, false, timeout_ms, ret_gone, err);
-		return r == 0 && *ret_gone ? branch_remove(b, err) : r;
+		return r == 0 && *ret_gone ? branch_remove_all(b, err) : r;
 	case BRANCH_COMMITTED:
 		*ret_gone = true;
-		return branch_remove(b, err);
+		return branch_remove_all(b, err);
 	}
 	return 0;
 }
@@ -155,7 +155,7 @@ static int commit_locked(struct branch *b, const struct commit_options *o,
 				     &out, sizeof(out), err);
 		if (r == 0 && out.published) {
 			out.result.gone = true;
-			r = branch_remove(b, err);
+			r = branch_remove_all(b, err);
 		} else if (r == 0) {
 			r = branch_remove_if_empty(b, &out.result.gone, err);
 		}

@@ -389,6 +389,13 @@ static int add_op(struct planner *pl, const struct walk_entry *e,
 	return push_op(pl, &op, err);
 }
 
+static void count(struct planner *pl, const struct walk_entry *e)
+{
+	pl->plan->n_published++;
+	if (pl->plan->staged && S_ISREG(e->upper.mode))
+		pl->plan->copy_bytes += e->upper.blocks * 512;
+}
+
 /* A name of this inode goes to the lower: so do all the others. */
 static int mark_link(struct planner *pl, const struct walk_entry *e,
 		     struct error *err)
@@ -445,7 +452,7 @@ static int visit_moved(struct planner *pl, const struct walk_entry *e,
 		return r;
 	if (r == 1 || e->whiteout)
 		return pl->plan->staged ? 0 : add_op(pl, e, OP_DROP, 0, err);
-	pl->plan->n_published++;
+	count(pl, e);
 	r = mark_link(pl, e, err);
 	if (r == 0 && e->private.n > 0 && !pl->plan->staged)
 		r = add_op(pl, e, OP_CLEAN, 0, err);
@@ -522,7 +529,7 @@ static int visit_change(struct planner *pl, const struct walk_entry *e,
 	if (r)
 		return r < 0 ? r : 0;
 	if (!(v->flags & CHANGE_MTIME_ONLY))
-		pl->plan->n_published++;
+		count(pl, e);
 	if (v->kind == CHANGE_DELETE)
 		return add_op(pl, e, OP_DELETE,
 			      (forced ? OP_FORCED : 0) |
@@ -630,7 +637,7 @@ int plan_commit(struct plan *p, struct branch *b, const struct site *s,
 	pl.judge.conflicts = true;
 	pl.judge.inside = sink->out_fd >= 0;
 	if (r == 0)
-		r = walk_init(&pl.walk, s->upper_fd, s->lower_fd, s->prefix,
+		r = walk_init(&pl.walk, s->upper_fd, s->view_fd, s->prefix,
 			      err);
 	while (r == 0 && (r = walk_next(&pl.walk, &e, err)) == 1)
 		r = visit(&pl, e, err);
@@ -638,5 +645,8 @@ int plan_commit(struct plan *p, struct branch *b, const struct site *s,
 		r = check_conflicts(&pl, err);
 	if (r == 0)
 		r = resolve_links(&pl, err);
+	/* The stage comes and goes in the root. */
+	if (r == 0 && p->staged && p->n_ops > 0)
+		p->dirs[0].flags |= DIR_TOUCHED;
 	return r == 0 ? plan_finish(p, err) : r;
 }

@@ -100,6 +100,7 @@ struct plan {
 	bool staged;  /* everything comes from the stage, beside the lower */
 	bool allow_special;
 	size_t n_published, n_skipped; /* as diff counts changes */
+	uint64_t copy_bytes; /* contents that have to be copied, if staged */
 };
 
 void plan_done(struct plan *p);

@@ -137,6 +137,7 @@ static int run_recovery(void *data, struct sink *sink, struct error *err)
 				 "was made on",
 				 b->meta.lower, b->meta.name);
 	r = site_open(&s, b, rec->timeout_ms, err);
+	s.staged = p.staged;
 	if (r == 0)
 		r = site_find_stage(&s, err);
 	if (r < 0)
@@ -163,6 +164,25 @@ int recover_intent(struct branch *b, bool rollback, int timeout_ms,
 			sizeof(*ret_gone), err);
 }
 
+static int clear_lower(void *data, int out_fd, struct error *err)
+{
+	return site_clear_lower(data, err);
+}
+
+static int remove_lower_stage(struct branch *b, struct error *err)
+{
+	if (!site_has_lower_stage(b))
+		return 0;
+	return branch_enter(b, clear_lower, NULL, b, err);
+}
+
+int branch_remove_all(struct branch *b, struct error *err)
+{
+	int r = remove_lower_stage(b, err);
+
+	return r < 0 ? r : branch_remove(b, err);
+}
+
 int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
 		   struct error *err)
 {
@@ -179,8 +199,10 @@ int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
 		*ret = RECOVER_NOTHING;
 	switch (r < 0 ? BRANCH_PENDING : state) {
 	case BRANCH_OPEN:
+		break;
 	case BRANCH_TORN:
 	case BRANCH_PENDING:
+		r = r < 0 ? r : remove_lower_stage(b, err);
 		break;
 	case BRANCH_INTERRUPTED:
 		r = branch_settle(b, &unknown, false, &settled, err);
@@ -189,7 +211,7 @@ int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
 	case BRANCH_COMMITTING:
 		r = recover_intent(b, rollback, LOCK_WAIT_MS, &gone, err);
 		if (r == 0 && gone)
-			r = branch_remove(b, err);
+			r = branch_remove_all(b, err);
 		*ret = rollback ? RECOVER_BACK : RECOVER_FORWARD;
 		break;
 	case BRANCH_COMMITTED:
@@ -200,7 +222,7 @@ int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
 				      b->meta.name);
 			break;
 		}
-		r = branch_remove(b, err);
+		r = branch_remove_all(b, err);
 		*ret = RECOVER_FORWARD;
 		break;
 	}

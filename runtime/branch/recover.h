@@ -35,6 +35,12 @@ int recover_intent(struct branch *b, bool rollback, int timeout_ms,
 int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,
 		      bool *ret_gone, struct error *err);
 
+/*
+ * Removes a branch that is committed or aborted, and what it may have left
+ * beside the lower.
+ */
+int branch_remove_all(struct branch *b, struct error *err);
+
 /* Nothing is pending any more after a part was dealt with? Then it goes. */
 int branch_remove_if_empty(struct branch *b, bool *ret_gone, struct error *err);
 

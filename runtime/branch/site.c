@@ -2,6 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -10,8 +13,11 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "branch/internal.h"
+#include "branch/onemount.h"
 #include "branch/plan.h"
+#include "branch/tree.h"
 
 enum {
 	LOCK_POLL_MAX_MS = 20,
@@ -43,6 +49,7 @@ int site_check(const struct branch *b, struct error *err)
 
 void site_done(struct site *s)
 {
+	cleanup_close(&s->view_fd);
 	cleanup_close(&s->lower_fd);
 	cleanup_close(&s->upper_fd);
 	cleanup_close(&s->dir_fd);
@@ -122,6 +129,29 @@ static int open_again(int fd, int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
+/* Looks through one mount at both, if there is one. */
+static int join_mounts(struct site *s)
+{
+	auto_close int lower = -1;
+	auto_close int dir = -1;
+	auto_close int upper = -1;
+	int r = onemount_open(s->lower_fd, s->dir_fd, &lower, &dir);
+
+	if (r < 0)
+		return r;
+	upper = openat(dir, "upper",
+		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (upper < 0)
+		return -errno;
+	(void)close(s->lower_fd);
+	(void)close(s->dir_fd);
+	(void)close(s->upper_fd);
+	s->lower_fd = take_fd(&lower);
+	s->dir_fd = take_fd(&dir);
+	s->upper_fd = take_fd(&upper);
+	return 0;
+}
+
 static int find_mounts(struct site *s)
 {
 	uint64_t lower_mnt, upper_mnt, lower_dev, upper_dev;
@@ -131,7 +161,10 @@ static int find_mounts(struct site *s)
 		r = mount_id_of(s->upper_fd, &upper_mnt, &upper_dev);
 	if (r < 0)
 		return r;
-	s->staged = lower_mnt != upper_mnt || lower_dev != upper_dev;
+	if (lower_dev != upper_dev)
+		s->staged = true;
+	else if (lower_mnt != upper_mnt)
+		s->staged = join_mounts(s) < 0;
 	return 0;
 }
 
@@ -145,7 +178,9 @@ int site_open(struct site *s, const struct branch *b, int timeout_ms,
 	r = lock_lower(s, timeout_ms, err);
 	if (r < 0)
 		return r;
-	r = open_again(b->lower_fd, &s->lower_fd);
+	r = open_again(b->lower_fd, &s->view_fd);
+	if (r == 0)
+		r = open_again(b->lower_fd, &s->lower_fd);
 	if (r == 0)
 		r = open_again(b->upper_fd, &s->upper_fd);
 	if (r == 0)
@@ -187,11 +222,95 @@ static int probe_renames(const struct site *s, struct error *err)
 		 : 0;
 }
 
+/* The stage beside the lower; it must not show in the root's mtime. */
+
+static void set_mtime(int fd, const struct timespec *mtime)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, *mtime };
+
+	(void)futimens(fd, times);
+}
+
+enum { STAGE_NAME_LEN = LIMIT_NAME + 16 };
+
+static const char *stage_name(const struct branch *b, char ret[STAGE_NAME_LEN])
+{
+	(void)snprintf(ret, STAGE_NAME_LEN, ".sandlock-%s", b->meta.name);
+	return ret;
+}
+
+/* It says whose it is, so that nobody else's directory is ever removed. */
+static int claim_stage(const struct site *s)
+{
+	const char *dir = s->branch->dir;
+
+	return fd_write_atomic(s->stage_fd, "branch", dir, strlen(dir), 0600,
+			       true);
+}
+
+static bool is_our_stage(const struct branch *b, int fd)
+{
+	auto_(buf) struct buf text = BUF_INIT;
+	int r = fd_read_file(fd, "branch", PATH_MAX, &text);
+
+	return r == 0 && strcmp(buf_str(&text), b->dir) == 0;
+}
+
+bool site_has_lower_stage(const struct branch *b)
+{
+	char name[STAGE_NAME_LEN];
+
+	return b->lower_fd >= 0 && faccessat(b->lower_fd, stage_name(b, name),
+					     F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int site_clear_lower(const struct branch *b, struct error *err)
+{
+	char name[STAGE_NAME_LEN];
+	auto_close int root = -1;
+	auto_close int fd = -1;
+	struct stat st;
+	int r = 0;
+
+	if (b->lower_fd < 0 || open_again(b->lower_fd, &root) < 0)
+		return 0;
+	if (open_dir(root, stage_name(b, name), &fd) < 0 || fstat(root, &st))
+		return 0;
+	if (is_our_stage(b, fd))
+		r = tree_remove(root, name);
+	else if (unlinkat(root, name, AT_REMOVEDIR) < 0)
+		return 0; /* not ours, and not empty */
+	set_mtime(root, &st.st_mtim);
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "cannot remove '%s/%s'",
+				 b->meta.lower, name)
+		     : 0;
+}
+
+static int make_lower_stage(struct site *s, struct error *err)
+{
+	char name[STAGE_NAME_LEN];
+	struct stat st;
+	int r = 0;
+
+	(void)stage_name(s->branch, name);
+	if (fstat(s->lower_fd, &st) < 0 || mkdirat(s->lower_fd, name, 0700) < 0)
+		r = -errno;
+	if (r == 0)
+		r = open_dir(s->lower_fd, name, &s->stage_fd);
+	if (r == 0)
+		r = claim_stage(s);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot make '%s/%s'",
+				 s->branch->meta.lower, name);
+	set_mtime(s->lower_fd, &st.st_mtim);
+	return 0;
+}
+
 int site_make_stage(struct site *s, struct error *err)
 {
 	int r;
 
-	if (mkdirat(s->dir_fd, "trash", 0700) < 0 && errno != EEXIST)
+	if (mkdirat(s->dir_fd, "trash", 0700) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot make '%s/trash'", s->branch->dir);
 	r = open_dir(s->dir_fd, "trash", &s->trash_fd);
@@ -199,31 +318,38 @@ int site_make_stage(struct site *s, struct error *err)
 		return error_set(err, ERR_SYSTEM, -r, "cannot open '%s/trash'",
 				 s->branch->dir);
 	s->stage_fd = s->trash_fd;
-	return probe_renames(s, err);
+	r = s->staged ? make_lower_stage(s, err) : 0;
+	return r < 0 ? r : probe_renames(s, err);
 }
 
 int site_find_stage(struct site *s, struct error *err)
 {
+	char name[STAGE_NAME_LEN];
 	int r = open_dir(s->dir_fd, "trash", &s->trash_fd);
 
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r, "cannot open '%s/trash'",
-				 s->branch->dir);
 	s->stage_fd = s->trash_fd;
-	return 0;
+	if (r == 0 && s->staged)
+		r = open_dir(s->lower_fd, stage_name(s->branch, name),
+			     &s->stage_fd);
+	return r < 0 ? error_set(err, ERR_TORN, -r,
+				 "what the interrupted commit displaced is "
+				 "gone from '%s'",
+				 s->staged ? s->branch->meta.lower
+					   : s->branch->dir)
+		     : 0;
 }
 
 int site_discard_stage(struct site *s, struct branch *b, struct error *err)
 {
 	int r = 0;
 
-	if (faccessat(s->dir_fd, "trash", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		r = store_discard(b, s->dir_fd, "trash", err);
+	if (faccessat(b->dir_fd, "trash", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		r = store_discard(b, b->dir_fd, "trash", err);
 	if (s->stage_fd != s->trash_fd)
 		cleanup_close(&s->stage_fd);
 	cleanup_close(&s->trash_fd);
 	s->trash_fd = s->stage_fd = -1;
-	return r;
+	return r < 0 || !s->staged ? r : site_clear_lower(b, err);
 }
 
 static int sync_dirs(const struct site *s, const struct plan *p)

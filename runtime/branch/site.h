@@ -20,17 +20,18 @@ struct plan;
 struct site {
 	const struct branch *branch; /* borrowed */
 	const char *prefix;
-	int lower_fd, upper_fd; /* O_RDONLY directories, or O_PATH */
+	int view_fd; /* the lower as the host sees it, with what is mounted */
+	int lower_fd, upper_fd; /* directories; renames cross these */
 	int dir_fd;		/* the branch's directory, by the same mount */
 	int trash_fd;		/* <branch>/trash; -1 until there is a stage */
 	int stage_fd;		/* likewise; the same directory unless staged */
 	int lock_fd;		/* holds the flock on the lower's root */
 	bool staged;		/* renames from upper to lower are impossible */
 };
-#define SITE_INIT                                                             \
-	{                                                                     \
-		.lower_fd = -1, .upper_fd = -1, .dir_fd = -1, .trash_fd = -1, \
-		.stage_fd = -1, .lock_fd = -1                                 \
+#define SITE_INIT                                                            \
+	{                                                                    \
+		.view_fd = -1, .lower_fd = -1, .upper_fd = -1, .dir_fd = -1, \
+		.trash_fd = -1, .stage_fd = -1, .lock_fd = -1                \
 	}
 
 /* ERR_STATE unless both trees are there and no commit is under way. */
@@ -41,12 +42,21 @@ int site_open(struct site *s, const struct branch *b, int timeout_ms,
 	      struct error *err);
 void site_done(struct site *s);
 
-/* Removes what a commit left that did not come as far as its intent. */
+/*
+ * Makes it, and tells before the first write where the file system cannot do
+ * what a commit needs. There is none yet: site_discard_stage.
+ */
 int site_make_stage(struct site *s, struct error *err);
 /* The one that goes with an intent. */
 int site_find_stage(struct site *s, struct error *err);
-/* Forgets what was displaced. It is removed later, by a detached child. */
+/*
+ * Forgets what was displaced, or what an interrupted commit left: the trash is
+ * removed later, by a detached child, a stage beside the lower at once.
+ */
 int site_discard_stage(struct site *s, struct branch *b, struct error *err);
+/* The same beside the lower alone, without a site. */
+bool site_has_lower_stage(const struct branch *b);
+int site_clear_lower(const struct branch *b, struct error *err);
 
 /* Everything that was written through the site is on disk, afterwards. */
 int site_sync(const struct site *s, const struct plan *p, struct error *err);

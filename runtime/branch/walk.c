@@ -386,12 +386,13 @@ static int leave(struct walk *w, struct walk_entry **ret, struct error *err)
 	w->entry = (struct walk_entry){
 		.path = buf_str(&w->path),
 		.path_len = w->path.len,
-		.name = "",
 		.leaving = true,
-		.upper_dirfd = -1,
-		.lower_dirfd = -1,
+		.upper_dirfd = w->depth > 1 ? f[-1].upper_fd : -1,
+		.lower_dirfd = w->depth > 1 ? f[-1].lower_fd : -1,
 		.tag = f->tag,
 	};
+	w->entry.name = strrchr(w->entry.path, '/');
+	w->entry.name = w->entry.name ? w->entry.name + 1 : w->entry.path;
 	frame_done(f);
 	w->depth--;
 	*ret = &w->entry;
@@ -460,6 +461,9 @@ static int tell(struct walk *w, int flags, struct walk_entry **ret,
 		r = walk_error(w, -r, "look up", err);
 	if (r < 0)
 		return r;
+	/* The root may be one: it is where we were told to look. */
+	if (e->path_len == 0)
+		e->lower.is_mount = false;
 	*ret = e;
 	return 1;
 }

@@ -56,8 +56,8 @@ enum walk_region {
 struct walk_entry {
 	const char *path; /* relative, "" for the root; valid until the next */
 	size_t path_len;
-	const char *name;	      /* the last component, inside path */
-	bool leaving;		      /* then only path and tag are set */
+	const char *name; /* the last component, inside path */
+	bool leaving;	  /* then only names, dirfds and the tag are set */
 	int upper_dirfd, lower_dirfd; /* of the parents; -1: none */
 	struct object upper, lower;
 	bool whiteout;

@@ -21,6 +21,7 @@
 struct fixture {
 	char top[256];
 	char lower[300], store_dir[300], merged[300], shot[300];
+	const char *storage;
 	struct store *store;
 	struct branch *branch;
 	char *seen; /* snapshot of what the sandbox saw at its end */
@@ -198,7 +199,15 @@ static inline void shell(const char *dir, const char *script)
 
 /* The fixture */
 
-static inline void fixture_open(struct fixture *f, const char *lower_script)
+static inline void fixture_fill(struct fixture *f, const char *script)
+{
+	if (script)
+		shell(f->lower, script);
+	shell(f->lower, "find . -exec touch -h -d "
+			"'2001-02-03 04:05:06.123456789' {} +");
+}
+
+static inline void fixture_open_empty(struct fixture *f)
 {
 	struct error err = ERROR_INIT;
 
@@ -211,12 +220,14 @@ static inline void fixture_open(struct fixture *f, const char *lower_script)
 	(void)snprintf(f->shot, sizeof(f->shot), "%s/shot", f->top);
 	assert_int_equal(mkdir(f->lower, 0755), 0);
 	assert_int_equal(mkdir(f->merged, 0755), 0);
-	if (lower_script)
-		shell(f->lower, lower_script);
-	shell(f->lower, "find . -exec touch -h -d "
-			"'2001-02-03 04:05:06.123456789' {} +");
 	if (store_open(f->store_dir, NULL, &f->store, &err) < 0)
 		fail_msg("%s", err.msg);
+}
+
+static inline void fixture_open(struct fixture *f, const char *lower_script)
+{
+	fixture_open_empty(f);
+	fixture_fill(f, lower_script);
 }
 
 static inline void fixture_close(struct fixture *f)
@@ -229,9 +240,10 @@ static inline void fixture_close(struct fixture *f)
 		char *script;
 
 		assert_true(asprintf(&script,
-				     "chattr -R -i -a '%s' 2>/dev/null || :; "
+				     "umount '%s' 2>/dev/null || :; chattr -R "
+				     "-i -a '%s' 2>/dev/null || :; "
 				     "rm -rf '%s' 2>/dev/null || :",
-				     f->top, f->top) > 0);
+				     f->lower, f->top, f->top) > 0);
 		/* A detached child may still be removing what is in it. */
 		for (int i = 0; i < 50; i++) {
 			shell("/", script);
@@ -300,6 +312,7 @@ static inline void fixture_run(struct fixture *f, const char *script,
 	const struct branch_options o = {
 		.name = "b",
 		.lower = f->lower,
+		.storage = f->storage,
 		.on_exit = DISPOSE_DEFER,
 		.on_error = DISPOSE_DEFER,
 		.idmap = IDMAP_INIT,

@@ -36,14 +36,65 @@ static void check_row(void **state)
 	fixture_close(&f);
 }
 
+/* The lower on a file system of its own, the branch where it always is. */
+static void open_on_tmpfs(struct fixture *f, const char *lower_script)
+{
+	fixture_open_empty(f);
+	f->storage = f->store_dir;
+	shell(f->lower, "mount -t tmpfs -o mode=755 none .");
+	fixture_fill(f, lower_script);
+}
+
+/* The lower on another mount of the branch's file system. */
+static void open_on_bind(struct fixture *f, const char *lower_script)
+{
+	fixture_open_empty(f);
+	f->storage = f->store_dir;
+	shell(f->lower, "mount --bind . .");
+	fixture_fill(f, lower_script);
+}
+
+static void row_64_another_file_system(void **state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct fixture f;
+
+		open_on_tmpfs(&f, rows[i].lower);
+		fixture_run(&f, rows[i].inside, NULL);
+		assert_diff(&f, CHANGE_WANT_CONFLICTS, rows[i].diff);
+		commit(&f, CONFLICT_REFUSE);
+		if (!rows[i].differs)
+			assert_committed(&f);
+		shell(f.lower, "test ! -e .sandlock-b");
+		fixture_close(&f);
+	}
+}
+
+static void row_65_another_mount(void **state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct fixture f;
+
+		open_on_bind(&f, rows[i].lower);
+		fixture_run(&f, rows[i].inside, NULL);
+		commit(&f, CONFLICT_REFUSE);
+		if (!rows[i].differs)
+			assert_committed(&f);
+		fixture_close(&f);
+	}
+}
+
 int main(void)
 {
-	struct CMUnitTest tests[ARRAY_LEN(rows)];
+	struct CMUnitTest tests[ARRAY_LEN(rows) + 2] = {
+		cmocka_unit_test(row_64_another_file_system),
+		cmocka_unit_test(row_65_another_mount),
+	};
 
 	if (geteuid() != 0)
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		tests[i] = (struct CMUnitTest){
+		tests[i + 2] = (struct CMUnitTest){
 			.name = rows[i].name,
 			.test_func = check_row,
 			.initial_state = (void *)&rows[i],

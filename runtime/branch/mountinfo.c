@@ -1,0 +1,69 @@
+#include "branch/mountinfo.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+int mountinfo_open(struct mountinfo *m)
+{
+	*m = (struct mountinfo){ .file = fopen("/proc/self/mountinfo", "re") };
+	return m->file ? 0 : -errno;
+}
+
+void mountinfo_done(struct mountinfo *m)
+{
+	if (m->file)
+		(void)fclose(m->file);
+	free(m->line);
+	*m = (struct mountinfo){ .file = NULL };
+}
+
+/* Undoes the \ooo escapes in place. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	while (*s) {
+		unsigned int c;
+
+		if (s[0] == '\\' && sscanf(s + 1, "%3o", &c) == 1) {
+			*to++ = (char)c;
+			s += 4;
+		} else {
+			*to++ = *s++;
+		}
+	}
+	*to = '\0';
+}
+
+/* 36 35 98:0 /root /point rw,noatime ... */
+static bool parse(struct mountinfo *m)
+{
+	char *save = NULL, *field[6];
+	unsigned int major, minor;
+
+	for (size_t i = 0; i < 6; i++) {
+		field[i] = strtok_r(i == 0 ? m->line : NULL, " \n", &save);
+		if (!field[i])
+			return false;
+	}
+	if (sscanf(field[2], "%u:%u", &major, &minor) != 2)
+		return false;
+	unescape(field[3]);
+	unescape(field[4]);
+	m->id = strtoull(field[0], NULL, 10);
+	m->dev = makedev(major, minor);
+	m->root = field[3];
+	m->point = field[4];
+	m->read_only = strncmp(field[5], "ro", 2) == 0;
+	return true;
+}
+
+int mountinfo_next(struct mountinfo *m)
+{
+	while (getline(&m->line, &m->cap, m->file) > 0)
+		if (parse(m))
+			return 1;
+	return 0;
+}

@@ -1,0 +1,27 @@
+/* /proc/self/mountinfo, line by line. */
+#ifndef SANDLOCK_BRANCH_MOUNTINFO_H
+#define SANDLOCK_BRANCH_MOUNTINFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+struct mountinfo {
+	FILE *file;
+	char *line; /* what the rest points into */
+	size_t cap;
+	uint64_t id;
+	dev_t dev;
+	const char *root;  /* of the mount, within its file system */
+	const char *point; /* where it is mounted */
+	bool read_only;
+};
+
+/* 0 or a negative errno. */
+int mountinfo_open(struct mountinfo *m);
+/* 1 and the next mount, or 0 at the end; odd lines are passed over. */
+int mountinfo_next(struct mountinfo *m);
+void mountinfo_done(struct mountinfo *m);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * Whole subtrees of private directories: copied to another file system, or
+ * removed. Neither depth nor width meets a limit but memory.
+ */
+#ifndef SANDLOCK_BRANCH_TREE_H
+#define SANDLOCK_BRANCH_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct error;
+struct link_table;
+
+struct tree_copy {
+	int stage_fd;	    /* where hard links are found again */
+	const char *prefix; /* of attributes that are not copied */
+	bool allow_special;
+	bool sync_each;		  /* fsync every object */
+	struct link_table *links; /* upper's inodes -> paths below stage_fd */
+};
+
+/*
+ * Copies the object @name in @dirfd, with all below it, to stage_fd/@to:
+ * contents with their holes, owner, mode, attributes as the sandbox saw them,
+ * mtimes, hard links. Whiteouts and, unless allowed, sockets stay behind.
+ */
+int tree_copy(struct tree_copy *t, int dirfd, const char *name, const char *to,
+	      struct error *err);
+
+/*
+ * Removes a directory with all below it, and never crosses a mount. 0 also if
+ * it is not there; else a negative errno.
+ */
+int tree_remove(int dirfd, const char *name);
+
+#endif
