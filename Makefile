@@ -164,7 +164,8 @@ fuzz-replay: $(fuzz_bin)
 	done
 
 # The threads of the supervisor, under ThreadSanitizer.
-tsan_unit := test_gate test_lane test_supervise test_supervise_stress
+tsan_unit := test_gate test_lane test_processes test_supervise \
+	test_supervise_stress
 
 tsan:
 	+@$(MAKE) --no-print-directory SAN=thread B=$B/tsan \

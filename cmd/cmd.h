@@ -53,6 +53,7 @@ int cmd_update(struct ctx *ctx, struct args *args);
 int cmd_events(struct ctx *ctx, struct args *args);
 int cmd_spec(struct ctx *ctx, struct args *args);
 int cmd_features(struct ctx *ctx, struct args *args);
+int cmd_check(struct ctx *ctx, struct args *args);
 int cmd_diff(struct ctx *ctx, struct args *args);
 int cmd_commit(struct ctx *ctx, struct args *args);
 int cmd_abort(struct ctx *ctx, struct args *args);

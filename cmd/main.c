@@ -163,6 +163,16 @@ const struct verb verb_table[] = {
   "lock could not be had within 5 seconds",
   cmd_recover },
 
+{ VERB_CHECK, "check", "say what this machine can do, and what is missing", GROUP_OTHER,
+  "", 0, 0, 0, COMPLETE_NONE,
+  "Tries what a sandbox needs, says what follows from what is not there, and\n"
+  "how to get it. Nothing is changed.",
+  "sandlock check\n"
+  "sandlock check --format json | jq -r '.checks[] | select(.state != \"ok\").fix'\n"
+  "sandlock check --syscalls",
+  "0 if everything that a default run needs is there, else 1; 2 for a usage\n"
+  "error",
+  cmd_check },
 { VERB_COMPLETION, "completion", "print the completion script of a shell", GROUP_OTHER,
   "bash|zsh|fish", 0, 1, 0, COMPLETE_SHELL,
   "Prints the script that completes verbs, options and names.",

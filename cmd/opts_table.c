@@ -176,6 +176,10 @@ const struct opt opt_table[] = {
 { V(EVENTS), "interval", 0, OPT_VALUE, "TIME", NULL, COMPLETE_NONE, 0,
   "time between two lines, such as 500ms, 5s, 1m (default: 5s)" },
 
+/* check */
+{ V(CHECK), "syscalls", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
+  "print instead which system calls a command of the host is denied" },
+
 /* spec */
 { V(SPEC), "rootless", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "for a user without privileges: with a user namespace" },
@@ -220,10 +224,10 @@ const struct opt opt_table[] = {
 { V(LIST) | V(PS), "format", 'f', OPT_ENUM, "FORMAT", "table|json", COMPLETE_NONE, 0,
   "how to print it (default: table)" },
 { V(DIFF) | V(COMMIT) | V(ABORT) | V(BRANCHES) | V(RECOVER) | V(VERSION) |
-  V(FEATURES) | V(STATE) | V(EVENTS), "format", 0, OPT_ENUM, "FORMAT", "text|json", COMPLETE_NONE, 0,
+  V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS), "format", 0, OPT_ENUM, "FORMAT", "text|json", COMPLETE_NONE, 0,
   "how to print it" },
 { V(LIST) | V(PS) | V(DIFF) | V(COMMIT) | V(ABORT) | V(BRANCHES) | V(RECOVER) |
-  V(VERSION) | V(FEATURES) | V(STATE) | V(EVENTS), "json", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, OPT_HIDDEN,
+  V(VERSION) | V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS), "json", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, OPT_HIDDEN,
   "the same as --format=json" },
 
 /* completion: for the build and for the scripts themselves */

@@ -8,7 +8,7 @@ _sandlock_options()
 	'') echo '--root --log --log-format --log-level --debug --cgroup-manager --systemd-cgroup --rootless --version -v --help -h ' ;;
 	'create') echo '--bundle -b --config --branch --on-exit --on-error --storage --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
 	'start') echo '--help -h ' ;;
-	'run') echo '--bundle -b --config --detach --no-detach -d --keep --branch --on-exit --on-error --storage --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
+	'run') echo '--bundle -b --config --detach --no-detach -d --keep --fs-read -r --fs-write -w --fs-deny --fs-mount --workdir --cwd --env --clean-env --no-clean-env --user --timeout -t --max-memory -m --max-processes -P --max-open-files --name --dry-run --exec-shell -e --status-fd --branch --on-exit --on-error --storage --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
 	'exec') echo '--detach --no-detach -d --process -p --cwd --user -u --additional-gids -g --env -e --tty --no-tty -t --cap -c --no-new-privs --apparmor --process-label --cgroup --ignore-paused --console-socket --pidfd-socket --pid-file --preserve-fds --help -h ' ;;
 	'kill') echo '--all -a --help -h ' ;;
 	'delete') echo '--force -f --help -h ' ;;
@@ -26,6 +26,7 @@ _sandlock_options()
 	'abort') echo '--quiet -q --format --help -h ' ;;
 	'branches') echo '--quiet -q --format --help -h ' ;;
 	'recover') echo '--all -a --rollback --format --help -h ' ;;
+	'check') echo '--syscalls --format --help -h ' ;;
 	'completion') echo '--help -h ' ;;
 	'version') echo '--format --help -h ' ;;
 	'help') echo '--help -h ' ;;
@@ -55,6 +56,21 @@ _sandlock_value()
 	create,--preserve-fds) echo 'any' ;;
 	run,--bundle | run,-b) echo 'dir' ;;
 	run,--config) echo 'file' ;;
+	run,--fs-read | run,-r) echo 'file' ;;
+	run,--fs-write | run,-w) echo 'file' ;;
+	run,--fs-deny) echo 'file' ;;
+	run,--fs-mount) echo 'any' ;;
+	run,--workdir) echo 'dir' ;;
+	run,--cwd) echo 'dir' ;;
+	run,--env) echo 'any' ;;
+	run,--user) echo 'any' ;;
+	run,--timeout | run,-t) echo 'any' ;;
+	run,--max-memory | run,-m) echo 'any' ;;
+	run,--max-processes | run,-P) echo 'any' ;;
+	run,--max-open-files) echo 'any' ;;
+	run,--name) echo 'any' ;;
+	run,--exec-shell | run,-e) echo 'any' ;;
+	run,--status-fd) echo 'any' ;;
 	run,--branch) echo 'words auto none' ;;
 	run,--on-exit) echo 'words commit abort keep defer' ;;
 	run,--on-error) echo 'words commit abort keep defer' ;;
@@ -106,6 +122,7 @@ _sandlock_value()
 	abort,--format) echo 'words text json' ;;
 	branches,--format) echo 'words text json' ;;
 	recover,--format) echo 'words text json' ;;
+	check,--format) echo 'words text json' ;;
 	completion,--man) echo 'any' ;;
 	version,--format) echo 'words text json' ;;
 	esac
@@ -115,7 +132,7 @@ _sandlock_value()
 _sandlock_operand()
 {
 	case $1,$2 in
-	,*) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover completion version help' ;;
+	,*) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover check completion version help' ;;
 	start,1) echo sandbox ;;
 	exec,1) echo sandbox ;;
 	kill,2) echo 'words TERM KILL INT HUP QUIT USR1 USR2 STOP CONT' ;;
@@ -133,7 +150,7 @@ _sandlock_operand()
 	branches,*) echo branch ;;
 	recover,1) echo branch ;;
 	completion,1) echo 'words bash zsh fish' ;;
-	help,1) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover completion version help' ;;
+	help,1) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover check completion version help' ;;
 	esac
 }
 

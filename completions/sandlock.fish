@@ -3,7 +3,7 @@
 # Options of a verb ('' for those before it) that take the next word.
 function __sandlock_takes_value
 	switch "$argv[1] $argv[2]"
-		case ' --root' ' --log' ' --log-format' ' --log-level' ' --cgroup-manager' ' --rootless' 'create --bundle' 'create -b' 'create --config' 'create --branch' 'create --on-exit' 'create --on-error' 'create --storage' 'create --console-socket' 'create --pidfd-socket' 'create --pid-file' 'create --preserve-fds' 'run --bundle' 'run -b' 'run --config' 'run --branch' 'run --on-exit' 'run --on-error' 'run --storage' 'run --console-socket' 'run --pidfd-socket' 'run --pid-file' 'run --preserve-fds' 'exec --process' 'exec -p' 'exec --cwd' 'exec --user' 'exec -u' 'exec --additional-gids' 'exec -g' 'exec --env' 'exec -e' 'exec --cap' 'exec -c' 'exec --apparmor' 'exec --process-label' 'exec --cgroup' 'exec --console-socket' 'exec --pidfd-socket' 'exec --pid-file' 'exec --preserve-fds' 'state --format' 'list --format' 'list -f' 'ps --format' 'ps -f' 'update --resources' 'update -r' 'update --memory' 'update --memory-reservation' 'update --memory-swap' 'update --kernel-memory' 'update --kernel-memory-tcp' 'update --pids-limit' 'update --cpu-share' 'update --cpu-quota' 'update --cpu-period' 'update --cpu-burst' 'update --cpu-idle' 'update --cpu-rt-runtime' 'update --cpu-rt-period' 'update --cpuset-cpus' 'update --cpuset-mems' 'update --blkio-weight' 'events --interval' 'events --format' 'spec --bundle' 'spec -b' 'features --format' 'diff --color' 'diff --format' 'commit --format' 'abort --format' 'branches --format' 'recover --format' 'completion --man' 'version --format'
+		case ' --root' ' --log' ' --log-format' ' --log-level' ' --cgroup-manager' ' --rootless' 'create --bundle' 'create -b' 'create --config' 'create --branch' 'create --on-exit' 'create --on-error' 'create --storage' 'create --console-socket' 'create --pidfd-socket' 'create --pid-file' 'create --preserve-fds' 'run --bundle' 'run -b' 'run --config' 'run --fs-read' 'run -r' 'run --fs-write' 'run -w' 'run --fs-deny' 'run --fs-mount' 'run --workdir' 'run --cwd' 'run --env' 'run --user' 'run --timeout' 'run -t' 'run --max-memory' 'run -m' 'run --max-processes' 'run -P' 'run --max-open-files' 'run --name' 'run --exec-shell' 'run -e' 'run --status-fd' 'run --branch' 'run --on-exit' 'run --on-error' 'run --storage' 'run --console-socket' 'run --pidfd-socket' 'run --pid-file' 'run --preserve-fds' 'exec --process' 'exec -p' 'exec --cwd' 'exec --user' 'exec -u' 'exec --additional-gids' 'exec -g' 'exec --env' 'exec -e' 'exec --cap' 'exec -c' 'exec --apparmor' 'exec --process-label' 'exec --cgroup' 'exec --console-socket' 'exec --pidfd-socket' 'exec --pid-file' 'exec --preserve-fds' 'state --format' 'list --format' 'list -f' 'ps --format' 'ps -f' 'update --resources' 'update -r' 'update --memory' 'update --memory-reservation' 'update --memory-swap' 'update --kernel-memory' 'update --kernel-memory-tcp' 'update --pids-limit' 'update --cpu-share' 'update --cpu-quota' 'update --cpu-period' 'update --cpu-burst' 'update --cpu-idle' 'update --cpu-rt-runtime' 'update --cpu-rt-period' 'update --cpuset-cpus' 'update --cpuset-mems' 'update --blkio-weight' 'events --interval' 'events --format' 'spec --bundle' 'spec -b' 'features --format' 'diff --color' 'diff --format' 'commit --format' 'abort --format' 'branches --format' 'recover --format' 'check --format' 'completion --man' 'version --format'
 			return 0
 	end
 	return 1
@@ -106,6 +106,24 @@ complete -c sandlock -n '__sandlock_options run' -l config -r -F -d 'configurati
 complete -c sandlock -n '__sandlock_options run' -s d -l detach -d 'return once the program has started'
 complete -c sandlock -n '__sandlock_options run' -l no-detach
 complete -c sandlock -n '__sandlock_options run' -l keep -d 'keep the ended sandbox until it is deleted'
+complete -c sandlock -n '__sandlock_options run' -s r -l fs-read -r -F -d 'let the command read this, instead of the system\'s directories (may be repeated)'
+complete -c sandlock -n '__sandlock_options run' -s w -l fs-write -r -F -d 'let it write this through, past the branch (may be repeated)'
+complete -c sandlock -n '__sandlock_options run' -l fs-deny -r -F -d 'hide this (may be repeated)'
+complete -c sandlock -n '__sandlock_options run' -l fs-mount -x -d 'show a directory or file of the host at another place (may be repeated)'
+complete -c sandlock -n '__sandlock_options run' -l workdir -x -a '(__fish_complete_directories)' -d 'the directory that is worked in, on a branch (default: the current one)'
+complete -c sandlock -n '__sandlock_options run' -l cwd -x -a '(__fish_complete_directories)' -d 'where the command starts (default: the workdir)'
+complete -c sandlock -n '__sandlock_options run' -l env -x -d 'add a variable to the command\'s environment (may be repeated)'
+complete -c sandlock -n '__sandlock_options run' -l clean-env -d 'pass on only PATH, HOME, USER, SHELL, TERM, LANG, LC_* and TZ'
+complete -c sandlock -n '__sandlock_options run' -l no-clean-env
+complete -c sandlock -n '__sandlock_options run' -l user -x -d 'the ids that the command has inside'
+complete -c sandlock -n '__sandlock_options run' -s t -l timeout -x -d 'kill everything after so many seconds (or 500ms, 5m, 1h): exit status 124'
+complete -c sandlock -n '__sandlock_options run' -s m -l max-memory -x -d 'memory that the command may use, in bytes or with K, M, G'
+complete -c sandlock -n '__sandlock_options run' -s P -l max-processes -x -d 'how many processes and threads it may have'
+complete -c sandlock -n '__sandlock_options run' -l max-open-files -x -d 'open files of each of its processes'
+complete -c sandlock -n '__sandlock_options run' -l name -x -d 'name of the sandbox and its branch (default: one is made up)'
+complete -c sandlock -n '__sandlock_options run' -l dry-run -d 'list what the command changed on standard error, and discard it'
+complete -c sandlock -n '__sandlock_options run' -s e -l exec-shell -x -d 'run /bin/sh -c TEXT'
+complete -c sandlock -n '__sandlock_options run' -l status-fd -x -d 'write a JSON line about the end of the command to this descriptor'
 complete -c sandlock -n '__sandlock_options run' -l branch -x -a 'auto none' -d 'none: writes go to the root file system itself, at once'
 complete -c sandlock -n '__sandlock_options run' -l on-exit -x -a 'commit abort keep defer' -d 'what becomes of the branch after success (default: defer)'
 complete -c sandlock -n '__sandlock_options run' -l on-error -x -a 'commit abort keep defer' -d 'what becomes of it after a failure, signal or timeout (default: defer)'
@@ -236,6 +254,10 @@ complete -c sandlock -n '__sandlock_options recover' -l rollback -d 'take an int
 complete -c sandlock -n '__sandlock_options recover' -l format -x -a 'text json' -d 'how to print it'
 complete -c sandlock -n '__sandlock_options recover' -s h -l help -d 'print this help'
 complete -c sandlock -n '__sandlock_operand recover 1' -a '(__sandlock_names branches)'
+complete -c sandlock -n __sandlock_no_verb -a check -d 'say what this machine can do, and what is missing'
+complete -c sandlock -n '__sandlock_options check' -l syscalls -d 'print instead which system calls a command of the host is denied'
+complete -c sandlock -n '__sandlock_options check' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options check' -s h -l help -d 'print this help'
 complete -c sandlock -n __sandlock_no_verb -a completion -d 'print the completion script of a shell'
 complete -c sandlock -n '__sandlock_options completion' -s h -l help -d 'print this help'
 complete -c sandlock -n '__sandlock_operand completion 1' -a 'bash zsh fish'
@@ -264,6 +286,7 @@ complete -c sandlock -n '__sandlock_operand help 1' -a 'commit'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'abort'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'branches'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'recover'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'check'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'completion'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'version'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'help'

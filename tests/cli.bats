@@ -252,7 +252,7 @@ hint: did you mean '--bundle'?"
 # ------------------------------------------------------------------ output --
 
 @test "every verb that prints data has --format json, and --json" {
-	for verb in list ps branches recover version features; do
+	for verb in list ps branches recover version features check; do
 		for option in "--format json" --format=json --json; do
 			# shellcheck disable=SC2086
 			sandlock "$verb" $option | jq -e . >/dev/null

@@ -57,6 +57,8 @@ const char *branch_state_name(enum branch_state s);
  * ~/.local/state/sandlock. The directory is made 0700 when first written to.
  */
 struct store;
+/* What stands for NULL; malloc'ed, NULL with errno. */
+char *store_default_path(void);
 int store_open(const char *dir, const struct log_sink *log, struct store **ret,
 	       struct error *err);
 void store_close(struct store *st);

@@ -187,8 +187,7 @@ int storage_open(const char *path, bool make, struct storage *ret,
 	return fill_storage(fd, make, ret, err);
 }
 
-/* By the rule; malloc'ed, NULL with errno. */
-static char *default_path(void)
+char *store_default_path(void)
 {
 	const char *env = getenv("SANDLOCK_STORE");
 	auto_free char *state = NULL;
@@ -235,7 +234,7 @@ int store_open(const char *dir, const struct log_sink *log, struct store **ret,
 				 "cannot open the branch store");
 	st->home = (struct storage)STORAGE_INIT;
 	st->log = log;
-	path = dir ? strdup(dir) : default_path();
+	path = dir ? strdup(dir) : store_default_path();
 	st->wanted = path ? absolute_path(path) : NULL;
 	if (!st->wanted) {
 		(void)error_set(err, ERR_SYSTEM, errno,

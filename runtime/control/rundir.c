@@ -28,7 +28,7 @@ struct rundir_slot {
 	ino_t ino;
 };
 
-static int default_root(const char *given, char **ret)
+int rundir_default(const char *given, char **ret)
 {
 	const char *env = getenv("SANDLOCK_ROOT");
 	char *path;
@@ -108,7 +108,7 @@ int rundir_open(const char *root, bool create, struct rundir **ret,
 	if (root && (!*root || strcmp(root, "/") == 0))
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "'%s' cannot be the runtime directory", root);
-	r = default_root(root, &d->path);
+	r = rundir_default(root, &d->path);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "runtime directory");
 	r = create ? make_root(d->path, err) : 0;

@@ -25,6 +25,9 @@ struct error;
 struct rundir;	    /* the root */
 struct rundir_slot; /* one sandbox's directory */
 
+/* The path of the root: @given, else as above; malloc'ed. 0 or -ENOMEM. */
+int rundir_default(const char *given, char **ret);
+
 /*
  * Opens the root, which is made if @create. A directory that is ours but too
  * open is tightened; somebody else's is an error that names the owner. Where
