@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "spec/request.h"
+
 const char completion_signals[] = "TERM KILL INT HUP QUIT USR1 USR2 STOP CONT";
 
 /* clang-format off */
@@ -21,12 +23,42 @@ void completion_words(FILE *f, const char *values, char between)
 		(void)fputc(*s == '|' ? between : *s, f);
 }
 
-/* For the man pages: --man VERB, or --man sandlock for the global options. */
+/* The keys of profiles, by sections, in scdoc's syntax. */
+static void print_profile_keys(void)
+{
+	const char *section = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < request_n_keys; i++) {
+		const struct request_key *k = &request_keys[i];
+		const char *dot = strchr(k->key, '.');
+
+		if ((size_t)(dot - k->key) != len ||
+		    strncmp(k->key, section, len) != 0) {
+			section = k->key;
+			len = (size_t)(dot - section);
+			printf("## [%.*s]\n\n", (int)len, section);
+		}
+		printf("*%s* = _%s_", dot + 1, request_kind_form(k->kind));
+		if (k->flag)
+			printf(", *--%s*", k->flag);
+		printf("\n\t%s\n\n", k->help);
+	}
+}
+
+/*
+ * For the man pages: --man VERB, --man sandlock for the global options, or
+ * --man sandlock.toml for the keys of profiles.
+ */
 static int print_man(struct ctx *ctx, const char *name)
 {
 	struct sandlock_error err = { 0 };
 	const struct verb *v = verb_find(name);
 
+	if (strcmp(name, "sandlock.toml") == 0) {
+		print_profile_keys();
+		return cmd_flush(ctx);
+	}
 	if (!v && strcmp(name, "sandlock") != 0) {
 		(void)cmd_error(&err, SANDLOCK_ERR_USAGE, 0,
 				"unknown command '%s'", name);

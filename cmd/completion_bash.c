@@ -170,6 +170,10 @@ static void print_operand(FILE *f, const struct verb *v)
 		(void)fprintf(f, "\t%s,1) echo 'words bash zsh fish' ;;\n",
 			      v->name);
 		break;
+	case COMPLETE_PROFILE:
+		(void)fprintf(f, "\t%s,1) echo 'words list show check' ;;\n",
+			      v->name);
+		break;
 	case COMPLETE_VERB:
 		(void)fprintf(f, "\t%s,1) echo 'words", v->name);
 		print_verb_names(f);

@@ -180,6 +180,9 @@ static void print_operands(FILE *f, const struct verb *v)
 	case COMPLETE_SHELL:
 		print_operand(f, v, 1, "bash zsh fish");
 		break;
+	case COMPLETE_PROFILE:
+		print_operand(f, v, 1, "list show check");
+		break;
 	case COMPLETE_VERB:
 		for (size_t i = 0; i < verb_table_len; i++)
 			print_operand(f, v, 1, verb_table[i].name);

@@ -136,6 +136,8 @@ static const char *operand_specs(const struct verb *v)
 					      : "'1:branch:_sandlock_branches'";
 	case COMPLETE_SHELL:
 		return "'1:shell:(bash zsh fish)'";
+	case COMPLETE_PROFILE:
+		return "'1:action:(list show check)' '*:file:_files'";
 	case COMPLETE_VERB:
 		return "'1:command:_sandlock_verbs'";
 	case COMPLETE_NONE:

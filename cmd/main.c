@@ -5,6 +5,7 @@
 #include <sys/auxv.h>
 
 #include "base/fd.h"
+#include "base/nearest.h"
 
 /* clang-format off */
 #define EXIT_PLAIN \
@@ -173,6 +174,17 @@ const struct verb verb_table[] = {
   "0 if everything that a default run needs is there, else 1; 2 for a usage\n"
   "error",
   cmd_check },
+{ VERB_PROFILE, "profile", "list, show and check profiles", GROUP_OTHER,
+  "list | show NAME | check FILE...", 1, -1, 0, COMPLETE_PROFILE,
+  "A profile is a file that says what a command may do, for `run --profile`.\n"
+  "list: the profiles there are. show: the text of one. check: whether files\n"
+  "can be used as profiles.",
+  "sandlock profile list\n"
+  "sandlock profile show build\n"
+  "sandlock profile check ./build.toml\n"
+  "sandlock run -p build -- make",
+  EXIT_PLAIN, cmd_profile },
+
 { VERB_COMPLETION, "completion", "print the completion script of a shell", GROUP_OTHER,
   "bash|zsh|fish", 0, 1, 0, COMPLETE_SHELL,
   "Prints the script that completes verbs, options and names.",

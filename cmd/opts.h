@@ -44,6 +44,7 @@ enum verb_id {
 	VERB_ABORT,
 	VERB_BRANCHES,
 	VERB_RECOVER,
+	VERB_PROFILE,
 	VERB_COMPLETION,
 	VERB_VERSION,
 	VERB_HELP,
@@ -75,6 +76,7 @@ enum complete {
 	COMPLETE_SIGNAL, /* after the name of a sandbox */
 	COMPLETE_SHELL,
 	COMPLETE_VERB,
+	COMPLETE_PROFILE, /* what `profile` can do */
 };
 
 struct opt {
@@ -181,11 +183,6 @@ int args_list(const struct args *a, const char *name, const char ***ret,
 	      size_t *ret_n);
 /* --format json or --json. */
 bool args_json(const struct args *a);
-
-/* The word of @n that is nearest to @word, or NULL if none is near. */
-const char *nearest_word(const char *word,
-			 const char *(*nth)(const void *, size_t),
-			 const void *v, size_t n);
 
 /* The option of @verb named by a whole long name or a letter, or NULL. */
 const struct opt *opt_find_long(enum verb_id verb, const char *name, size_t n);

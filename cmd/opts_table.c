@@ -65,6 +65,10 @@ const struct opt opt_table[] = {
   "how many processes and threads it may have" },
 { V(RUN), "max-open-files", 0, OPT_VALUE, "N", NULL, COMPLETE_NONE, 0,
   "open files of each of its processes" },
+{ V(RUN), "profile", 'p', OPT_VALUE, "NAME", NULL, COMPLETE_NONE, 0,
+  "begin with what this profile says; see sandlock-profile(1)" },
+{ V(RUN), "profile-file", 0, OPT_VALUE, "FILE", NULL, COMPLETE_FILE, 0,
+  "the same with a profile that lies anywhere" },
 { V(RUN), "name", 0, OPT_VALUE, "NAME", NULL, COMPLETE_NONE, 0,
   "name of the sandbox and its branch (default: one is made up)" },
 { V(RUN), "dry-run", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
@@ -219,14 +223,14 @@ const struct opt opt_table[] = {
 /* lists */
 { V(PS), "all", 'a', OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "also ended sandboxes that still have a branch" },
-{ V(LIST) | V(BRANCHES), "quiet", 'q', OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
+{ V(LIST) | V(BRANCHES) | V(PROFILE), "quiet", 'q', OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "only the names" },
-{ V(LIST) | V(PS), "format", 'f', OPT_ENUM, "FORMAT", "table|json", COMPLETE_NONE, 0,
+{ V(LIST) | V(PS) | V(PROFILE), "format", 'f', OPT_ENUM, "FORMAT", "table|json", COMPLETE_NONE, 0,
   "how to print it (default: table)" },
 { V(DIFF) | V(COMMIT) | V(ABORT) | V(BRANCHES) | V(RECOVER) | V(VERSION) |
   V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS), "format", 0, OPT_ENUM, "FORMAT", "text|json", COMPLETE_NONE, 0,
   "how to print it" },
-{ V(LIST) | V(PS) | V(DIFF) | V(COMMIT) | V(ABORT) | V(BRANCHES) | V(RECOVER) |
+{ V(LIST) | V(PS) | V(PROFILE) | V(DIFF) | V(COMMIT) | V(ABORT) | V(BRANCHES) | V(RECOVER) |
   V(VERSION) | V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS), "json", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, OPT_HIDDEN,
   "the same as --format=json" },
 

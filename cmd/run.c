@@ -5,7 +5,9 @@ static bool is_host_command(const struct ctx *ctx, const struct args *args)
 {
 	return !ctx->engine && !args_has_value(args, "bundle") &&
 	       (args->dashes || args->n_operands > 1 ||
-		args_has_value(args, "exec-shell"));
+		args_has_value(args, "exec-shell") ||
+		args_has_value(args, "profile") ||
+		args_has_value(args, "profile-file"));
 }
 
 /* runc's form takes the bundle from the current directory. */

@@ -31,9 +31,9 @@ static int set_options(const struct args *args, struct sandlock_request *q,
 
 			if (flag && strcmp(flag, v->opt->name) == 0)
 				r = set_one(q, &request_keys[k],
-					    v->value ? v->value :
-					    v->no    ? "false" :
-						       "true",
+					    v->value ? v->value
+					    : v->no  ? "false"
+						     : "true",
 					    err);
 		}
 	}
@@ -46,18 +46,38 @@ static int set_options(const struct args *args, struct sandlock_request *q,
 	return r;
 }
 
+/* The profile comes first, so that options have the last word. */
+static int load_profile(const struct args *args, struct sandlock_request *q,
+			struct sandlock_error *err)
+{
+	const char *name = args_str(args, "profile");
+	const char *path = args_str(args, "profile-file");
+
+	if (name && path)
+		return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+				 "--profile and --profile-file: only one of "
+				 "them");
+	if (!name && !path)
+		return 0;
+	return sandlock_request_load(q, name ? name : path, !name, err);
+}
+
 static int set_words(const struct args *args, struct sandlock_request *q,
 		     struct sandlock_error *err)
 {
 	const char *shell = args_str(args, "exec-shell");
 	const char *const words[] = { "/bin/sh", "-c", shell, NULL };
-	const char *const *v = shell ? words :
-				       (const char *const *)args->operands;
+	const char *const *v =
+		shell ? words : (const char *const *)args->operands;
 	int r = 0;
 
+	/* A command line takes the place of the profile's. */
+	if (v && *v) {
+		sandlock_request_clear(q, "program.exec");
+		sandlock_request_clear(q, "program.args");
+	}
 	for (; r == 0 && v && *v; v++)
-		r = sandlock_request_set(q, "program.args", *v, "COMMAND",
-					 err);
+		r = sandlock_request_set(q, "program.args", *v, "COMMAND", err);
 	return r;
 }
 
@@ -66,9 +86,10 @@ static int refuse_bundle_options(const struct args *args,
 				 struct sandlock_error *err)
 {
 	static const char *const names[] = {
-		"config",	"detach",      "keep",	      "branch",
-		"durable",	"pid-file",    "no-pivot",    "no-new-keyring",
-		"preserve-fds", "console-socket", "pidfd-socket",
+		"config",	  "detach",	    "keep",
+		"branch",	  "durable",	    "pid-file",
+		"no-pivot",	  "no-new-keyring", "preserve-fds",
+		"console-socket", "pidfd-socket",
 	};
 
 	for (size_t i = 0; i < args->n_values; i++)
@@ -92,8 +113,7 @@ static int print_change(void *data, const struct sandlock_change *c)
 }
 
 /* One JSON line; a descriptor that is not open is the caller's mistake. */
-static int tell_status(const struct args *args,
-		       const struct sandlock_result *r)
+static int tell_status(const struct args *args, const struct sandlock_result *r)
 {
 	int64_t fd = args_number(args, "status-fd", -1);
 	char line[160];
@@ -102,12 +122,12 @@ static int tell_status(const struct args *args,
 	if (fd < 0)
 		return 0;
 	n = snprintf(line, sizeof(line),
-		     r->exit_kind == SANDLOCK_EXIT_CODE ?
-			     "{\"exit_code\":%d,\"branch\":\"%s\"}\n" :
-		     r->exit_kind == SANDLOCK_EXIT_SIGNAL ?
-			     "{\"signal\":%d,\"branch\":\"%s\"}\n" :
-			     "{\"timed_out\":true,\"signal\":%d,"
-			     "\"branch\":\"%s\"}\n",
+		     r->exit_kind == SANDLOCK_EXIT_CODE
+			     ? "{\"exit_code\":%d,\"branch\":\"%s\"}\n"
+		     : r->exit_kind == SANDLOCK_EXIT_SIGNAL
+			     ? "{\"signal\":%d,\"branch\":\"%s\"}\n"
+			     : "{\"timed_out\":true,\"signal\":%d,"
+			       "\"branch\":\"%s\"}\n",
 		     r->exit_value,
 		     r->outcome == SANDLOCK_OUTCOME_PENDING ? r->name : "");
 	return fd_write_full((int)fd, line, (size_t)n);
@@ -125,7 +145,8 @@ int cmd_run_command(struct ctx *ctx, const struct args *args)
 	if (!q)
 		return cmd_fail_memory(ctx);
 	if (refuse_bundle_options(args, &err) < 0 ||
-	    set_options(args, q, &err) < 0 || set_words(args, q, &err) < 0)
+	    load_profile(args, q, &err) < 0 || set_options(args, q, &err) < 0 ||
+	    set_words(args, q, &err) < 0)
 		return cmd_fail(ctx, &err);
 	if (args_has(args, "dry-run"))
 		sandlock_request_on_changes(q, print_change, &out);
@@ -137,8 +158,7 @@ int cmd_run_command(struct ctx *ctx, const struct args *args)
 		return cmd_fail(ctx, &err);
 	}
 	if (result.exit_kind == SANDLOCK_EXIT_TIMEOUT)
-		cmd_note(ctx, "the time is over: '%s' was killed",
-			 result.name);
+		cmd_note(ctx, "the time is over: '%s' was killed", result.name);
 	if (args_has(args, "dry-run"))
 		return cmd_child_status(&result);
 	return cmd_run_status(ctx, &result);

@@ -3,7 +3,7 @@
 # Options of a verb ('' for those before it) that take the next word.
 function __sandlock_takes_value
 	switch "$argv[1] $argv[2]"
-		case ' --root' ' --log' ' --log-format' ' --log-level' ' --cgroup-manager' ' --rootless' 'create --bundle' 'create -b' 'create --config' 'create --branch' 'create --on-exit' 'create --on-error' 'create --storage' 'create --console-socket' 'create --pidfd-socket' 'create --pid-file' 'create --preserve-fds' 'run --bundle' 'run -b' 'run --config' 'run --fs-read' 'run -r' 'run --fs-write' 'run -w' 'run --fs-deny' 'run --fs-mount' 'run --workdir' 'run --cwd' 'run --env' 'run --user' 'run --timeout' 'run -t' 'run --max-memory' 'run -m' 'run --max-processes' 'run -P' 'run --max-open-files' 'run --name' 'run --exec-shell' 'run -e' 'run --status-fd' 'run --branch' 'run --on-exit' 'run --on-error' 'run --storage' 'run --console-socket' 'run --pidfd-socket' 'run --pid-file' 'run --preserve-fds' 'exec --process' 'exec -p' 'exec --cwd' 'exec --user' 'exec -u' 'exec --additional-gids' 'exec -g' 'exec --env' 'exec -e' 'exec --cap' 'exec -c' 'exec --apparmor' 'exec --process-label' 'exec --cgroup' 'exec --console-socket' 'exec --pidfd-socket' 'exec --pid-file' 'exec --preserve-fds' 'state --format' 'list --format' 'list -f' 'ps --format' 'ps -f' 'update --resources' 'update -r' 'update --memory' 'update --memory-reservation' 'update --memory-swap' 'update --kernel-memory' 'update --kernel-memory-tcp' 'update --pids-limit' 'update --cpu-share' 'update --cpu-quota' 'update --cpu-period' 'update --cpu-burst' 'update --cpu-idle' 'update --cpu-rt-runtime' 'update --cpu-rt-period' 'update --cpuset-cpus' 'update --cpuset-mems' 'update --blkio-weight' 'events --interval' 'events --format' 'spec --bundle' 'spec -b' 'features --format' 'diff --color' 'diff --format' 'commit --format' 'abort --format' 'branches --format' 'recover --format' 'check --format' 'completion --man' 'version --format'
+		case ' --root' ' --log' ' --log-format' ' --log-level' ' --cgroup-manager' ' --rootless' 'create --bundle' 'create -b' 'create --config' 'create --branch' 'create --on-exit' 'create --on-error' 'create --storage' 'create --console-socket' 'create --pidfd-socket' 'create --pid-file' 'create --preserve-fds' 'run --bundle' 'run -b' 'run --config' 'run --fs-read' 'run -r' 'run --fs-write' 'run -w' 'run --fs-deny' 'run --fs-mount' 'run --workdir' 'run --cwd' 'run --env' 'run --user' 'run --timeout' 'run -t' 'run --max-memory' 'run -m' 'run --max-processes' 'run -P' 'run --max-open-files' 'run --profile' 'run -p' 'run --profile-file' 'run --name' 'run --exec-shell' 'run -e' 'run --status-fd' 'run --branch' 'run --on-exit' 'run --on-error' 'run --storage' 'run --console-socket' 'run --pidfd-socket' 'run --pid-file' 'run --preserve-fds' 'exec --process' 'exec -p' 'exec --cwd' 'exec --user' 'exec -u' 'exec --additional-gids' 'exec -g' 'exec --env' 'exec -e' 'exec --cap' 'exec -c' 'exec --apparmor' 'exec --process-label' 'exec --cgroup' 'exec --console-socket' 'exec --pidfd-socket' 'exec --pid-file' 'exec --preserve-fds' 'state --format' 'list --format' 'list -f' 'ps --format' 'ps -f' 'update --resources' 'update -r' 'update --memory' 'update --memory-reservation' 'update --memory-swap' 'update --kernel-memory' 'update --kernel-memory-tcp' 'update --pids-limit' 'update --cpu-share' 'update --cpu-quota' 'update --cpu-period' 'update --cpu-burst' 'update --cpu-idle' 'update --cpu-rt-runtime' 'update --cpu-rt-period' 'update --cpuset-cpus' 'update --cpuset-mems' 'update --blkio-weight' 'events --interval' 'events --format' 'spec --bundle' 'spec -b' 'features --format' 'diff --color' 'diff --format' 'commit --format' 'abort --format' 'branches --format' 'recover --format' 'check --format' 'profile --format' 'profile -f' 'completion --man' 'version --format'
 			return 0
 	end
 	return 1
@@ -120,6 +120,8 @@ complete -c sandlock -n '__sandlock_options run' -s t -l timeout -x -d 'kill eve
 complete -c sandlock -n '__sandlock_options run' -s m -l max-memory -x -d 'memory that the command may use, in bytes or with K, M, G'
 complete -c sandlock -n '__sandlock_options run' -s P -l max-processes -x -d 'how many processes and threads it may have'
 complete -c sandlock -n '__sandlock_options run' -l max-open-files -x -d 'open files of each of its processes'
+complete -c sandlock -n '__sandlock_options run' -s p -l profile -x -d 'begin with what this profile says; see sandlock-profile(1)'
+complete -c sandlock -n '__sandlock_options run' -l profile-file -r -F -d 'the same with a profile that lies anywhere'
 complete -c sandlock -n '__sandlock_options run' -l name -x -d 'name of the sandbox and its branch (default: one is made up)'
 complete -c sandlock -n '__sandlock_options run' -l dry-run -d 'list what the command changed on standard error, and discard it'
 complete -c sandlock -n '__sandlock_options run' -s e -l exec-shell -x -d 'run /bin/sh -c TEXT'
@@ -258,6 +260,11 @@ complete -c sandlock -n __sandlock_no_verb -a check -d 'say what this machine ca
 complete -c sandlock -n '__sandlock_options check' -l syscalls -d 'print instead which system calls a command of the host is denied'
 complete -c sandlock -n '__sandlock_options check' -l format -x -a 'text json' -d 'how to print it'
 complete -c sandlock -n '__sandlock_options check' -s h -l help -d 'print this help'
+complete -c sandlock -n __sandlock_no_verb -a profile -d 'list, show and check profiles'
+complete -c sandlock -n '__sandlock_options profile' -s q -l quiet -d 'only the names'
+complete -c sandlock -n '__sandlock_options profile' -s f -l format -x -a 'table json' -d 'how to print it (default: table)'
+complete -c sandlock -n '__sandlock_options profile' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand profile 1' -a 'list show check'
 complete -c sandlock -n __sandlock_no_verb -a completion -d 'print the completion script of a shell'
 complete -c sandlock -n '__sandlock_options completion' -s h -l help -d 'print this help'
 complete -c sandlock -n '__sandlock_operand completion 1' -a 'bash zsh fish'
@@ -287,6 +294,7 @@ complete -c sandlock -n '__sandlock_operand help 1' -a 'abort'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'branches'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'recover'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'check'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'profile'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'completion'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'version'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'help'

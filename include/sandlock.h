@@ -203,7 +203,7 @@ int sandlock_run(const struct sandlock_env *env,
  * branch. What it may do is said by keys and values as in a profile,
  * sandlock.toml(5): "filesystem.read", "limits.memory" and so on; lists grow
  * with each call. The words of the command are the values of "program.args",
- * one call each. "name" and "dry_run" are not keys of profiles but set here
+ * one call each, or of "program.exec" and then "program.args". "name" and "dry_run" are not keys of profiles but set here
  * too. @where goes into messages about a bad value.
  */
 struct sandlock_request;
@@ -212,6 +212,20 @@ void sandlock_request_free(struct sandlock_request *q);
 int sandlock_request_set(struct sandlock_request *q, const char *key,
 			 const char *value, const char *where,
 			 struct sandlock_error *err);
+/* Forgets what was set for @key. */
+void sandlock_request_clear(struct sandlock_request *q, const char *key);
+/*
+ * Adds what a profile says, found by name, or by path. Values replace what was
+ * set before, lists grow. Messages name the line and the column.
+ */
+int sandlock_request_load(struct sandlock_request *q, const char *name_or_path,
+			  bool is_path, struct sandlock_error *err);
+/* Names of the profiles that can be loaded, sorted; each one and the array
+ * malloc'ed. */
+int sandlock_profiles(char ***ret, size_t *ret_n, struct sandlock_error *err);
+/* The file that is the profile @name. */
+int sandlock_profile_path(const char *name, char **ret,
+			  struct sandlock_error *err);
 /* Called for each change before the branch is disposed of. */
 struct sandlock_change;
 void sandlock_request_on_changes(struct sandlock_request *q,

@@ -207,6 +207,37 @@ API int sandlock_request_set(struct sandlock_request *q, const char *key,
 			  err);
 }
 
+API void sandlock_request_clear(struct sandlock_request *q, const char *key)
+{
+	request_clear(q->request, key);
+}
+
+API int sandlock_request_load(struct sandlock_request *q,
+			      const char *name_or_path, bool is_path,
+			      struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+
+	return api_result(profile_load(q->request, name_or_path, is_path, &e),
+			  &e, err);
+}
+
+API int sandlock_profiles(char ***ret, size_t *ret_n,
+			  struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+
+	return api_result(profile_list(ret, ret_n, &e), &e, err);
+}
+
+API int sandlock_profile_path(const char *name, char **ret,
+			      struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+
+	return api_result(profile_path(name, ret, &e), &e, err);
+}
+
 API void sandlock_request_on_changes(struct sandlock_request *q,
 				     sandlock_change_fn *fn, void *data)
 {

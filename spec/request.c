@@ -8,9 +8,12 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "spec/parse.h"
 
-#define KEY(k, f, kind, member, help) \
-	{ k, f, kind, offsetof(struct request, member), help }
+#define KEY(k, f, kind, member, help)                              \
+	{                                                          \
+		k, f, kind, offsetof(struct request, member), help \
+	}
 
 /* clang-format off */
 const struct request_key request_keys[] = {
@@ -45,6 +48,17 @@ const struct request_key *request_find_key(const char *key)
 	return NULL;
 }
 
+bool request_has_section(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < request_n_keys; i++)
+		if (strncmp(request_keys[i].key, name, n) == 0 &&
+		    request_keys[i].key[n] == '.')
+			return true;
+	return false;
+}
+
 struct request *request_new(void)
 {
 	struct request *r = calloc(1, sizeof(*r));
@@ -54,31 +68,63 @@ struct request *request_new(void)
 	return r;
 }
 
-static void free_list(struct spec_strings *l)
+static void clear_key(struct request *r, const struct request_key *k)
 {
-	for (size_t i = 0; i < l->n; i++)
-		free(l->v[i]);
-	free(l->v);
+	void *at = (char *)r + k->offset;
+
+	switch (k->kind) {
+	case REQUEST_STRING:
+		free(*(char **)at);
+		*(char **)at = NULL;
+		break;
+	case REQUEST_LIST:
+	case REQUEST_ENV:
+		strings_done(at);
+		*(struct spec_strings *)at = (struct spec_strings){ .n = 0 };
+		break;
+	case REQUEST_BOOL:
+	case REQUEST_NOT:
+		*(bool *)at = false;
+		break;
+	case REQUEST_SIZE:
+	case REQUEST_TIME:
+		*(uint64_t *)at = 0;
+		break;
+	case REQUEST_COUNT:
+		*(uint32_t *)at = 0;
+		break;
+	case REQUEST_DISPOSE:
+		*(enum disposition *)at = DISPOSE_UNSAID;
+		break;
+	case REQUEST_MOUNTS:
+		for (size_t i = 0; i < r->n_mounts; i++) {
+			free(r->mounts[i].inside);
+			free(r->mounts[i].host);
+		}
+		free(r->mounts);
+		r->mounts = NULL;
+		r->n_mounts = 0;
+		break;
+	case REQUEST_USER:
+		r->has_user = false;
+		break;
+	}
+}
+
+void request_clear(struct request *r, const char *key)
+{
+	const struct request_key *k = request_find_key(key);
+
+	if (k)
+		clear_key(r, k);
 }
 
 void request_free(struct request *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < request_n_keys; i++) {
-		void *at = (char *)r + request_keys[i].offset;
-
-		if (request_keys[i].kind == REQUEST_STRING)
-			free(*(char **)at);
-		else if (request_keys[i].kind == REQUEST_LIST ||
-			 request_keys[i].kind == REQUEST_ENV)
-			free_list(at);
-	}
-	for (size_t i = 0; i < r->n_mounts; i++) {
-		free(r->mounts[i].inside);
-		free(r->mounts[i].host);
-	}
-	free(r->mounts);
+	for (size_t i = 0; i < request_n_keys; i++)
+		clear_key(r, &request_keys[i]);
 	free(r->name);
 	free(r);
 }
@@ -153,8 +199,8 @@ static int parse_time(const char *text, uint64_t *ret_ms)
 	if (n > 2 && strcmp(text + n - 2, "ms") == 0) {
 		auto_free char *digits = strndup(text, n - 2);
 
-		r = digits ? parse_scaled(digits, "", factors, &value) :
-			     -ENOMEM;
+		r = digits ? parse_scaled(digits, "", factors, &value)
+			   : -ENOMEM;
 	} else {
 		r = parse_scaled(text, "smh", factors, &value);
 		/* A bare number is seconds, as timeout(1) has it. */
@@ -233,11 +279,17 @@ static int set_user(struct request *r, const char *text)
 	return n;
 }
 
-static int check_env(const char *text)
+/* "NAME=VALUE"; a later one takes the place of one with the same name. */
+static int set_env(struct spec_strings *l, const char *text)
 {
 	const char *eq = strchr(text, '=');
 
-	return eq && eq != text ? 0 : -EINVAL;
+	if (!eq || eq == text)
+		return -EINVAL;
+	for (size_t i = 0; i < l->n; i++)
+		if (strncmp(l->v[i], text, (size_t)(eq - text + 1)) == 0)
+			return set_string(&l->v[i], text);
+	return add_string(l, text);
 }
 
 static int set_value(struct request *r, const struct request_key *k,
@@ -253,8 +305,7 @@ static int set_value(struct request *r, const struct request_key *k,
 	case REQUEST_LIST:
 		return add_string(at, value);
 	case REQUEST_ENV:
-		n = check_env(value);
-		return n == 0 ? add_string(at, value) : n;
+		return set_env(at, value);
 	case REQUEST_BOOL:
 		return parse_bool(value, at);
 	case REQUEST_NOT:
@@ -312,9 +363,9 @@ int request_set(struct request *r, const char *key, const char *value,
 	int n;
 
 	if (strcmp(key, "name") == 0)
-		return set_string(&r->name, value) < 0 ?
-			       error_set(err, ERR_SYSTEM, ENOMEM, "%s", where) :
-			       0;
+		return set_string(&r->name, value) < 0
+			       ? error_set(err, ERR_SYSTEM, ENOMEM, "%s", where)
+			       : 0;
 	if (strcmp(key, "dry_run") == 0) {
 		r->dry_run = strcmp(value, "true") == 0;
 		return 0;
@@ -333,8 +384,8 @@ int request_set(struct request *r, const char *key, const char *value,
 
 int request_check(const struct request *r, struct error *err)
 {
-	if (r->dry_run && (r->on_exit != DISPOSE_UNSAID ||
-			   r->on_error != DISPOSE_UNSAID))
+	if (r->dry_run &&
+	    (r->on_exit != DISPOSE_UNSAID || r->on_error != DISPOSE_UNSAID))
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "--dry-run already says what becomes of the "
 				 "branch: drop --on-exit and --on-error");

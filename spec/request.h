@@ -112,8 +112,12 @@ struct request_key {
 };
 extern const struct request_key request_keys[];
 extern const size_t request_n_keys;
+/* What stands behind the '=' in a profile: "string", "[string, ...]". */
+const char *request_kind_form(enum request_kind kind);
 /* NULL if there is none. */
 const struct request_key *request_find_key(const char *key);
+/* True if there are keys in the section @name. */
+bool request_has_section(const char *name);
 
 struct request *request_new(void);
 void request_free(struct request *r);
@@ -126,6 +130,9 @@ CLEANUP_PTR(struct request, request_free);
 int request_set(struct request *r, const char *key, const char *value,
 		const char *where, struct error *err);
 
+/* Forgets what was set; an unknown @key is none of ours. */
+void request_clear(struct request *r, const char *key);
+
 /* Combinations that cannot be: ERR_USAGE that names both. */
 int request_check(const struct request *r, struct error *err);
 
@@ -135,12 +142,21 @@ int profile_load(struct request *r, const char *name_or_path, bool is_path,
 		 struct error *err);
 int profile_parse(struct request *r, const char *text, size_t len,
 		  const char *what, struct error *err);
-/* Names found in the profile directories, sorted; malloc'ed. */
+/*
+ * Names found in the profile directories, sorted; malloc'ed, as is the array.
+ * These are $SANDLOCK_CONFIG_DIR/profiles (else $XDG_CONFIG_HOME/sandlock/
+ * profiles), /etc/sandlock/profiles and /usr/share/sandlock/profiles; the
+ * first that has a name wins.
+ */
 int profile_list(char ***ret_names, size_t *ret_n, struct error *err);
 /* The path a name stands for. */
 int profile_path(const char *name, char **ret, struct error *err);
 
-/* Writes it as a profile / as members of a JSON object. */
+/*
+ * Writes what was set as a profile (-EILSEQ where a string is no UTF-8), and as
+ * the members of a JSON object: sections with keys. @r must come from
+ * request_set.
+ */
 int request_to_toml(const struct request *r, struct buf *ret);
 void request_to_json(const struct request *r, struct json_out *o);
 

@@ -104,7 +104,7 @@ static const char *find_home(void)
 
 static int check_request(const struct request *r, struct error *err)
 {
-	if (!r->args.n) {
+	if (!r->args.n && !r->exec) {
 		(void)error_say(err, ERR_USAGE, EINVAL,
 				"there is no command to run");
 		return error_hint(err, "sandlock run -- COMMAND");

@@ -70,6 +70,17 @@ static void add_rlimits(const struct request *r, struct json_out *o)
 	json_out_array_end(o);
 }
 
+static void add_args(const struct request *r, struct json_out *o)
+{
+	json_out_key(o, "args");
+	json_out_array(o);
+	if (r->exec)
+		json_out_str(o, r->exec);
+	for (size_t i = 0; i < r->args.n; i++)
+		json_out_str(o, r->args.v[i]);
+	json_out_array_end(o);
+}
+
 static int add_process(const struct host_context *h, struct json_out *o,
 		       struct error *err)
 {
@@ -80,7 +91,7 @@ static int add_process(const struct host_context *h, struct json_out *o,
 	json_out_object(o);
 	json_out_bool_member(o, "terminal", h->terminal);
 	json_out_str_member(o, "cwd", h->cwd);
-	add_strings(o, "args", (const char *const *)r->args.v, r->args.n);
+	add_args(r, o);
 	json_out_key(o, "env");
 	n = host_environment(h, o, err);
 	json_out_key(o, "user");

@@ -1,0 +1,124 @@
+# Profiles: `run -p NAME`, `run --profile-file FILE`, `sandlock profile`.
+load lib/common
+
+setup() {
+	begin
+	only_sandlock
+	export SANDLOCK_CONFIG_DIR=$W/config
+	mkdir -p "$W/config/profiles" "$W/work"
+	cd "$W/work"
+}
+
+teardown() { finish; }
+
+# profile NAME: its text is standard input.
+profile() { cat >"$W/config/profiles/$1.toml"; }
+
+@test "run -p: the profile's command runs with the profile's settings" {
+	profile dev <<-'E'
+		[program]
+		exec = "/bin/sh"
+		args = ["-c", "echo $FOO; echo x >f; exit 3"]
+		env = { FOO = "from the profile" }
+		[filesystem]
+		on_error = "commit"
+	E
+	run sandlock run -p dev
+	expect_status 3
+	expect_output 'from the profile'
+	equal f "$(cat f)" x
+}
+
+@test "run -p: options replace values and add to lists, a command replaces the command" {
+	mkdir "$W/a" "$W/b"
+	profile dev <<-E
+		[program]
+		exec = "/bin/false"
+		env = { FOO = "1", BAR = "2" }
+		[filesystem]
+		read = ["/", "$W/a"]
+		on_exit = "abort"
+	E
+	run sandlock run -p dev --env FOO=3 -r "$W/b" --on-exit=commit -- \
+		sh -c "echo \$FOO\$BAR; touch $W/work/f"
+	expect_status 0
+	expect_output 32
+	[ -e f ]
+}
+
+@test "run --profile-file: any file, a pipe, too" {
+	run sandlock run --profile-file <(echo '[program]
+		args = ["echo", "hello"]')
+	expect_status 0
+	expect_output hello
+}
+
+@test "run: two kinds of profile at once, one that is missing, and a bad name are refused" {
+	profile dev </dev/null
+	run sandlock run -p dev --profile-file x -- true
+	expect_status 125
+	expect_output 'only one of them'
+	run sandlock run -p gone -- true
+	expect_status 125
+	expect_output "there is no profile 'gone'"
+	run sandlock run -p ../dev -- true
+	expect_status 125
+	expect_output 'is no name of a profile'
+	run sandlock run --profile-file "$W/gone.toml" -- true
+	expect_status 125
+	expect_output "No such file"
+}
+
+@test "run: a key that is wrong is told with line, column and the nearest one, and nothing runs" {
+	profile dev <<-'E'
+		[program]
+		args = ["touch", "/proc/self/cwd/f"]
+		[filesystem]
+		raed = "/usr"
+	E
+	run sandlock run -p dev
+	expect_status 125
+	expect_output "dev.toml:4:1: there is no key 'filesystem.raed'"
+	expect_output "did you mean 'filesystem.read'?"
+	is_empty "$W/store"
+}
+
+@test "run: a key of a feature that is missing is refused, not ignored" {
+	profile dev <<<'limits.cpu = 50'
+	run sandlock run -p dev -- true
+	expect_status 125
+	expect_output "'limits.cpu' is not supported by this version"
+}
+
+@test "profile list: names and files, the own directory wins" {
+	profile b </dev/null
+	profile a </dev/null
+	echo x >"$W/config/profiles/.hidden.toml"
+	echo x >"$W/config/profiles/readme"
+	run sandlock profile list -q
+	expect_status 0
+	expect_exactly "$(printf 'a\nb')"
+	run sandlock profile list
+	expect_match "a +$W/config/profiles/a.toml"
+	run sandlock profile list --json
+	equal names "$(jq -r '.profiles[].name' <<<"$output" | xargs)" 'a b'
+}
+
+@test "profile show prints the text; check says what is wrong with each file" {
+	profile good <<<'# a comment
+[limits]
+timeout = "5m"'
+	run sandlock profile show good
+	expect_status 0
+	expect_output '# a comment'
+	echo '[limits' >"$W/bad.toml"
+	run sandlock profile check "$W/config/profiles/good.toml" "$W/bad.toml"
+	expect_status 1
+	expect_output "bad.toml:1:8: there should be a ']' here"
+	refute_output good.toml
+	run sandlock profile check "$W/config/profiles/good.toml"
+	expect_status 0
+	expect_exactly ''
+	run sandlock profile frob
+	expect_status 2
+}
