@@ -17,6 +17,22 @@ static int set_one(struct sandlock_request *q, const struct request_key *k,
 	return sandlock_request_set(q, k->key, value, where, err);
 }
 
+/* Protections are for whoever runs it to waive, not for a profile. */
+static int set_waived(const struct args *args, const char *option,
+		      const char *key, struct sandlock_request *q,
+		      struct sandlock_error *err)
+{
+	char where[32];
+	int r = 0;
+
+	(void)snprintf(where, sizeof(where), "--%s", option);
+	for (size_t i = 0; r == 0 && i < args->n_values; i++)
+		if (strcmp(args->values[i].opt->name, option) == 0)
+			r = sandlock_request_set(q, key, args->values[i].value,
+						 where, err);
+	return r;
+}
+
 /* An option of the command line is the key of a profile that has its name. */
 static int set_options(const struct args *args, struct sandlock_request *q,
 		       struct sandlock_error *err)
@@ -40,6 +56,11 @@ static int set_options(const struct args *args, struct sandlock_request *q,
 	if (r == 0 && args_str(args, "name"))
 		r = sandlock_request_set(q, "name", args_str(args, "name"),
 					 "--name", err);
+	if (r == 0)
+		r = set_waived(args, "allow-degraded", "allow_degraded", q,
+			       err);
+	if (r == 0)
+		r = set_waived(args, "disable", "disable", q, err);
 	if (r == 0 && args_has(args, "dry-run"))
 		r = sandlock_request_set(q, "dry_run", "true", "--dry-run",
 					 err);

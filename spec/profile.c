@@ -33,7 +33,6 @@ static const char *const missing_keys[] = {
 	"network.allow_bind", "network.deny_bind", "network.allow",
 	"network.deny", "network.port_remap",
 	"http.ports", "http.allow", "http.deny",
-	"syscalls.extra_allow", "syscalls.extra_deny",
 	"limits.cpu", "limits.disk", "limits.gpu_devices", "limits.cpu_cores",
 	"limits.num_cpus",
 };

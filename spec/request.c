@@ -32,6 +32,8 @@ const struct request_key request_keys[] = {
 	KEY("filesystem.on_error", "on-error", REQUEST_DISPOSE, on_error, "what becomes of the branch after a failure"),
 	KEY("config.workdir", "workdir", REQUEST_LIST, workdirs, "the directory that is worked in, on a branch"),
 	KEY("config.fs_storage", "storage", REQUEST_STRING, storage, "where the branch is kept"),
+	KEY("syscalls.extra_allow", "extra-allow-syscall", REQUEST_LIST, extra_allow, "groups of system calls that are allowed after all"),
+	KEY("syscalls.extra_deny", "extra-deny-syscall", REQUEST_LIST, extra_deny, "system calls, or groups of them, that are denied, too"),
 	KEY("limits.memory", "max-memory", REQUEST_SIZE, memory_bytes, "memory, in bytes or with K, M, G"),
 	KEY("limits.processes", "max-processes", REQUEST_COUNT, processes, "how many processes and threads"),
 	KEY("limits.open_files", "max-open-files", REQUEST_COUNT, open_files, "open files of each process"),
@@ -356,6 +358,32 @@ static const char *kind_form(enum request_kind k)
 	return "";
 }
 
+/* "net-tcp,signal-scope" */
+static int set_protections(uint32_t *mask, const char *value,
+			   const char *where, struct error *err)
+{
+	auto_free char *copy = strdup(value);
+	char *save = NULL;
+
+	if (!copy)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "%s", where);
+	for (char *p = strtok_r(copy, ",", &save); p;
+	     p = strtok_r(NULL, ",", &save)) {
+		enum protection which;
+
+		if (protection_parse(p, &which) < 0) {
+			(void)error_say(err, ERR_USAGE, EINVAL,
+					"%s: '%s' is no protection", where, p);
+			return error_hint(err,
+					  "there are fs-refer, fs-truncate, "
+					  "net-tcp, fs-ioctl-dev, signal-scope "
+					  "and abstract-unix-scope");
+		}
+		*mask |= UINT32_C(1) << which;
+	}
+	return 0;
+}
+
 int request_set(struct request *r, const char *key, const char *value,
 		const char *where, struct error *err)
 {
@@ -370,6 +398,10 @@ int request_set(struct request *r, const char *key, const char *value,
 		r->dry_run = strcmp(value, "true") == 0;
 		return 0;
 	}
+	if (strcmp(key, "allow_degraded") == 0)
+		return set_protections(&r->allow_degraded, value, where, err);
+	if (strcmp(key, "disable") == 0)
+		return set_protections(&r->disabled, value, where, err);
 	if (!k)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "%s: there is no key '%s'", where, key);
