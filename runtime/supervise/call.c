@@ -331,9 +331,9 @@ static void let_go_on(struct call *c)
 }
 
 /* A caller whose table is full gets EMFILE, as from open(2). */
-static void answer_fd(struct call *c, const struct outcome *o)
+static void answer_fd(struct call *c, int fd, bool cloexec)
 {
-	int r = notify_answer_fd(c->l->fd, c->req.notif.id, o->fd, o->cloexec);
+	int r = notify_answer_fd(c->l->fd, c->req.notif.id, fd, cloexec);
 
 	if (r < 0 && r != -ENOENT)
 		(void)notify_fail(c->l->fd, c->req.notif.id, -r);
@@ -359,7 +359,7 @@ void call_finish(struct call *c, struct outcome o)
 		(void)notify_return(c->l->fd, id, o.value);
 		return;
 	case OUTCOME_FD:
-		answer_fd(c, &o);
+		answer_fd(c, fd, o.cloexec);
 		return;
 	}
 	(void)notify_fail(c->l->fd, id, EPERM);
