@@ -154,6 +154,11 @@ static const struct spec_case branch_cases[] = {
 	{ ANNOTATION("io.sandlock.branch.durable", "1"), "'1' is neither 'true' nor 'false'" },
 	{ DOC("'annotations':{'io.sandlock.branch':'none','io.sandlock.branch.on-exit':'commit'}"),
 	  "is 'none', but other annotations" },
+	{ ANNOTATION("io.sandlock.landlock", "true"), "'true' is neither 'yes' nor 'no'" },
+	{ ANNOTATION("io.sandlock.landlock", "yes"), NULL },
+	{ ANNOTATION("io.sandlock.landlock.disabled", "net-tcp,all"), "'all' is no protection" },
+	{ ANNOTATION("io.sandlock.landlock.disabled", "net-tcp,fs-refer"), NULL },
+	{ ANNOTATION("io.sandlock.landlock.allow-degraded", "x"), "'x' is no protection" },
 	{ ANNOTATION("io.sandlock.other", "x"), NULL },
 	{ ANNOTATION("org.example", "x"), NULL },
 };
