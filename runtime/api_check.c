@@ -32,9 +32,9 @@ int sandlock_check(const struct sandlock_env *env, struct sandlock_check *ret,
 		rows[i] = (struct sandlock_check_row){
 			.name = c.rows[i].name,
 			.state = (enum sandlock_check_state)c.rows[i].state,
-			.found = take_ptr(&c.rows[i].found),
-			.means = take_ptr(&c.rows[i].means),
-			.fix = take_ptr(&c.rows[i].fix),
+			.found = c.rows[i].found,
+			.means = c.rows[i].means,
+			.fix = c.rows[i].fix,
 		};
 	*ret = (struct sandlock_check){
 		.rows = rows,
@@ -43,7 +43,7 @@ int sandlock_check(const struct sandlock_env *env, struct sandlock_check *ret,
 		.landlock_abi = c.landlock_abi,
 		.usable = c.usable,
 	};
-	check_done(&c);
+	free(c.rows); /* Its texts were handed over. */
 	return api_result(0, &e, err);
 }
 

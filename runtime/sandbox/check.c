@@ -35,6 +35,9 @@ struct checking {
 };
 
 static char *format(struct checking *k, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
+
+static char *format(struct checking *k, const char *fmt, va_list ap)
 {
 	char *text = NULL;
 
