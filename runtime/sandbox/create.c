@@ -74,9 +74,9 @@ static int make_branch(struct create *c, struct error *err)
 		.on_exit = p->on_exit,
 		.on_error = p->on_error,
 		.idmap = p->branch_idmap,
-		.argv = p->spec->has_process ?
-				(const char *const *)p->spec->process.args.v :
-				NULL,
+		.argv = p->spec->has_process
+				? (const char *const *)p->spec->process.args.v
+				: NULL,
 		.bundle = p->spec->bundle,
 	};
 
@@ -178,9 +178,10 @@ int create_get_filter(const struct spec *s, const struct log_sink *log,
 	if (r < 0 || !ret->n_insns)
 		return r;
 	if (ret->has_notify && !s->seccomp->listener_path)
-		return error_say(err, ERR_BUNDLE, EINVAL,
-				 "linux.seccomp.listenerPath is not set, but an "
-				 "action is SCMP_ACT_NOTIFY");
+		return error_say(
+			err, ERR_BUNDLE, EINVAL,
+			"linux.seccomp.listenerPath is not set, but an "
+			"action is SCMP_ACT_NOTIFY");
 	return launcher_filter(ret, ret_fd, err);
 }
 
@@ -204,8 +205,7 @@ static int make_rootfs(struct create *c, struct error *err)
 		.spec = p->spec,
 		.branch = c->branch,
 		.cgroup = c->state->cgroup,
-		.new_userns = p->spec->ns[SPEC_NS_USER].want !=
-			      SPEC_NS_INHERIT,
+		.new_userns = p->spec->ns[SPEC_NS_USER].want != SPEC_NS_INHERIT,
 		.privileged = p->privileged,
 		.no_pivot = c->bundle->no_pivot,
 		.hidden = hidden,
@@ -329,13 +329,12 @@ static int handle_message(struct create *c, struct sync_msg *m,
 	case SYNC_SECCOMP:
 		r = listener_hand_over(c->pidfd, c->state->init.pid, m->value,
 				       c->state, c->plan->spec, err);
-		return r == 0 ? sync_send(c->sync_fd, SYNC_SECCOMP_SENT, 0) :
-				r;
+		return r == 0 ? sync_send(c->sync_fd, SYNC_SECCOMP_SENT, 0) : r;
 	case SYNC_MADE:
 		buf_add(&c->made, m->data, m->len);
-		return buf_failed(&c->made) ?
-			       error_set(err, ERR_SYSTEM, ENOMEM, "branch") :
-			       0;
+		return buf_failed(&c->made)
+			       ? error_set(err, ERR_SYSTEM, ENOMEM, "branch")
+			       : 0;
 	case SYNC_READY:
 		return 0;
 	case SYNC_MAP:
@@ -380,12 +379,14 @@ static int record_branch(struct create *c, struct error *err)
 
 	if (!c->branch)
 		return 0;
-	for (size_t at = 0; at < c->made.len; at += strlen(c->made.data + at) + 1)
+	for (size_t at = 0; at < c->made.len;
+	     at += strlen(c->made.data + at) + 1)
 		n++;
 	paths = calloc(n + 1, sizeof(*paths));
 	if (!paths)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "branch");
-	for (size_t at = 0; at < c->made.len; at += strlen(c->made.data + at) + 1)
+	for (size_t at = 0; at < c->made.len;
+	     at += strlen(c->made.data + at) + 1)
 		paths[i++] = c->made.data + at;
 	r = branch_set_running(c->branch, paths, n, &c->state->init, err);
 	return r;
@@ -396,8 +397,8 @@ int create_write_pid_file(const char *path, pid_t pid, struct error *err)
 	char text[16];
 	int n = snprintf(text, sizeof(text), "%d", (int)pid);
 	const char *slash = strrchr(path, '/');
-	auto_free char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) :
-				      strdup(".");
+	auto_free char *dir =
+		slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 	auto_close int dir_fd = -1;
 	int r = 0;
 
@@ -456,7 +457,8 @@ static int drive_init(struct create *c, struct error *err)
 	s->ready = true;
 	r = state_write(c->slot, s, err);
 	if (r == 0 && c->bundle->pid_file)
-		r = create_write_pid_file(c->bundle->pid_file, s->init.pid, err);
+		r = create_write_pid_file(c->bundle->pid_file, s->init.pid,
+					  err);
 	if (r == 0 && c->bundle->pidfd_socket)
 		r = create_send_pidfd(c->bundle->pidfd_socket, c->pidfd, err);
 	if (r == 0 && !c->inline_start && sync_send(c->sync_fd, SYNC_GO, 0) < 0)

@@ -25,15 +25,15 @@ struct create {
 	struct rootfs *rootfs;
 	struct seccomp_program filter;
 	bool has_filter;
-	int filter_fd;	  /* for the launcher, or -1 */
+	int filter_fd; /* for the launcher, or -1 */
 	int launcher_fd;
-	int sync_fd;	  /* parent's end */
+	int sync_fd; /* parent's end */
 	int child_sync_fd;
-	int console_sock; /* connected to --console-socket, or -1 */
+	int console_sock;   /* connected to --console-socket, or -1 */
 	int console_master; /* of a foreground run with a terminal, or -1 */
-	bool inline_start; /* run: GO comes over sync_fd, there is no fifo */
+	bool inline_start;  /* run: GO comes over sync_fd, there is no fifo */
 	bool die_with_parent;
-	bool hooks_begun; /* a failure has to run poststop */
+	bool hooks_begun;	/* a failure has to run poststop */
 	sigset_t original_mask; /* the payload's */
 	bool mask_is_saved;
 	int pidfd;

@@ -124,8 +124,7 @@ static int runtime_hooks(struct create *c, struct error *err)
 	int r;
 
 	if (!h->n[SPEC_HOOK_PRESTART] && !h->n[SPEC_HOOK_CREATE_RUNTIME] &&
-	    !h->n[SPEC_HOOK_CREATE_CONTAINER] &&
-	    !c->plan->spec->n_net_devices)
+	    !h->n[SPEC_HOOK_CREATE_CONTAINER] && !c->plan->spec->n_net_devices)
 		return 0;
 	r = sync_send(c->child_sync_fd, SYNC_BUILT, 0);
 	if (r == 0)
@@ -236,8 +235,8 @@ static int open_start_fds(struct create *c, struct start_fds *f,
 	f->fifo_fd = openat(dir_fd, "exec.fifo", O_RDWR | O_CLOEXEC);
 	both = openat(dir_fd, "exec.status", O_RDWR | O_CLOEXEC);
 	if (both >= 0)
-		f->status_fd = openat(dir_fd, "exec.status",
-				      O_WRONLY | O_CLOEXEC);
+		f->status_fd =
+			openat(dir_fd, "exec.status", O_WRONLY | O_CLOEXEC);
 	if (f->fifo_fd < 0 || f->status_fd < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot open the start fifo of '%s'",
@@ -265,8 +264,8 @@ static void wait_for_start(struct create *c, const struct start_fds *f)
 }
 
 /* After READY errors go where start waits for them. */
-static void __attribute__((noreturn)) fail_start(struct create *c, int fd,
-						  const struct error *err)
+static void __attribute__((noreturn))
+fail_start(struct create *c, int fd, const struct error *err)
 {
 	if (c->inline_start)
 		die(fd, err);
@@ -281,9 +280,8 @@ static void __attribute__((noreturn)) fail_start(struct create *c, int fd,
 static int close_others(struct create *c, const struct start_fds *start,
 			int proc_fd, struct error *err)
 {
-	unsigned int first = 3 + c->bundle->preserve_fds +
-			     process_listen_fds();
-	int keep[] = { c->child_sync_fd, c->launcher_fd, c->filter_fd,
+	unsigned int first = 3 + c->bundle->preserve_fds + process_listen_fds();
+	int keep[] = { c->child_sync_fd, c->launcher_fd,   c->filter_fd,
 		       start->fifo_fd,	 start->status_fd, proc_fd };
 	int r = fd_close_others(first, keep, ARRAY_LEN(keep));
 

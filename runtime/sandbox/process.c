@@ -73,8 +73,8 @@ static char *find_home(uid_t uid)
 static int build_env(struct process_setup *s, struct error *err)
 {
 	const struct spec_process *p = s->process;
-	const char *home = env_value(p->env.n ? p->env.v : (char *[]){ NULL },
-				     "HOME");
+	const char *home =
+		env_value(p->env.n ? p->env.v : (char *[]){ NULL }, "HOME");
 	unsigned int listen = s->pass_listen_fds ? process_listen_fds() : 0;
 	char **env = calloc(p->env.n + 4, sizeof(*env));
 	size_t n = 0;
@@ -89,8 +89,8 @@ static int build_env(struct process_setup *s, struct error *err)
 		for (size_t j = i + 1; eq && j < p->env.n && !again; j++)
 			again = strncmp(p->env.v[i], p->env.v[j],
 					(size_t)(eq - p->env.v[i]) + 1) == 0;
-		if (again || (strncmp(p->env.v[i], "HOME=", 5) == 0 &&
-			      !p->env.v[i][5]))
+		if (again ||
+		    (strncmp(p->env.v[i], "HOME=", 5) == 0 && !p->env.v[i][5]))
 			continue;
 		env[n++] = strdup(p->env.v[i]);
 	}
@@ -297,8 +297,8 @@ static int load_filter(struct process_setup *s, struct error *err)
 static int set_privileges(struct process_setup *s, struct error *err)
 {
 	const struct spec_process *p = s->process;
-	bool early = s->filter &&
-		     (!p->no_new_privileges || s->filter->has_notify);
+	bool early =
+		s->filter && (!p->no_new_privileges || s->filter->has_notify);
 	uint64_t missing = 0;
 	int r = 0;
 
@@ -359,9 +359,8 @@ int process_execute(struct process_setup *s, int status_fd, struct error *err)
 	r = fd_cloexec_from(3 + keep);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot close fds");
-	return launcher_exec(s->launcher_fd, status_fd, s->filter_fd,
-			     s->filter, s->program, s->process->args.v, s->env,
-			     err);
+	return launcher_exec(s->launcher_fd, status_fd, s->filter_fd, s->filter,
+			     s->program, s->process->args.v, s->env, err);
 }
 
 void process_setup_done(struct process_setup *s)

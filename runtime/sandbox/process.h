@@ -21,12 +21,12 @@ struct process_setup {
 	const struct spec_process *process;
 	const struct spec *spec; /* personality, memory policy; may be NULL */
 	const struct seccomp_program *filter; /* or NULL */
-	int filter_fd;		 /* for the launcher; -1 without a filter */
+	int filter_fd; /* for the launcher; -1 without a filter */
 	int launcher_fd;
-	int proc_fd;		 /* a procfs nobody else mounted on, or -1 */
-	const char *keyring;	 /* name of a new session keyring, or NULL */
+	int proc_fd;	     /* a procfs nobody else mounted on, or -1 */
+	const char *keyring; /* name of a new session keyring, or NULL */
 	unsigned int preserve_fds;
-	bool pass_listen_fds;	 /* LISTEN_FDS of our environment */
+	bool pass_listen_fds; /* LISTEN_FDS of our environment */
 	bool die_with_parent;
 	/*
 	 * Hands over the listener of a filter with SCMP_ACT_NOTIFY, which is
@@ -36,8 +36,8 @@ struct process_setup {
 	void *data;
 	const struct log_sink *log;
 	/* Results of process_prepare. */
-	char *program; /* path of the executable */
-	char **env;    /* environment of the payload */
+	char *program;	/* path of the executable */
+	char **env;	/* environment of the payload */
 	char *made_cwd; /* the cwd had to be made: its path, or NULL */
 };
 
@@ -47,8 +47,7 @@ int process_prepare(struct process_setup *s, struct error *err);
  * Executes the program. What goes wrong is written to @status_fd: an errno of
  * the exec as an int. Returns only if the launcher failed.
  */
-int process_execute(struct process_setup *s, int status_fd,
-		    struct error *err);
+int process_execute(struct process_setup *s, int status_fd, struct error *err);
 void process_setup_done(struct process_setup *s);
 
 /* How many fds socket activation gave us (LISTEN_FDS), 0 if none. */
