@@ -285,7 +285,7 @@ static int run_runtime_hooks(struct create *c, struct error *err)
 	return r;
 }
 
-static int say_child_died(struct create *c, struct error *err)
+int create_say_child_died(struct create *c, struct error *err)
 {
 	struct exit_status st = { EXIT_UNKNOWN, 0 };
 
@@ -362,7 +362,7 @@ int create_pump(struct create *c, int until, struct error *err)
 			(void)error_set(err, ERR_SYSTEM, -r,
 					"cannot read from init");
 		else if (r == 0)
-			r = say_child_died(c, err);
+			r = create_say_child_died(c, err);
 		else
 			r = handle_message(c, m, err);
 		cleanup_close(&m->fd);
@@ -462,7 +462,7 @@ static int drive_init(struct create *c, struct error *err)
 	if (r == 0 && c->bundle->pidfd_socket)
 		r = create_send_pidfd(c->bundle->pidfd_socket, c->pidfd, err);
 	if (r == 0 && !c->inline_start && sync_send(c->sync_fd, SYNC_GO, 0) < 0)
-		r = say_child_died(c, err);
+		r = create_say_child_died(c, err);
 	return r;
 }
 

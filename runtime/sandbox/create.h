@@ -69,6 +69,8 @@ void init_main(struct create *c) __attribute__((noreturn));
  * becomes ours; a child that dies silently is an error too.
  */
 int create_pump(struct create *c, int until, struct error *err);
+/* The error of a child that died and said nothing. */
+int create_say_child_died(struct create *c, struct error *err);
 
 /* Compiles linux.seccomp into a program and a memfd for the launcher. */
 int create_get_filter(const struct spec *s, const struct log_sink *log,

@@ -220,7 +220,8 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 		if (s.proc_fd < 0)
 			die(e, &err);
 	}
-	if (set_up_console(e, &err) < 0 || process_prepare(&s, &err) < 0)
+	if (set_up_console(e, &err) < 0 || process_enter(&s, &err) < 0 ||
+	    process_prepare(&s, &err) < 0)
 		die(e, &err);
 	if (sync_send(e->child_sync_fd, SYNC_READY, 0) < 0 ||
 	    sync_expect(e->child_sync_fd, SYNC_GO) < 0)

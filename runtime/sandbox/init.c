@@ -3,6 +3,8 @@
  *
  *	namespaces -> root file system -> (hooks) -> pivot -> identity
  *	  -> READY -> wait for GO or exec.fifo -> startContainer -> execute
+ *
+ * (In a run READY comes before the identity, see report_ready.)
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -291,19 +293,47 @@ static int close_others(struct create *c, const struct start_fds *start,
 	return 0;
 }
 
-static void prepare_process(struct create *c, struct process_setup *s)
+static void enter_process(struct create *c, struct process_setup *s)
 {
-	const struct spec *spec = c->plan->spec;
 	struct error err = ERROR_INIT;
 
-	if (!spec->has_process)
+	if (!c->plan->spec->has_process)
 		return;
-	if (process_prepare(s, &err) < 0)
+	if (process_enter(s, &err) < 0)
 		die(c->child_sync_fd, &err);
 	if (s->made_cwd && rootfs_add_made(c->rootfs, s->made_cwd) < 0) {
 		(void)error_set(&err, ERR_SYSTEM, ENOMEM, "process.cwd");
 		die(c->child_sync_fd, &err);
 	}
+}
+
+static void prepare_process(struct create *c, struct process_setup *s)
+{
+	struct error err = ERROR_INIT;
+
+	if (c->plan->spec->has_process && process_prepare(s, &err) < 0)
+		die(c->child_sync_fd, &err);
+}
+
+/*
+ * What was made is known, and from here on nothing is: the parent puts it on
+ * record. In a run it does so while we become the payload's user, since it
+ * reads our errors until the payload is executed; not where it has to take the
+ * listener of the filter first.
+ */
+static void report_ready(struct create *c, struct process_setup *s)
+{
+	bool early = c->inline_start && !c->filter.has_notify;
+	struct error err = ERROR_INIT;
+
+	if (!early)
+		prepare_process(c, s);
+	if (report_made(c, &err) < 0)
+		die(c->child_sync_fd, &err);
+	if (sync_send(c->child_sync_fd, SYNC_READY, 0) < 0)
+		_exit(1);
+	if (early)
+		prepare_process(c, s);
 }
 
 void init_main(struct create *c)
@@ -342,11 +372,8 @@ void init_main(struct create *c)
 	}
 	if (close_others(c, &start, s.proc_fd, &err) < 0)
 		die(c->child_sync_fd, &err);
-	prepare_process(c, &s);
-	if (report_made(c, &err) < 0)
-		die(c->child_sync_fd, &err);
-	if (sync_send(c->child_sync_fd, SYNC_READY, 0) < 0)
-		_exit(1);
+	enter_process(c, &s);
+	report_ready(c, &s);
 	wait_for_start(c, &start);
 	if (!spec->has_process) {
 		(void)error_say(&err, ERR_STATE, EINVAL,

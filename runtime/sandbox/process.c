@@ -326,22 +326,29 @@ static int set_privileges(struct process_setup *s, struct error *err)
 	return r;
 }
 
-int process_prepare(struct process_setup *s, struct error *err)
+int process_enter(struct process_setup *s, struct error *err)
 {
-	int r = build_env(s, err), later;
+	int r = build_env(s, err);
 
+	if (r == 0)
+		r = enter_cwd(s, false, err);
 	if (r < 0)
 		return r;
-	later = enter_cwd(s, false, err);
-	if (later < 0)
-		return later;
+	s->cwd_is_due = r;
+	return 0;
+}
+
+int process_prepare(struct process_setup *s, struct error *err)
+{
+	int r;
+
 	own_stdio(s->process->uid, s->log);
 	r = process_set_labels(s->process, s->proc_fd, err);
 	if (r == 0)
 		r = set_limits(s, err);
 	if (r == 0)
 		r = set_privileges(s, err);
-	if (r == 0 && later)
+	if (r == 0 && s->cwd_is_due)
 		r = enter_cwd(s, true, err);
 	return r == 0 ? find_program(s, err) : r;
 }

@@ -3,7 +3,8 @@
  * confinement, and at last the program. Used by init and by exec, inside the
  * container's namespaces and root.
  *
- *	process_prepare -> (report ready, wait, hooks) -> process_execute
+ *	process_enter -> process_prepare -> (report ready, wait, hooks)
+ *	  -> process_execute
  */
 #ifndef SANDLOCK_SANDBOX_PROCESS_H
 #define SANDLOCK_SANDBOX_PROCESS_H
@@ -35,12 +36,17 @@ struct process_setup {
 	int (*send_listener)(void *data, int fd, struct error *err);
 	void *data;
 	const struct log_sink *log;
-	/* Results of process_prepare. */
-	char *program;	/* path of the executable */
-	char **env;	/* environment of the payload */
-	char *made_cwd; /* the cwd had to be made: its path, or NULL */
+	/* Results of process_enter. */
+	char **env;	 /* environment of the payload */
+	char *made_cwd;	 /* the cwd had to be made: its path, or NULL */
+	bool cwd_is_due; /* only the payload's user may go there */
+	/* Result of process_prepare. */
+	char *program; /* path of the executable */
 };
 
+/* The environment and the working directory; the last that writes files. */
+int process_enter(struct process_setup *s, struct error *err);
+/* Limits, identity, privileges, and which program it will be. */
 int process_prepare(struct process_setup *s, struct error *err);
 
 /*
