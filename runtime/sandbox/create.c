@@ -5,6 +5,7 @@
 #include "sandbox/create.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,10 +248,25 @@ static int open_places(struct create *c, struct error *err)
 	return branch ? r : 0;
 }
 
+/*
+ * One that belongs to a user namespace of the sandbox's own can only be made
+ * there.
+ */
+static void begin_netns(struct create *c)
+{
+	int flags = c->plan->new_flags;
+
+	if ((flags & CLONE_NEWNET) && !(flags & CLONE_NEWUSER) &&
+	    !c->plan->detour)
+		netns_begin(&c->netns);
+}
+
 static int make_all(struct create *c, struct error *err)
 {
 	int r = open_endpoints(c, err);
 
+	if (r == 0)
+		begin_netns(c);
 	if (r == 0)
 		r = open_places(c, err);
 	if (r == 0)
@@ -476,7 +492,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	c->env = env;
 	c->bundle = b;
 	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
-	c->console_sock = c->console_master = c->pidfd = -1;
+	c->console_sock = c->console_master = c->pidfd = c->netns_fd = -1;
 	if (!c->mask_is_saved)
 		(void)sigprocmask(SIG_SETMASK, NULL, &c->original_mask);
 	r = fd_ensure_std();
@@ -542,6 +558,8 @@ void create_undo(struct create *c)
 
 void create_done(struct create *c)
 {
+	netns_done(&c->netns);
+	cleanup_close(&c->netns_fd);
 	rootfs_free(c->rootfs);
 	branch_close(c->branch);
 	store_close(c->store);

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "kernel/netns.h"
 #include "kernel/seccomp.h"
 #include "sandbox/plan.h"
 #include "sandbox/rootfs.h"
@@ -33,6 +34,8 @@ struct create {
 	int console_master; /* of a foreground run with a terminal, or -1 */
 	bool inline_start;  /* run: GO comes over sync_fd, there is no fifo */
 	bool die_with_parent;
+	struct netns netns;	/* made beside the rest, where possible */
+	int netns_fd;		/* init enters it, or -1: by clone */
 	bool hooks_begun;	/* a failure has to run poststop */
 	sigset_t original_mask; /* the payload's */
 	bool mask_is_saved;

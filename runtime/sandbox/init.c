@@ -69,12 +69,23 @@ static int set_names(const struct spec *s, struct error *err)
 	return 0;
 }
 
+static int set_up_network(struct create *c, struct error *err)
+{
+	if (c->netns_fd >= 0) {
+		if (setns(c->netns_fd, CLONE_NEWNET) < 0)
+			return error_set(err, ERR_SYSTEM, errno,
+					 "cannot enter the network namespace");
+		return 0;
+	}
+	return c->plan->new_flags & CLONE_NEWNET ? process_loopback_up(err) : 0;
+}
+
 static int set_up_namespaces(struct create *c, struct error *err)
 {
 	const struct spec *s = c->plan->spec;
-	int r = 0;
+	int r = set_up_network(c, err);
 
-	if (s->has_process && s->process.has_oom_score_adj)
+	if (r == 0 && s->has_process && s->process.has_oom_score_adj)
 		r = process_set_oom_score_adj(s->process.oom_score_adj, err);
 	if (r == 0 && c->state->cgroup)
 		r = cgroup_child_join(c->state->cgroup, err);
@@ -92,9 +103,7 @@ static int set_up_namespaces(struct create *c, struct error *err)
 	if (setsid() < 0 && errno != EPERM)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot make a session");
-	if (c->plan->new_flags & CLONE_NEWNET)
-		r = process_loopback_up(err);
-	return r == 0 ? set_names(s, err) : r;
+	return set_names(s, err);
 }
 
 static int run_container_hooks(struct create *c, enum spec_hook_point point,
