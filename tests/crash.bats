@@ -70,6 +70,8 @@ kill_everywhere() {
 		afresh
 		if ! killed_at "$1" $n; then
 			is_new
+			# It may have been the child that removes the trash.
+			branches_json >/dev/null
 			[ $n -gt 1 ] || return 1
 			return 0
 		fi
