@@ -753,7 +753,9 @@ ends_as() {
 	skip_unless_root
 	config '.linux.namespaces += [{type: "user"}]
 		| .linux.uidMappings = [{containerID: 0, hostID: 300000, size: 65536}]
-		| .linux.gidMappings = [{containerID: 0, hostID: 300000, size: 65536}]'
+		| .linux.gidMappings = [{containerID: 0, hostID: 300000, size: 65536}]
+		| .process.capabilities |= (.bounding += ["CAP_CHOWN"]
+		| .permitted = .bounding | .effective = .bounding)'
 	chown -R 300000:300000 "$R"
 	chmod 755 "$W" "$B"
 	script 'echo new >/data/new; echo x >>/data/a; rm /data/b; mkdir /data/d

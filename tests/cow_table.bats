@@ -607,7 +607,7 @@ PYTHON
 	snap_root >"$W/before"
 	run sandlock commit "$N"
 	expect_status 1
-	expect_match "[Nn]o space|needs .* free"
+	expect_match "[Nn]o space|needs .* free|are missing"
 	snap_root >"$W/now"
 	same "$W/before" "$W/now"
 	equal state "$(branch_state "$N")" pending

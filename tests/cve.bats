@@ -491,5 +491,6 @@ time.sleep(60)" 3>&- &
 	refute_output sandlock
 	refute_output hidden
 	sandlock abort "$N"
+	eventually is_empty "$SANDLOCK_STORE/trash"
 	rm -rf "$R/var/lib/sandlock" "$R/hidden"
 }

@@ -187,7 +187,7 @@ static int follow_link(struct branch *b, const char *name, struct error *err)
 	if (r == 0) {
 		b->home = &b->elsewhere;
 		b->linked = true;
-		trash_resume(b->home);
+		trash_resume(b->home, 1);
 		r = open_dir_of(b, name);
 		if (r == 0)
 			return 0;
@@ -617,6 +617,18 @@ static int remove_link(struct branch *b, struct error *err)
 			 "cannot remove the link to branch '%s'", b->meta.name);
 }
 
+static int finish_removal(struct branch *b, int r, struct error *err)
+{
+	if (r < 0)
+		r = remove_small(b, b->home->branches_fd, b->meta.name) == 0
+			    ? 0
+			    : r;
+	if (r == 0)
+		r = remove_link(b, err);
+	branch_unlock(b);
+	return r;
+}
+
 /*
  * Not in place, however small: freeing a few directories takes 20 us on one
  * disk and 20 ms on another (ext4 without a journal discards each at once).
@@ -627,14 +639,15 @@ int branch_remove(struct branch *b, struct error *err)
 	int r = trash_put(b->home, b->home->branches_fd, b->meta.name, true,
 			  &b->meta, err);
 
-	if (r < 0)
-		r = remove_small(b, b->home->branches_fd, b->meta.name) == 0
-			    ? 0
-			    : r;
-	if (r == 0)
-		r = remove_link(b, err);
-	branch_unlock(b);
-	return r;
+	return finish_removal(b, r, err);
+}
+
+int branch_remove_empty(struct branch *b, struct error *err)
+{
+	int r = trash_put_lazily(b->home, b->home->branches_fd, b->meta.name,
+				 err);
+
+	return finish_removal(b, r, err);
 }
 
 /* Of a creation that failed nothing is left when that is reported. */

@@ -206,11 +206,13 @@ static int visit(struct differ *d, const struct walk_entry *e,
 		 struct error *err)
 {
 	bool selected = selection_has(&d->selection, e->path);
+	struct walk_entry adopted;
 	struct verdict v;
 	int r, region;
 
 	if (e->leaving)
 		return release(d, e);
+	e = judge_adopt(&d->judge, e, &adopted);
 	if (!selected && !selection_leads(&d->selection, e->path))
 		return 0;
 	if (selected) {

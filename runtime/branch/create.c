@@ -413,7 +413,7 @@ static int set_home(struct branch *b, const struct branch_options *o,
 	    strcmp(b->elsewhere.path, b->store->home.path) != 0) {
 		b->home = &b->elsewhere;
 		b->linked = true;
-		trash_resume(b->home);
+		trash_resume(b->home, TRASH_LAZY_MAX);
 	}
 	return branch_set_paths(b, o->name)
 		       ? 0

@@ -108,8 +108,12 @@ int store_choose(struct store *st, const struct branch_options *o, int lower_fd,
  * left behind when it died is removed.
  */
 bool store_is_stale(struct store *st, const char *name);
-/* trash.c: goes on with what dead children left in trash/. Best effort. */
-void trash_resume(struct storage *s);
+enum { TRASH_LAZY_MAX = 16 };
+/*
+ * trash.c: goes on with what dead children left in trash/, if there are
+ * @at_least so many entries. Best effort.
+ */
+void trash_resume(struct storage *s, size_t at_least);
 enum { TRASH_NAME_MAX = 48 };
 /*
  * trash.c: makes a directory of a new name in trash/ and opens both. While its
@@ -123,6 +127,12 @@ int trash_new(struct storage *s, int *ret_trash_fd,
  */
 int trash_put(struct storage *s, int dirfd, const char *name, bool whole,
 	      const struct branch_meta *m, struct error *err);
+/*
+ * trash.c: moves @name in @dirfd, which is next to empty, to trash/<unique>.
+ * It is removed with others, once TRASH_LAZY_MAX of them are there.
+ */
+int trash_put_lazily(struct storage *s, int dirfd, const char *name,
+		     struct error *err);
 
 /* The id of the mount that @fd was reached through, and st_dev. */
 int mount_id_of(int fd, uint64_t *ret_mnt, uint64_t *ret_dev);
@@ -250,5 +260,7 @@ int store_discard(struct branch *b, int dirfd, const char *name,
  * way of the trash: one rename. The branch lock is held.
  */
 int branch_remove(struct branch *b, struct error *err);
+/* The same for one in which there is nothing. */
+int branch_remove_empty(struct branch *b, struct error *err);
 
 #endif

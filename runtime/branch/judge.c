@@ -119,11 +119,14 @@ static uint32_t outside_gid(const struct judge *j, uint32_t gid)
  * overlay marks a directory when it copies something up into it.
  */
 static bool is_as_made(const struct judge *j, const struct branch_record *r,
-		       const struct object *o)
+		       const struct walk_entry *e)
 {
-	return r->ino == o->ino && r->mode == o->mode &&
-	       r->uid == outside_uid(j, o->uid) &&
-	       r->gid == outside_gid(j, o->gid) &&
+	const struct object *o = &e->upper;
+	/* judge_adopt put the lower's ids where the record's were. */
+	bool uid = r->uid == outside_uid(j, o->uid) || o->uid == e->lower.uid;
+	bool gid = r->gid == outside_gid(j, o->gid) || o->gid == e->lower.gid;
+
+	return r->ino == o->ino && r->mode == o->mode && uid && gid &&
 	       time_compare(&r->mtime, &o->mtime) == 0;
 }
 
@@ -520,6 +523,29 @@ static void set_flags(const struct walk_entry *e, struct verdict *v)
 		v->flags |= CHANGE_STALE_LOCK;
 }
 
+const struct walk_entry *judge_adopt(const struct judge *j,
+				     const struct walk_entry *e,
+				     struct walk_entry *copy)
+{
+	const struct branch_meta *m = &j->branch->meta;
+	const struct object *u = &e->upper;
+	const struct branch_record *made;
+
+	if (!j->inside || !m->n_made || !S_ISDIR(u->mode) ||
+	    !S_ISDIR(e->lower.mode) ||
+	    (u->uid == e->lower.uid && u->gid == e->lower.gid))
+		return e;
+	made = record_find(m->made, m->n_made, e->path);
+	if (!made || made->ino != u->ino)
+		return e;
+	*copy = *e;
+	if (made->uid == outside_uid(j, u->uid))
+		copy->upper.uid = e->lower.uid;
+	if (made->gid == outside_gid(j, u->gid))
+		copy->upper.gid = e->lower.gid;
+	return copy;
+}
+
 int judge_entry(struct judge *j, const struct walk_entry *e, struct verdict *v,
 		struct error *err)
 {
@@ -536,7 +562,7 @@ int judge_entry(struct judge *j, const struct walk_entry *e, struct verdict *v,
 			v->flags |= CHANGE_ABSENT;
 		if (!e->upper.mode)
 			v->flags |= CHANGE_IMPLIED;
-	} else if (made && is_as_made(j, made, &e->upper)) {
+	} else if (made && is_as_made(j, made, e)) {
 		v->made = true;
 		return 0;
 	} else {

@@ -48,6 +48,15 @@ struct verdict {
 int judge_init(struct judge *j, const struct branch *b, struct error *err);
 void judge_done(struct judge *j);
 
+/*
+ * An owner that the runtime could not give the copy of a directory (its id is
+ * not mapped in the branch's user namespace) is none that the payload took
+ * away: such an entry is returned as @copy, with the lower's ids.
+ */
+const struct walk_entry *judge_adopt(const struct judge *j,
+				     const struct walk_entry *e,
+				     struct walk_entry *copy);
+
 /* Not for entries that the walk is leaving. */
 int judge_entry(struct judge *j, const struct walk_entry *e, struct verdict *v,
 		struct error *err);

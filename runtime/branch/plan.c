@@ -541,10 +541,12 @@ static int visit(struct planner *pl, const struct walk_entry *e,
 	bool upper_dir = S_ISDIR(e->upper.mode);
 	bool selected, both;
 	struct verdict v = { .changed = false };
+	struct walk_entry adopted;
 	int r;
 
 	if (e->leaving)
 		return 0;
+	e = judge_adopt(&pl->judge, e, &adopted);
 	if (e->path_len > 0 && pl->plan->dirs[e->tag].flags & DIR_MOVED)
 		return visit_moved(pl, e, err);
 	selected = selection_has(&pl->selection, e->path);

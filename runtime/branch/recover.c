@@ -114,6 +114,14 @@ int commit_back(struct branch *b, struct site *s, const struct plan *p,
 	return r < 0 ? r : site_discard_stage(s, b, err);
 }
 
+static int too_late(const struct branch *b, struct error *err)
+{
+	return error_say(err, ERR_STATE, EALREADY,
+			 "the commit of branch '%s' is durable and cannot be "
+			 "taken back",
+			 b->meta.name);
+}
+
 struct recovery {
 	struct branch *branch;
 	bool rollback;
@@ -146,10 +154,7 @@ static int run_recovery(void *data, struct sink *sink, struct error *err)
 	if (!rec->rollback)
 		return commit_forward(b, &s, &p, false, err);
 	if (commit_is_past_return(b))
-		return error_say(err, ERR_STATE, EALREADY,
-				 "the commit of branch '%s' is durable and "
-				 "cannot be taken back",
-				 b->meta.name);
+		return too_late(b, err);
 	return commit_back(b, &s, &p, err);
 }
 
@@ -215,15 +220,10 @@ int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
 		*ret = rollback ? RECOVER_BACK : RECOVER_FORWARD;
 		break;
 	case BRANCH_COMMITTED:
-		if (rollback) {
-			r = error_say(err, ERR_STATE, EALREADY,
-				      "the commit of branch '%s' is durable "
-				      "and cannot be taken back",
-				      b->meta.name);
-			break;
-		}
 		r = branch_remove_all(b, err);
 		*ret = RECOVER_FORWARD;
+		if (r == 0 && rollback)
+			r = too_late(b, err);
 		break;
 	}
 	if (!held)

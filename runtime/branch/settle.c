@@ -263,7 +263,7 @@ static int settle_first(struct branch *b, const struct exit_status *status,
 	count_changes(b, &found, &tally);
 	if (tally.kept == 0) {
 		ret->gone = true;
-		return branch_remove(b, err);
+		return branch_remove_empty(b, err);
 	}
 	ret->n_changes = tally.shown;
 	b->meta.status = *status;

@@ -222,13 +222,52 @@ static int probe_renames(const struct site *s, struct error *err)
 		 : 0;
 }
 
-/* The stage beside the lower; it must not show in the root's mtime. */
+/*
+ * The stage beside the lower must not show in the root's mtime. So that a kill
+ * between the two system calls cannot make it, the file "mtime" of the branch
+ * holds the time for as long as it is wrong.
+ */
+struct root_time {
+	const struct branch *branch;
+	int root_fd;
+	struct timespec mtime;
+};
 
-static void set_mtime(int fd, const struct timespec *mtime)
+static int read_mtime(const struct branch *b, struct timespec *ret)
 {
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, *mtime };
+	auto_(buf) struct buf bytes = BUF_INIT;
+	int r = fd_read_file(b->dir_fd, "mtime", sizeof(*ret), &bytes);
 
-	(void)futimens(fd, times);
+	if (r < 0)
+		return r;
+	if (bytes.len != sizeof(*ret))
+		return -EBADMSG;
+	memcpy(ret, bytes.data, sizeof(*ret));
+	return 0;
+}
+
+static int hold_mtime(struct root_time *t, const struct branch *b, int root_fd)
+{
+	struct stat st;
+
+	if (fstat(root_fd, &st) < 0)
+		return -errno;
+	*t = (struct root_time){ b, root_fd, st.st_mtim };
+	/* What a killed process was about to set is still due. */
+	if (read_mtime(b, &t->mtime) == 0)
+		return 0;
+	return fd_write_atomic(b->dir_fd, "mtime", &t->mtime, sizeof(t->mtime),
+			       0600, true);
+}
+
+static int release_mtime(const struct root_time *t)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+					   t->mtime };
+
+	if (futimens(t->root_fd, times) < 0)
+		return -errno;
+	return unlinkat(t->branch->dir_fd, "mtime", 0) < 0 ? -errno : 0;
 }
 
 enum { STAGE_NAME_LEN = LIMIT_NAME + 16 };
@@ -239,13 +278,18 @@ static const char *stage_name(const struct branch *b, char ret[STAGE_NAME_LEN])
 	return ret;
 }
 
-/* It says whose it is, so that nobody else's directory is ever removed. */
+/*
+ * It says whose it is, so that nobody else's directory is ever removed; being
+ * killed while it is written leaves a beginning.
+ */
 static int claim_stage(const struct site *s)
 {
 	const char *dir = s->branch->dir;
+	auto_close int fd =
+		openat(s->stage_fd, "branch",
+		       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
-	return fd_write_atomic(s->stage_fd, "branch", dir, strlen(dir), 0600,
-			       true);
+	return fd < 0 ? -errno : fd_write_full(fd, dir, strlen(dir));
 }
 
 static bool is_our_stage(const struct branch *b, int fd)
@@ -253,57 +297,74 @@ static bool is_our_stage(const struct branch *b, int fd)
 	auto_(buf) struct buf text = BUF_INIT;
 	int r = fd_read_file(fd, "branch", PATH_MAX, &text);
 
-	return r == 0 && strcmp(buf_str(&text), b->dir) == 0;
+	return r == 0 && strncmp(buf_str(&text), b->dir, text.len) == 0;
 }
 
 bool site_has_lower_stage(const struct branch *b)
 {
 	char name[STAGE_NAME_LEN];
 
-	return b->lower_fd >= 0 && faccessat(b->lower_fd, stage_name(b, name),
-					     F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	return b->lower_fd >= 0 &&
+	       (faccessat(b->dir_fd, "mtime", F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+		faccessat(b->lower_fd, stage_name(b, name), F_OK,
+			  AT_SYMLINK_NOFOLLOW) == 0);
+}
+
+static int remove_stage(const struct branch *b, int root)
+{
+	char name[STAGE_NAME_LEN];
+	auto_close int fd = -1;
+	int r = open_dir(root, stage_name(b, name), &fd);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (is_our_stage(b, fd))
+		return tree_remove(root, name);
+	/* Killed before it said whose it is; or it never was ours. */
+	if (unlinkat(root, name, AT_REMOVEDIR) < 0 && errno != ENOTEMPTY)
+		return -errno;
+	return 0;
 }
 
 int site_clear_lower(const struct branch *b, struct error *err)
 {
-	char name[STAGE_NAME_LEN];
 	auto_close int root = -1;
-	auto_close int fd = -1;
-	struct stat st;
-	int r = 0;
+	struct root_time t;
+	int r;
 
-	if (b->lower_fd < 0 || open_again(b->lower_fd, &root) < 0)
+	if (!site_has_lower_stage(b))
 		return 0;
-	if (open_dir(root, stage_name(b, name), &fd) < 0 || fstat(root, &st))
-		return 0;
-	if (is_our_stage(b, fd))
-		r = tree_remove(root, name);
-	else if (unlinkat(root, name, AT_REMOVEDIR) < 0)
-		return 0; /* not ours, and not empty */
-	set_mtime(root, &st.st_mtim);
-	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "cannot remove '%s/%s'",
-				 b->meta.lower, name)
+	r = open_again(b->lower_fd, &root);
+	if (r == 0)
+		r = hold_mtime(&t, b, root);
+	if (r == 0)
+		r = remove_stage(b, root);
+	if (r == 0)
+		r = release_mtime(&t);
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
+				 "cannot remove '.sandlock-%s' from '%s'",
+				 b->meta.name, b->meta.lower)
 		     : 0;
 }
 
 static int make_lower_stage(struct site *s, struct error *err)
 {
 	char name[STAGE_NAME_LEN];
-	struct stat st;
-	int r = 0;
+	struct root_time t;
+	int r = hold_mtime(&t, s->branch, s->lower_fd);
 
 	(void)stage_name(s->branch, name);
-	if (fstat(s->lower_fd, &st) < 0 || mkdirat(s->lower_fd, name, 0700) < 0)
+	if (r == 0 && mkdirat(s->lower_fd, name, 0700) < 0)
 		r = -errno;
 	if (r == 0)
 		r = open_dir(s->lower_fd, name, &s->stage_fd);
 	if (r == 0)
 		r = claim_stage(s);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r, "cannot make '%s/%s'",
-				 s->branch->meta.lower, name);
-	set_mtime(s->lower_fd, &st.st_mtim);
-	return 0;
+	if (r == 0)
+		r = release_mtime(&t);
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "cannot make '%s/%s'",
+				 s->branch->meta.lower, name)
+		     : 0;
 }
 
 int site_make_stage(struct site *s, struct error *err)

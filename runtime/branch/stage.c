@@ -104,9 +104,9 @@ static int check_space(const struct plan *p, const struct site *s,
 	have = (geteuid() == 0 ? v.f_bfree : v.f_bavail) * v.f_frsize;
 	if (have >= need)
 		return 0;
-	return error_say(err, ERR_SYSTEM, ENOSPC,
-			 "'%s' is on another file system than the branch, and "
-			 "%llu MiB are missing there",
+	return error_set(err, ERR_SYSTEM, ENOSPC,
+			 "cannot copy what changed next to '%s', which is on "
+			 "another file system: %llu MiB are missing",
 			 s->branch->meta.lower,
 			 (unsigned long long)((need - have) >> 20) + 1);
 }

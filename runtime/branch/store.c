@@ -245,7 +245,7 @@ int store_open(const char *dir, const struct log_sink *log, struct store **ret,
 	if (r < 0 && r != -ENOENT)
 		return r;
 	if (r == 0)
-		trash_resume(&st->home);
+		trash_resume(&st->home, TRASH_LAZY_MAX);
 	*ret = take_ptr(&st);
 	return 0;
 }
@@ -500,7 +500,7 @@ int store_list(struct store *st, char ***ret_names, size_t *ret_n,
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot read '%s/branches'", st->home.path);
 	(void)take_fd(&fd);
-	trash_resume(&st->home);
+	trash_resume(&st->home, 1);
 	r = read_names(st, dir, ret_names, ret_n);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,

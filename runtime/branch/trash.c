@@ -3,6 +3,10 @@
  * <storage>/trash/<unique>/ and removed by a detached child that holds a flock
  * on that directory; whoever meets an entry with a free lock goes on with it.
  * An entry holds meta.json where id maps are needed to remove it: last to go.
+ *
+ * An empty branch is a handful of directories, and the fork would cost a run
+ * more than everything else that is done about it. Those are left until
+ * TRASH_LAZY_MAX of them are there, or a verb other than run and create comes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -397,22 +401,43 @@ static void start_remover(int trash_fd, const char *name, int entry_fd)
 		remove_with_maps(trash_fd, name, entry_fd);
 }
 
-void trash_resume(struct storage *s)
+/* Link counts tell, except where the file system does not count (btrfs). */
+static bool has_entries(int trash_fd, size_t n)
 {
-	auto_close int trash_fd = -1;
-	auto_close int entry_fd = -1;
-	char name[NAME_MAX + 1];
+	auto_dir DIR *dir = NULL;
+	const struct dirent *d;
 	struct stat st;
 
-	if (s->fd < 0 || storage_open_private(s->fd, s->path, "trash", false,
-					      &trash_fd, NULL) < 0)
-		return;
-	/* Two links: no directory in it, where the file system counts them. */
-	if (fstat(trash_fd, &st) < 0 || st.st_nlink == 2)
+	if (fstat(trash_fd, &st) < 0)
+		return false;
+	if (st.st_nlink >= 2)
+		return st.st_nlink - 2 >= n;
+	dir = open_trash_dir(trash_fd);
+	while (dir && n > 0 && (d = readdir(dir)))
+		n -= !is_dot(d->d_name);
+	return n == 0;
+}
+
+static void resume(int trash_fd, size_t at_least)
+{
+	auto_close int entry_fd = -1;
+	char name[NAME_MAX + 1];
+
+	if (!has_entries(trash_fd, at_least))
 		return;
 	entry_fd = find_free(trash_fd, name);
 	if (entry_fd >= 0)
 		start_remover(trash_fd, name, entry_fd);
+}
+
+void trash_resume(struct storage *s, size_t at_least)
+{
+	auto_close int trash_fd = -1;
+
+	if (s->fd < 0 || storage_open_private(s->fd, s->path, "trash", false,
+					      &trash_fd, NULL) < 0)
+		return;
+	resume(trash_fd, at_least);
 }
 
 /* Makes an entry that holds the id maps, and moves @name into it. */
@@ -500,6 +525,28 @@ int trash_put(struct storage *s, int dirfd, const char *name, bool whole,
 	/* Without the lock somebody else is at it already. */
 	if (entry_fd >= 0)
 		start_remover(trash_fd, unique, entry_fd);
+	return 0;
+}
+
+int trash_put_lazily(struct storage *s, int dirfd, const char *name,
+		     struct error *err)
+{
+	auto_close int trash_fd = -1;
+	char unique[UNIQUE_LEN];
+	int r = storage_open_private(s->fd, s->path, "trash", true, &trash_fd,
+				     err);
+
+	if (r < 0)
+		return r;
+	r = unique_name(unique);
+	if (r == 0 && renameat2(dirfd, name, trash_fd, unique,
+				RENAME_NOREPLACE) < 0)
+		r = -errno;
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot move '%s' to '%s/trash'", name,
+				 s->path);
+	resume(trash_fd, TRASH_LAZY_MAX);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "sandbox/create.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,9 +75,9 @@ static int make_branch(struct create *c, struct error *err)
 		.on_exit = p->on_exit,
 		.on_error = p->on_error,
 		.idmap = p->branch_idmap,
-		.argv = p->spec->has_process ?
-				(const char *const *)p->spec->process.args.v :
-				NULL,
+		.argv = p->spec->has_process
+				? (const char *const *)p->spec->process.args.v
+				: NULL,
 		.bundle = p->spec->bundle,
 	};
 
@@ -180,9 +181,10 @@ int create_get_filter(const struct spec *s, const struct log_sink *log,
 	if (r < 0 || !ret->n_insns)
 		return r;
 	if (ret->has_notify && !s->seccomp->listener_path)
-		return error_say(err, ERR_BUNDLE, EINVAL,
-				 "linux.seccomp.listenerPath is not set, but an "
-				 "action is SCMP_ACT_NOTIFY");
+		return error_say(
+			err, ERR_BUNDLE, EINVAL,
+			"linux.seccomp.listenerPath is not set, but an "
+			"action is SCMP_ACT_NOTIFY");
 	return launcher_filter(ret, ret_fd, err);
 }
 
@@ -206,8 +208,7 @@ static int make_rootfs(struct create *c, struct error *err)
 		.spec = p->spec,
 		.branch = c->branch,
 		.cgroup = c->state->cgroup,
-		.new_userns = p->spec->ns[SPEC_NS_USER].want !=
-			      SPEC_NS_INHERIT,
+		.new_userns = p->spec->ns[SPEC_NS_USER].want != SPEC_NS_INHERIT,
 		.privileged = p->privileged,
 		.no_pivot = c->bundle->no_pivot,
 		.skeleton = p->host,
@@ -251,10 +252,25 @@ static int open_places(struct create *c, struct error *err)
 	return branch ? r : 0;
 }
 
+/*
+ * One that belongs to a user namespace of the sandbox's own can only be made
+ * there.
+ */
+static void begin_netns(struct create *c)
+{
+	int flags = c->plan->new_flags;
+
+	if ((flags & CLONE_NEWNET) && !(flags & CLONE_NEWUSER) &&
+	    !c->plan->detour)
+		netns_begin(&c->netns);
+}
+
 static int make_all(struct create *c, struct error *err)
 {
 	int r = open_endpoints(c, err);
 
+	if (r == 0)
+		begin_netns(c);
 	if (r == 0)
 		r = open_places(c, err);
 	if (r == 0)
@@ -289,7 +305,7 @@ static int run_runtime_hooks(struct create *c, struct error *err)
 	return r;
 }
 
-static int say_child_died(struct create *c, struct error *err)
+int create_say_child_died(struct create *c, struct error *err)
 {
 	struct exit_status st = { EXIT_UNKNOWN, 0 };
 
@@ -333,13 +349,12 @@ static int handle_message(struct create *c, struct sync_msg *m,
 	case SYNC_SECCOMP:
 		r = listener_hand_over(c->pidfd, c->state->init.pid, m->value,
 				       c->state, c->plan->spec, err);
-		return r == 0 ? sync_send(c->sync_fd, SYNC_SECCOMP_SENT, 0) :
-				r;
+		return r == 0 ? sync_send(c->sync_fd, SYNC_SECCOMP_SENT, 0) : r;
 	case SYNC_MADE:
 		buf_add(&c->made, m->data, m->len);
-		return buf_failed(&c->made) ?
-			       error_set(err, ERR_SYSTEM, ENOMEM, "branch") :
-			       0;
+		return buf_failed(&c->made)
+			       ? error_set(err, ERR_SYSTEM, ENOMEM, "branch")
+			       : 0;
 	case SYNC_READY:
 		return 0;
 	case SYNC_MAP:
@@ -367,7 +382,7 @@ int create_pump(struct create *c, int until, struct error *err)
 			(void)error_set(err, ERR_SYSTEM, -r,
 					"cannot read from init");
 		else if (r == 0)
-			r = say_child_died(c, err);
+			r = create_say_child_died(c, err);
 		else
 			r = handle_message(c, m, err);
 		cleanup_close(&m->fd);
@@ -384,12 +399,14 @@ static int record_branch(struct create *c, struct error *err)
 
 	if (!c->branch)
 		return 0;
-	for (size_t at = 0; at < c->made.len; at += strlen(c->made.data + at) + 1)
+	for (size_t at = 0; at < c->made.len;
+	     at += strlen(c->made.data + at) + 1)
 		n++;
 	paths = calloc(n + 1, sizeof(*paths));
 	if (!paths)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "branch");
-	for (size_t at = 0; at < c->made.len; at += strlen(c->made.data + at) + 1)
+	for (size_t at = 0; at < c->made.len;
+	     at += strlen(c->made.data + at) + 1)
 		paths[i++] = c->made.data + at;
 	r = branch_set_running(c->branch, paths, n, &c->state->init, err);
 	return r;
@@ -400,8 +417,8 @@ int create_write_pid_file(const char *path, pid_t pid, struct error *err)
 	char text[16];
 	int n = snprintf(text, sizeof(text), "%d", (int)pid);
 	const char *slash = strrchr(path, '/');
-	auto_free char *dir = slash ? strndup(path, (size_t)(slash - path) + 1) :
-				      strdup(".");
+	auto_free char *dir =
+		slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 	auto_close int dir_fd = -1;
 	int r = 0;
 
@@ -460,11 +477,12 @@ static int drive_init(struct create *c, struct error *err)
 	s->ready = true;
 	r = state_write(c->slot, s, err);
 	if (r == 0 && c->bundle->pid_file)
-		r = create_write_pid_file(c->bundle->pid_file, s->init.pid, err);
+		r = create_write_pid_file(c->bundle->pid_file, s->init.pid,
+					  err);
 	if (r == 0 && c->bundle->pidfd_socket)
 		r = create_send_pidfd(c->bundle->pidfd_socket, c->pidfd, err);
 	if (r == 0 && !c->inline_start && sync_send(c->sync_fd, SYNC_GO, 0) < 0)
-		r = say_child_died(c, err);
+		r = create_say_child_died(c, err);
 	return r;
 }
 
@@ -478,7 +496,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	c->env = env;
 	c->bundle = b;
 	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
-	c->console_sock = c->console_master = c->pidfd = -1;
+	c->console_sock = c->console_master = c->pidfd = c->netns_fd = -1;
 	if (!c->mask_is_saved)
 		(void)sigprocmask(SIG_SETMASK, NULL, &c->original_mask);
 	r = fd_ensure_std();
@@ -544,6 +562,8 @@ void create_undo(struct create *c)
 
 void create_done(struct create *c)
 {
+	netns_done(&c->netns);
+	cleanup_close(&c->netns_fd);
 	rootfs_free(c->rootfs);
 	branch_close(c->branch);
 	store_close(c->store);

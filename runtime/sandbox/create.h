@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "kernel/netns.h"
 #include "kernel/seccomp.h"
 #include "sandbox/plan.h"
 #include "sandbox/rootfs.h"
@@ -26,15 +27,17 @@ struct create {
 	struct rootfs *rootfs;
 	struct seccomp_program filter;
 	bool has_filter;
-	int filter_fd;	  /* for the launcher, or -1 */
+	int filter_fd; /* for the launcher, or -1 */
 	int launcher_fd;
-	int sync_fd;	  /* parent's end */
+	int sync_fd; /* parent's end */
 	int child_sync_fd;
-	int console_sock; /* connected to --console-socket, or -1 */
+	int console_sock;   /* connected to --console-socket, or -1 */
 	int console_master; /* of a foreground run with a terminal, or -1 */
-	bool inline_start; /* run: GO comes over sync_fd, there is no fifo */
+	bool inline_start;  /* run: GO comes over sync_fd, there is no fifo */
 	bool die_with_parent;
-	bool hooks_begun; /* a failure has to run poststop */
+	struct netns netns;	/* made beside the rest, where possible */
+	int netns_fd;		/* init enters it, or -1: by clone */
+	bool hooks_begun;	/* a failure has to run poststop */
 	sigset_t original_mask; /* the payload's */
 	bool mask_is_saved;
 	int pidfd;
@@ -70,6 +73,8 @@ void init_main(struct create *c) __attribute__((noreturn));
  * becomes ours; a child that dies silently is an error too.
  */
 int create_pump(struct create *c, int until, struct error *err);
+/* The error of a child that died and said nothing. */
+int create_say_child_died(struct create *c, struct error *err);
 
 /* Compiles linux.seccomp into a program and a memfd for the launcher. */
 int create_get_filter(const struct spec *s, const struct log_sink *log,

@@ -45,8 +45,7 @@ static int delete_found(const struct sandbox_env *env, struct found *f,
 		(void)error_say(err, ERR_STATE, EBUSY,
 				"cannot delete container '%s' that is not "
 				"stopped: it is %s",
-				f->state->name,
-				sandbox_status_name(f->status));
+				f->state->name, sandbox_status_name(f->status));
 		return error_hint(err, "kill it first, or delete --force");
 	}
 	r = end_processes(f, err);

@@ -77,8 +77,8 @@ static int foreign_namespaces(pid_t pid, int *ret, struct error *err)
 	return 0;
 }
 
-static void __attribute__((noreturn)) die(struct exec *e,
-					   const struct error *err)
+static void __attribute__((noreturn))
+die(struct exec *e, const struct error *err)
 {
 	(void)sync_send_data(e->child_sync_fd, SYNC_ERROR, err, sizeof(*err));
 	_exit(1);
@@ -100,16 +100,16 @@ static int join_sub_cgroup(struct exec *e, const char *arg, struct error *err)
 		bool v1 = *v[i].hierarchy &&
 			  strcmp(v[i].hierarchy, "unified") != 0;
 
-		if (colon && (strncmp(v[i].hierarchy, arg,
-				      (size_t)(colon - arg)) != 0 ||
-			      v[i].hierarchy[colon - arg]))
+		if (colon &&
+		    (strncmp(v[i].hierarchy, arg, (size_t)(colon - arg)) != 0 ||
+		     v[i].hierarchy[colon - arg]))
 			continue;
 		if (asprintf(&full, "%s/%s", v[i].mountpoint, v[i].path) < 0)
 			full = NULL;
-		dir_fd = full ? open(full, O_PATH | O_DIRECTORY | O_CLOEXEC) :
-				-1;
-		sub_fd = dir_fd < 0 ? -1 :
-				      fd_open_beneath(dir_fd,
+		dir_fd = full ? open(full, O_PATH | O_DIRECTORY | O_CLOEXEC)
+			      : -1;
+		sub_fd = dir_fd < 0 ? -1
+				    : fd_open_beneath(dir_fd,
 						      path + strspn(path, "/"),
 						      O_PATH | O_DIRECTORY, 0);
 		if (sub_fd < 0)
@@ -154,8 +154,8 @@ static int set_up_console(struct exec *e, struct error *err)
 
 	if (!p->terminal)
 		return 0;
-	pts_fd = open("/dev/pts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-					  O_CLOEXEC);
+	pts_fd = open("/dev/pts",
+		      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (pts_fd < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot open the container's /dev/pts");
@@ -222,7 +222,8 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 		if (s.proc_fd < 0)
 			die(e, &err);
 	}
-	if (set_up_console(e, &err) < 0 || process_prepare(&s, &err) < 0)
+	if (set_up_console(e, &err) < 0 || process_enter(&s, &err) < 0 ||
+	    process_prepare(&s, &err) < 0)
 		die(e, &err);
 	if (sync_send(e->child_sync_fd, SYNC_READY, 0) < 0 ||
 	    sync_expect(e->child_sync_fd, SYNC_GO) < 0)
@@ -338,8 +339,7 @@ static int spawn_process(struct exec *e, struct error *err)
 	return spawn_follow(e->sync_fd, pid, &e->pidfd, NULL, &e->pid, err);
 }
 
-static int handle_message(struct exec *e, struct sync_msg *m,
-			  struct error *err)
+static int handle_message(struct exec *e, struct sync_msg *m, struct error *err)
 {
 	int r;
 
@@ -357,8 +357,7 @@ static int handle_message(struct exec *e, struct sync_msg *m,
 	case SYNC_SECCOMP:
 		r = listener_hand_over(e->pidfd, e->pid, m->value,
 				       e->found->state, e->spec, err);
-		return r == 0 ? sync_send(e->sync_fd, SYNC_SECCOMP_SENT, 0) :
-				r;
+		return r == 0 ? sync_send(e->sync_fd, SYNC_SECCOMP_SENT, 0) : r;
 	case SYNC_READY:
 		return 0;
 	default:
@@ -438,8 +437,8 @@ static int open_all(struct exec *e, struct error *err)
 	}
 	r = launcher_open(&e->launcher_fd, err);
 	if (r == 0 && e->spec->seccomp) {
-		r = create_get_filter(e->spec, NULL, &e->filter,
-				      &e->filter_fd, err);
+		r = create_get_filter(e->spec, NULL, &e->filter, &e->filter_fd,
+				      err);
 		e->has_filter = r == 0 && e->filter.n_insns > 0;
 	}
 	return r;
@@ -466,8 +465,8 @@ static int exec_found(struct exec *e, struct sandbox_result *ret,
 	run_forwarded_signals(&set);
 	(void)sigprocmask(SIG_BLOCK, &set, &e->original_mask);
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	r = signal_fd < 0 ? error_set(err, ERR_SYSTEM, errno, "signalfd") :
-			    launch(e, err);
+	r = signal_fd < 0 ? error_set(err, ERR_SYSTEM, errno, "signalfd")
+			  : launch(e, err);
 	if (r == 0 && !e->request->detach)
 		r = run_wait(e->pid, e->pidfd, e->console_master, signal_fd, -1,
 			     &ret->status, err);

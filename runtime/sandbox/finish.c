@@ -171,7 +171,8 @@ int finish_remove(const struct sandbox_env *env, struct rundir_slot *slot,
 	r = rundir_remove(slot, err);
 	if (r < 0)
 		return r;
-	/* After the deletion, as the specification orders; only warned about. */
+	/* After the deletion, as the specification orders; only warned about.
+	 */
 	if (spec)
 		(void)finish_hooks(s, spec, SPEC_HOOK_POSTSTOP, "stopped",
 				   env->log, NULL);

@@ -3,6 +3,8 @@
  *
  *	namespaces -> root file system -> (hooks) -> pivot -> identity
  *	  -> READY -> wait for GO or exec.fifo -> startContainer -> execute
+ *
+ * (In a run READY comes before the identity, see report_ready.)
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -67,12 +69,23 @@ static int set_names(const struct spec *s, struct error *err)
 	return 0;
 }
 
+static int set_up_network(struct create *c, struct error *err)
+{
+	if (c->netns_fd >= 0) {
+		if (setns(c->netns_fd, CLONE_NEWNET) < 0)
+			return error_set(err, ERR_SYSTEM, errno,
+					 "cannot enter the network namespace");
+		return 0;
+	}
+	return c->plan->new_flags & CLONE_NEWNET ? process_loopback_up(err) : 0;
+}
+
 static int set_up_namespaces(struct create *c, struct error *err)
 {
 	const struct spec *s = c->plan->spec;
-	int r = 0;
+	int r = set_up_network(c, err);
 
-	if (s->has_process && s->process.has_oom_score_adj)
+	if (r == 0 && s->has_process && s->process.has_oom_score_adj)
 		r = process_set_oom_score_adj(s->process.oom_score_adj, err);
 	if (r == 0 && c->state->cgroup)
 		r = cgroup_child_join(c->state->cgroup, err);
@@ -90,9 +103,7 @@ static int set_up_namespaces(struct create *c, struct error *err)
 	if (setsid() < 0 && errno != EPERM)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot make a session");
-	if (c->plan->new_flags & CLONE_NEWNET)
-		r = process_loopback_up(err);
-	return r == 0 ? set_names(s, err) : r;
+	return set_names(s, err);
 }
 
 static int run_container_hooks(struct create *c, enum spec_hook_point point,
@@ -124,8 +135,7 @@ static int runtime_hooks(struct create *c, struct error *err)
 	int r;
 
 	if (!h->n[SPEC_HOOK_PRESTART] && !h->n[SPEC_HOOK_CREATE_RUNTIME] &&
-	    !h->n[SPEC_HOOK_CREATE_CONTAINER] &&
-	    !c->plan->spec->n_net_devices)
+	    !h->n[SPEC_HOOK_CREATE_CONTAINER] && !c->plan->spec->n_net_devices)
 		return 0;
 	r = sync_send(c->child_sync_fd, SYNC_BUILT, 0);
 	if (r == 0)
@@ -236,8 +246,8 @@ static int open_start_fds(struct create *c, struct start_fds *f,
 	f->fifo_fd = openat(dir_fd, "exec.fifo", O_RDWR | O_CLOEXEC);
 	both = openat(dir_fd, "exec.status", O_RDWR | O_CLOEXEC);
 	if (both >= 0)
-		f->status_fd = openat(dir_fd, "exec.status",
-				      O_WRONLY | O_CLOEXEC);
+		f->status_fd =
+			openat(dir_fd, "exec.status", O_WRONLY | O_CLOEXEC);
 	if (f->fifo_fd < 0 || f->status_fd < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot open the start fifo of '%s'",
@@ -265,8 +275,8 @@ static void wait_for_start(struct create *c, const struct start_fds *f)
 }
 
 /* After READY errors go where start waits for them. */
-static void __attribute__((noreturn)) fail_start(struct create *c, int fd,
-						  const struct error *err)
+static void __attribute__((noreturn))
+fail_start(struct create *c, int fd, const struct error *err)
 {
 	if (c->inline_start)
 		die(fd, err);
@@ -281,9 +291,8 @@ static void __attribute__((noreturn)) fail_start(struct create *c, int fd,
 static int close_others(struct create *c, const struct start_fds *start,
 			int proc_fd, struct error *err)
 {
-	unsigned int first = 3 + c->bundle->preserve_fds +
-			     process_listen_fds();
-	int keep[] = { c->child_sync_fd, c->launcher_fd, c->filter_fd,
+	unsigned int first = 3 + c->bundle->preserve_fds + process_listen_fds();
+	int keep[] = { c->child_sync_fd, c->launcher_fd,   c->filter_fd,
 		       start->fifo_fd,	 start->status_fd, proc_fd };
 	int r = fd_close_others(first, keep, ARRAY_LEN(keep));
 
@@ -293,19 +302,47 @@ static int close_others(struct create *c, const struct start_fds *start,
 	return 0;
 }
 
-static void prepare_process(struct create *c, struct process_setup *s)
+static void enter_process(struct create *c, struct process_setup *s)
 {
-	const struct spec *spec = c->plan->spec;
 	struct error err = ERROR_INIT;
 
-	if (!spec->has_process)
+	if (!c->plan->spec->has_process)
 		return;
-	if (process_prepare(s, &err) < 0)
+	if (process_enter(s, &err) < 0)
 		die(c->child_sync_fd, &err);
 	if (s->made_cwd && rootfs_add_made(c->rootfs, s->made_cwd) < 0) {
 		(void)error_set(&err, ERR_SYSTEM, ENOMEM, "process.cwd");
 		die(c->child_sync_fd, &err);
 	}
+}
+
+static void prepare_process(struct create *c, struct process_setup *s)
+{
+	struct error err = ERROR_INIT;
+
+	if (c->plan->spec->has_process && process_prepare(s, &err) < 0)
+		die(c->child_sync_fd, &err);
+}
+
+/*
+ * What was made is known, and from here on nothing is: the parent puts it on
+ * record. In a run it does so while we become the payload's user, since it
+ * reads our errors until the payload is executed; not where it has to take the
+ * listener of the filter first.
+ */
+static void report_ready(struct create *c, struct process_setup *s)
+{
+	bool early = c->inline_start && !c->filter.has_notify;
+	struct error err = ERROR_INIT;
+
+	if (!early)
+		prepare_process(c, s);
+	if (report_made(c, &err) < 0)
+		die(c->child_sync_fd, &err);
+	if (sync_send(c->child_sync_fd, SYNC_READY, 0) < 0)
+		_exit(1);
+	if (early)
+		prepare_process(c, s);
 }
 
 void init_main(struct create *c)
@@ -346,11 +383,8 @@ void init_main(struct create *c)
 	}
 	if (close_others(c, &start, s.proc_fd, &err) < 0)
 		die(c->child_sync_fd, &err);
-	prepare_process(c, &s);
-	if (report_made(c, &err) < 0)
-		die(c->child_sync_fd, &err);
-	if (sync_send(c->child_sync_fd, SYNC_READY, 0) < 0)
-		_exit(1);
+	enter_process(c, &s);
+	report_ready(c, &s);
 	wait_for_start(c, &start);
 	if (!spec->has_process) {
 		(void)error_say(&err, ERR_STATE, EINVAL,

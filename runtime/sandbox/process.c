@@ -74,8 +74,8 @@ static char *find_home(uid_t uid)
 static int build_env(struct process_setup *s, struct error *err)
 {
 	const struct spec_process *p = s->process;
-	const char *home = env_value(p->env.n ? p->env.v : (char *[]){ NULL },
-				     "HOME");
+	const char *home =
+		env_value(p->env.n ? p->env.v : (char *[]){ NULL }, "HOME");
 	unsigned int listen = s->pass_listen_fds ? process_listen_fds() : 0;
 	char **env = calloc(p->env.n + 4, sizeof(*env));
 	size_t n = 0;
@@ -90,8 +90,8 @@ static int build_env(struct process_setup *s, struct error *err)
 		for (size_t j = i + 1; eq && j < p->env.n && !again; j++)
 			again = strncmp(p->env.v[i], p->env.v[j],
 					(size_t)(eq - p->env.v[i]) + 1) == 0;
-		if (again || (strncmp(p->env.v[i], "HOME=", 5) == 0 &&
-			      !p->env.v[i][5]))
+		if (again ||
+		    (strncmp(p->env.v[i], "HOME=", 5) == 0 && !p->env.v[i][5]))
 			continue;
 		env[n++] = strdup(p->env.v[i]);
 	}
@@ -312,8 +312,8 @@ static int set_landlock(struct process_setup *s, struct error *err)
 static int set_privileges(struct process_setup *s, struct error *err)
 {
 	const struct spec_process *p = s->process;
-	bool early = s->filter &&
-		     (!p->no_new_privileges || s->filter->has_notify);
+	bool early =
+		s->filter && (!p->no_new_privileges || s->filter->has_notify);
 	uint64_t missing = 0;
 	int r = 0;
 
@@ -341,15 +341,22 @@ static int set_privileges(struct process_setup *s, struct error *err)
 	return r;
 }
 
-int process_prepare(struct process_setup *s, struct error *err)
+int process_enter(struct process_setup *s, struct error *err)
 {
-	int r = build_env(s, err), later;
+	int r = build_env(s, err);
 
+	if (r == 0)
+		r = enter_cwd(s, false, err);
 	if (r < 0)
 		return r;
-	later = enter_cwd(s, false, err);
-	if (later < 0)
-		return later;
+	s->cwd_is_due = r;
+	return 0;
+}
+
+int process_prepare(struct process_setup *s, struct error *err)
+{
+	int r;
+
 	own_stdio(s->process->uid, s->log);
 	r = process_set_labels(s->process, s->proc_fd, err);
 	if (r == 0)
@@ -358,7 +365,7 @@ int process_prepare(struct process_setup *s, struct error *err)
 		r = set_landlock(s, err);
 	if (r == 0)
 		r = set_privileges(s, err);
-	if (r == 0 && later)
+	if (r == 0 && s->cwd_is_due)
 		r = enter_cwd(s, true, err);
 	return r == 0 ? find_program(s, err) : r;
 }
@@ -376,8 +383,8 @@ int process_execute(struct process_setup *s, int status_fd, struct error *err)
 	r = fd_cloexec_from(3 + keep);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot close fds");
-	return launcher_exec(s->launcher_fd, status_fd, s->filter_fd,
-			     s->filter, s->init, s->program, s->process->args.v, s->env,
+	return launcher_exec(s->launcher_fd, status_fd, s->filter_fd, s->filter,
+			     s->init, s->program, s->process->args.v, s->env,
 			     err);
 }
 

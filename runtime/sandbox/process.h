@@ -3,7 +3,8 @@
  * confinement, and at last the program. Used by init and by exec, inside the
  * container's namespaces and root.
  *
- *	process_prepare -> (report ready, wait, hooks) -> process_execute
+ *	process_enter -> process_prepare -> (report ready, wait, hooks)
+ *	  -> process_execute
  */
 #ifndef SANDLOCK_SANDBOX_PROCESS_H
 #define SANDLOCK_SANDBOX_PROCESS_H
@@ -21,14 +22,14 @@ struct process_setup {
 	const struct spec_process *process;
 	const struct spec *spec; /* personality, memory policy; may be NULL */
 	const struct seccomp_program *filter; /* or NULL */
-	int filter_fd;		 /* for the launcher; -1 without a filter */
+	int filter_fd; /* for the launcher; -1 without a filter */
 	int launcher_fd;
-	int proc_fd;		 /* a procfs nobody else mounted on, or -1 */
+	int proc_fd; /* a procfs nobody else mounted on, or -1 */
 	/* Where the branch is mounted, for Landlock; or NULL. */
 	const char *workdir;
-	const char *keyring;	 /* name of a new session keyring, or NULL */
+	const char *keyring; /* name of a new session keyring, or NULL */
 	unsigned int preserve_fds;
-	bool pass_listen_fds;	 /* LISTEN_FDS of our environment */
+	bool pass_listen_fds; /* LISTEN_FDS of our environment */
 	bool die_with_parent;
 	bool init; /* the program runs under a pid 1 of ours */
 	/*
@@ -38,20 +39,24 @@ struct process_setup {
 	int (*send_listener)(void *data, int fd, struct error *err);
 	void *data;
 	const struct log_sink *log;
-	/* Results of process_prepare. */
+	/* Results of process_enter. */
+	char **env;	 /* environment of the payload */
+	char *made_cwd;	 /* the cwd had to be made: its path, or NULL */
+	bool cwd_is_due; /* only the payload's user may go there */
+	/* Result of process_prepare. */
 	char *program; /* path of the executable */
-	char **env;    /* environment of the payload */
-	char *made_cwd; /* the cwd had to be made: its path, or NULL */
 };
 
+/* The environment and the working directory; the last that writes files. */
+int process_enter(struct process_setup *s, struct error *err);
+/* Limits, identity, privileges, and which program it will be. */
 int process_prepare(struct process_setup *s, struct error *err);
 
 /*
  * Executes the program. What goes wrong is written to @status_fd: an errno of
  * the exec as an int. Returns only if the launcher failed.
  */
-int process_execute(struct process_setup *s, int status_fd,
-		    struct error *err);
+int process_execute(struct process_setup *s, int status_fd, struct error *err);
 void process_setup_done(struct process_setup *s);
 
 /* How many fds socket activation gave us (LISTEN_FDS), 0 if none. */

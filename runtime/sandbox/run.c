@@ -28,13 +28,22 @@ int create_wait_exec(int fd, const char *path, struct error *err)
 		char header[8];
 		struct error error;
 	} packet;
+	bool reset = false;
 	ssize_t n;
 	int sys;
 
-	do {
+	/* A reset comes before what was sent: init died with GO unread. */
+	for (;;) {
 		n = read(fd, &packet, sizeof(packet));
-	} while (n < 0 && errno == EINTR);
-	if (n == 0 || (n < 0 && errno == ECONNRESET))
+		if (n < 0 && errno == ECONNRESET && !reset)
+			reset = true;
+		else if (n >= 0 || errno != EINTR)
+			break;
+	}
+	if (n == 0 && reset)
+		return error_say(err, ERR_SYSTEM, ECHILD,
+				 "init ended before '%s' was executed", path);
+	if (n == 0)
 		return 0;
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, errno,
@@ -60,13 +69,17 @@ int create_wait_exec(int fd, const char *path, struct error *err)
 static int start_inline(struct create *c, struct error *err)
 {
 	const struct spec *s = c->plan->spec;
-	int r = sync_send(c->sync_fd, SYNC_GO, 0);
+	int sent = sync_send(c->sync_fd, SYNC_GO, 0);
+	int r;
 
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r, "cannot start '%s'",
+	/* Where init failed after READY, the reason is there to be read. */
+	if (sent < 0 && sent != -EPIPE && sent != -ECONNRESET)
+		return error_set(err, ERR_SYSTEM, -sent, "cannot start '%s'",
 				 c->plan->name);
 	r = create_wait_exec(c->sync_fd,
 			     s->has_process ? s->process.args.v[0] : "", err);
+	if (r == 0 && sent < 0)
+		r = create_say_child_died(c, err);
 	if (r < 0)
 		return r;
 	return finish_hooks(c->state, s, SPEC_HOOK_POSTSTART, "running",

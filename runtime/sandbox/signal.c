@@ -26,8 +26,7 @@ static int signal_found(struct found *f, int sig, bool all, struct error *err)
 	pidfd = found_pidfd(f, err);
 	if (pidfd < 0)
 		return pidfd;
-	if (all && f->state->cgroup &&
-	    cgroup_has_membership(f->state->cgroup))
+	if (all && f->state->cgroup && cgroup_has_membership(f->state->cgroup))
 		return cgroup_signal(f->state->cgroup, sig, err);
 	r = pidfd_signal(pidfd, sig);
 	if (r == -ESRCH)
@@ -135,8 +134,8 @@ static int pause_found(struct found *f, bool pause, struct error *err)
 				 "container not paused: '%s' is %s",
 				 f->state->name,
 				 sandbox_status_name(f->status));
-	return pause ? cgroup_freeze(f->state->cgroup, err) :
-		       cgroup_thaw(f->state->cgroup, err);
+	return pause ? cgroup_freeze(f->state->cgroup, err)
+		     : cgroup_thaw(f->state->cgroup, err);
 }
 
 int sandbox_pause(const struct sandbox_env *env, const char *name, bool pause,

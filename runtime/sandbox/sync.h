@@ -20,7 +20,7 @@ enum sync_type {
 	SYNC_CONSOLE,	/* one fd: the pty's master */
 	SYNC_SECCOMP,	/* fetch the listener, fd @value; answered */
 	SYNC_MADE,	/* data: NUL-separated paths, may come repeatedly */
-	SYNC_READY,	/* waits for GO, then where it was created for the fifo */
+	SYNC_READY, /* waits for GO, then where it was created for the fifo */
 	/* from the parent */
 	SYNC_MAPPED,
 	SYNC_HOOKED,

@@ -370,7 +370,8 @@ leaks() {
 			-printf 'cgroup %p\n'
 		leaked_processes "$tag" | sed 's/^/process /'
 		find "$W/run" -mindepth 1 -maxdepth 1 -printf 'runtime %f\n'
-		find "$W/store" -mindepth 2 -maxdepth 2 -printf 'store %P\n'
+		find "$W/store" -mindepth 2 -maxdepth 2 -not -path '*/trash/*' \
+			-printf 'store %P\n'
 		find /dev/shm -maxdepth 2 -name "*$tag*" -printf 'shm %p\n'
 		find /var/tmp /var/lib/sandlock -maxdepth 3 \
 			-path '*sandlock*' -name "*$tag*" -printf 'elsewhere %p\n'
@@ -404,6 +405,16 @@ is_started() {
 		[ "$p" = "$1" ] && return 0
 	done
 	return 1
+}
+
+# Empty branches wait in the trash for a verb that looks at the store.
+sweep_trash() {
+	[ -d "$W/store/trash" ] || return 0
+	sandlock branches >/dev/null 2>&1
+	eventually is_empty "$W/store/trash" || {
+		find "$W/store/trash" >&2
+		return 1
+	}
 }
 
 # settle_leaks BEFORE: within three seconds things are as they were.
@@ -443,6 +454,7 @@ finish() {
 			sandlock abort "$(basename "$d")" >/dev/null 2>&1 || true
 		done
 	fi
+	sweep_trash || ret=1
 	rm -rf "$W/run" "$W/store/branches" 2>/dev/null
 	if ! settle_leaks "$leaks_before"; then
 		ret=1

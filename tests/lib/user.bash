@@ -33,6 +33,7 @@ as_user() {
 
 user_del() {
 	[ -n "$TEST_USER" ] || return 0
+	rm -rf "/dev/shm/sandlock-$(id -u "$TEST_USER")"
 	userdel "$TEST_USER" 2>/dev/null
 	sed -i "/^$TEST_USER:/d" /etc/subuid /etc/subgid
 	rm -rf "$TEST_USER_DIR"

@@ -218,6 +218,8 @@ static int empty_one(void)
 	struct store *st = NULL;
 	struct branch *b = NULL;
 	struct payload p;
+	size_t n_names;
+	char **names;
 
 	CHECK(become_user(true) == 0);
 	CHECK(subid_default_maps(&m, &err) == 0);
@@ -230,6 +232,9 @@ static int empty_one(void)
 	CHECK(branch_settle(b, &zero, true, &s, &err) == 0);
 	CHECK(s.gone);
 	CHECK(access(branch_dir(b), F_OK) < 0 && errno == ENOENT);
+	/* It waits in the trash for a verb that looks at the store. */
+	CHECK(store_list(st, &names, &n_names, &err) == 0 && n_names == 0);
+	store_names_free(names, n_names);
 	branch_close(b);
 	store_close(st);
 	return 0;

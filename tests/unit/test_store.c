@@ -150,7 +150,35 @@ static void removal_is_resumed_by_the_next_verb(void **state)
 	(void)close(held);
 	store_close(w.st);
 	open_world_store(&w);
+	assert_int_equal(store_list(w.st, &names, &n, &err), 0);
+	store_names_free(names, n);
 	wait_gone(w.dir_fd, "store/trash/~2");
+	teardown(&w);
+}
+
+static void empty_ones_are_left_until_there_are_many(void **state)
+{
+	const struct exit_status ok = { .kind = EXIT_CODE };
+	struct branch_settled settled;
+	char entry[300];
+	struct world w;
+
+	setup(&w);
+	for (int i = 1; i <= TRASH_LAZY_MAX; i++) {
+		create_web(&w);
+		assert_int_equal(branch_settle(w.b, &ok, true, &settled, &err),
+				 0);
+		assert_true(settled.gone);
+		assert_false(exists(w.dir_fd, "store/branches/web"));
+		branch_close(w.b);
+		w.b = NULL;
+		trash_entry(&w, entry);
+		assert_true(entry[0] || i == TRASH_LAZY_MAX);
+	}
+	while (entry[0]) {
+		wait_gone(w.dir_fd, entry);
+		trash_entry(&w, entry);
+	}
 	teardown(&w);
 }
 
@@ -647,6 +675,7 @@ int main(void)
 		cmocka_unit_test(awkward_paths_are_mounted),
 		cmocka_unit_test(removal_is_not_waited_for_and_holds_nothing),
 		cmocka_unit_test(removal_is_resumed_by_the_next_verb),
+		cmocka_unit_test(empty_ones_are_left_until_there_are_many),
 		cmocka_unit_test(immutable_objects_are_removed_too),
 		cmocka_unit_test(a_part_can_be_discarded),
 		cmocka_unit_test(a_branch_that_was_removed_is_gone_for_others),

@@ -1,0 +1,31 @@
+/*
+ * A network namespace that is made beside other work. It takes about as long
+ * as all the rest of a clone, and the kernel makes it in the calling thread:
+ * so a thread of its own does, which is gone again when the fd is taken.
+ *
+ *	netns_begin -> (anything) -> netns_take | netns_done
+ *
+ * The namespace belongs to the caller's user namespace, and its loopback device
+ * is up. Where no thread can be had, or it fails, there is no fd, and the
+ *caller makes the namespace the ordinary way.
+ */
+#ifndef SANDLOCK_KERNEL_NETNS_H
+#define SANDLOCK_KERNEL_NETNS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct netns {
+	pthread_t thread;
+	bool begun;
+	int fd; /* of the thread, until it is joined */
+};
+
+/* @n must stay where it is until netns_take or netns_done. */
+void netns_begin(struct netns *n);
+/* Waits for the thread. The fd is the caller's; -1: there is none. */
+int netns_take(struct netns *n);
+/* Whether or not anything was begun. */
+void netns_done(struct netns *n);
+
+#endif
