@@ -92,8 +92,7 @@ static bool warn_outcome(struct ctx *ctx, const struct sandlock_result *r)
 
 int cmd_run_status(struct ctx *ctx, const struct sandlock_result *r)
 {
-	bool failed = ctx->engine ? warn_outcome(ctx, r) :
-				    tell_outcome(ctx, r);
+	bool failed = ctx->engine ? warn_outcome(ctx, r) : tell_outcome(ctx, r);
 	int status = cmd_child_status(r);
 
 	return failed && !status ? STATUS_RUN_FAILURE : status;

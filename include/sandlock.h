@@ -203,8 +203,9 @@ int sandlock_run(const struct sandlock_env *env,
  * branch. What it may do is said by keys and values as in a profile,
  * sandlock.toml(5): "filesystem.read", "limits.memory" and so on; lists grow
  * with each call. The words of the command are the values of "program.args",
- * one call each, or of "program.exec" and then "program.args". "name" and "dry_run" are not keys of profiles but set here
- * too. @where goes into messages about a bad value.
+ * one call each, or of "program.exec" and then "program.args". "name" and
+ * "dry_run" are not keys of profiles but set here too. @where goes into
+ * messages about a bad value.
  */
 struct sandlock_request;
 struct sandlock_request *sandlock_request_new(void);

@@ -11,8 +11,8 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "kernel/seccomp.h"
-#include "spec/request.h"
 #include "spec/features.h"
+#include "spec/request.h"
 
 #define API __attribute__((visibility("default")))
 

@@ -359,8 +359,8 @@ static const char *kind_form(enum request_kind k)
 }
 
 /* "net-tcp,signal-scope" */
-static int set_protections(uint32_t *mask, const char *value,
-			   const char *where, struct error *err)
+static int set_protections(uint32_t *mask, const char *value, const char *where,
+			   struct error *err)
 {
 	auto_free char *copy = strdup(value);
 	char *save = NULL;

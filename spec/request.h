@@ -30,9 +30,13 @@ enum isolation { ISOLATION_AUTO, ISOLATION_NAMESPACES, ISOLATION_NOTIFY };
 
 /* Parts of the confinement that may be missing or left out; bit numbers. */
 enum protection {
-	PROTECT_FS_REFER, PROTECT_FS_TRUNCATE, PROTECT_NET_TCP,
-	PROTECT_FS_IOCTL_DEV, PROTECT_SIGNAL_SCOPE,
-	PROTECT_ABSTRACT_UNIX_SCOPE, PROTECT_COUNT
+	PROTECT_FS_REFER,
+	PROTECT_FS_TRUNCATE,
+	PROTECT_NET_TCP,
+	PROTECT_FS_IOCTL_DEV,
+	PROTECT_SIGNAL_SCOPE,
+	PROTECT_ABSTRACT_UNIX_SCOPE,
+	PROTECT_COUNT
 };
 /* "fs-refer", …; -EINVAL. */
 int protection_parse(const char *text, enum protection *ret);
@@ -69,8 +73,9 @@ struct request {
 	enum disposition on_exit, on_error;
 	bool dry_run;
 	/* [network] */
-	struct spec_strings net_allow, net_deny;   /* grammar: policy/net.h */
-	struct spec_strings bind_allow, bind_deny; /* "8080", "9000-9005", "*" */
+	struct spec_strings net_allow, net_deny; /* grammar: policy/net.h */
+	struct spec_strings bind_allow,
+		bind_deny; /* "8080", "9000-9005", "*" */
 	bool port_remap;
 	/* Groups, and for extra_deny names too: policy/syscalls.h */
 	struct spec_strings extra_allow, extra_deny;

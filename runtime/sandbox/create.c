@@ -119,8 +119,8 @@ static int fill_new_state(struct create *c, struct error *err)
 	c->state = s;
 	s->name = strdup(c->plan->name);
 	s->bundle = strdup(spec->bundle);
-	s->rootfs = strdup(c->plan->workdir ? c->plan->workdir :
-					      spec->root_path);
+	s->rootfs =
+		strdup(c->plan->workdir ? c->plan->workdir : spec->root_path);
 	s->owner = userns_initial_uid();
 	s->pid_ns = c->plan->own_pid_ns;
 	s->ephemeral = c->die_with_parent && !c->bundle->keep;

@@ -131,8 +131,8 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	p->storage = r->storage;
 	p->timeout_ms = r->timeout_ms;
 	p->on_exit = r->on_exit == DISPOSE_UNSAID ? DISPOSE_DEFER : r->on_exit;
-	p->on_error = r->on_error == DISPOSE_UNSAID ? DISPOSE_DEFER :
-						      r->on_error;
+	p->on_error =
+		r->on_error == DISPOSE_UNSAID ? DISPOSE_DEFER : r->on_error;
 	if (r->dry_run)
 		p->on_exit = p->on_error = DISPOSE_ABORT;
 	if (idmap_copy(&h->idmap, &p->branch_idmap) < 0)

@@ -80,10 +80,10 @@ static void add_bind(struct json_out *o, const char *path, const char *inside,
 		.type = "bind",
 		.source = path,
 		/* rro: submounts too; a link of the merged /usr is copied. */
-		.options = lstat(path, &st) == 0 && S_ISLNK(st.st_mode) ?
-				   "rbind,copy-symlink" :
-			   read_only ? "rbind,rro,nosuid" :
-				       "rbind,nosuid",
+		.options = lstat(path, &st) == 0 && S_ISLNK(st.st_mode)
+				   ? "rbind,copy-symlink"
+			   : read_only ? "rbind,rro,nosuid"
+				       : "rbind,nosuid",
 	};
 
 	add_mount(o, &m);
@@ -94,8 +94,12 @@ static bool exists(const char *path)
 	return access(path, F_OK) == 0;
 }
 
-/* Mounts that every sandbox has, before anything of the host. */
-static void add_private(const struct host_context *h, struct json_out *o)
+/*
+ * Mounts that every sandbox has, before anything of the host. Who asks to see
+ * the whole host (-r /) sees /var/tmp and the home, too.
+ */
+static void add_private(const struct host_context *h, bool whole,
+			struct json_out *o)
 {
 	/* clang-format off */
 	const struct mount_row rows[] = {
@@ -104,13 +108,16 @@ static void add_private(const struct host_context *h, struct json_out *o)
 		{ "/dev/pts", "devpts", "devpts", "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620" },
 		{ "/dev/shm", "tmpfs", "shm", "nosuid,noexec,nodev,mode=1777" },
 		{ "/tmp", "tmpfs", "tmpfs", "nosuid,nodev,mode=1777" },
-		{ "/var/tmp", "tmpfs", "tmpfs", "nosuid,nodev,mode=1777" },
 		{ "/run", "tmpfs", "tmpfs", "nosuid,nodev,mode=755,size=4m" },
 	};
+	const struct mount_row var_tmp = { "/var/tmp", "tmpfs", "tmpfs", "nosuid,nodev,mode=1777" };
 	/* clang-format on */
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		add_mount(o, &rows[i]);
+	if (whole)
+		return;
+	add_mount(o, &var_tmp);
 	if (h->home) {
 		const struct mount_row m = { h->home, "tmpfs", "tmpfs",
 					     "nosuid,nodev,mode=755" };
@@ -152,8 +159,8 @@ static void add_path_entries(const struct host_context *h, struct json_out *o)
 
 		for (size_t i = 0; !covered && i < ARRAY_LEN(system_paths); i++)
 			covered = path_is_under(p, system_paths[i]);
-		for (size_t i = 0; h->home && !covered &&
-				   i < ARRAY_LEN(home_paths); i++) {
+		for (size_t i = 0;
+		     h->home && !covered && i < ARRAY_LEN(home_paths); i++) {
 			auto_free char *at = path_join(h->home, home_paths[i]);
 
 			covered = !at || path_is_under(p, at);
@@ -168,11 +175,10 @@ static void add_path_entries(const struct host_context *h, struct json_out *o)
 }
 
 /* "/" cannot be mounted on: what lies in it is mounted one by one. */
-static int add_whole_root(struct json_out *o, bool read_only,
-			  struct error *err)
+static int add_whole_root(struct json_out *o, bool read_only, struct error *err)
 {
-	static const char *const never[] = { ".", "..", "proc", "dev", "tmp",
-					     "run", "lost+found" };
+	static const char *const never[] = { ".",   "..",  "proc",	"dev",
+					     "tmp", "run", "lost+found" };
 	auto_dir DIR *dir = opendir("/");
 
 	if (!dir)
@@ -246,7 +252,7 @@ int host_view_mounts(const struct host_context *h, struct json_out *o,
 	/* The host's root goes below the private mounts. */
 	if (whole)
 		n = add_whole_root(o, true, err);
-	add_private(h, o);
+	add_private(h, whole, o);
 	if (!whole && !r->read.n) {
 		add_system(o);
 		add_home(h, o);

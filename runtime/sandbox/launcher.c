@@ -69,7 +69,8 @@ int launcher_filter(const struct seccomp_program *p, int *ret_fd,
 
 int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
 		  const struct seccomp_program *filter, bool init,
-		  const char *path, char *const *argv, char *const *envp, struct error *err)
+		  const char *path, char *const *argv, char *const *envp,
+		  struct error *err)
 {
 	char control[64];
 	size_t n = 0;

@@ -35,7 +35,7 @@ struct plan {
 	 * mounted where it is.
 	 */
 	bool host;
-	char *workdir; /* real path, or NULL: no branch */
+	char *workdir;	     /* real path, or NULL: no branch */
 	uint64_t timeout_ms; /* 0: none */
 };
 

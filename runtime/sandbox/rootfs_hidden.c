@@ -225,8 +225,8 @@ int rootfs_find_hidden(struct rootfs *r, struct error *err)
 	const char *const *h;
 	int n = 0;
 
-	if (!r->o.hidden || (!r->o.skeleton && !has_bind(r->o.spec) &&
-			     !is_in_root(r)))
+	if (!r->o.hidden ||
+	    (!r->o.skeleton && !has_bind(r->o.spec) && !is_in_root(r)))
 		return 0;
 	n = read_mounts(&mounts);
 	if (n < 0)

@@ -117,8 +117,7 @@ static int64_t now_ms(void)
 }
 
 /* Until the process has ended, 0, or until @end_ms, 1. */
-static int wait_end(int pidfd, int signal_fd, int64_t end_ms,
-		    struct error *err)
+static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct error *err)
 {
 	struct pollfd p[] = {
 		{ .fd = pidfd, .events = POLLIN },
@@ -210,8 +209,8 @@ static int begin_run(struct create *c, const struct sandbox_env *env,
  * still cleans up.
  */
 static int run_whole(struct create *c, const struct sandbox_env *env,
-		     const struct sandbox_bundle *b,
-		     struct sandbox_result *ret, struct error *err)
+		     const struct sandbox_bundle *b, struct sandbox_result *ret,
+		     struct error *err)
 {
 	auto_close int signal_fd = -1;
 	sigset_t set, old;
@@ -224,8 +223,8 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 	c->original_mask = old;
 	c->mask_is_saved = true;
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	r = signal_fd < 0 ? error_set(err, ERR_SYSTEM, errno, "signalfd") :
-			    begin_run(c, env, b, err);
+	r = signal_fd < 0 ? error_set(err, ERR_SYSTEM, errno, "signalfd")
+			  : begin_run(c, env, b, err);
 	if (r == 0)
 		(void)snprintf(ret->name, sizeof(ret->name), "%s",
 			       c->plan->name);
@@ -257,8 +256,7 @@ int sandbox_run_command(const struct sandbox_env *env,
 	int r = -EEXIST;
 
 	/* A made-up name that is taken is replaced by another one. */
-	for (int i = 0; r == -EEXIST && i < (q->name ? 1 : RUN_ATTEMPTS);
-	     i++) {
+	for (int i = 0; r == -EEXIST && i < (q->name ? 1 : RUN_ATTEMPTS); i++) {
 		struct create c = { .command = o };
 
 		*ret = (struct sandbox_result){ .outcome = SANDBOX_NO_BRANCH };

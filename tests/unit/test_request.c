@@ -196,9 +196,8 @@ static void what_is_wrong_is_refused_with_its_place(void **state)
 		auto_ptr(request_free) struct request *r = request_new();
 		struct error err = ERROR_INIT;
 
-		assert_true(profile_parse(r, rows[i].text,
-					  strlen(rows[i].text), "t",
-					  &err) < 0);
+		assert_true(profile_parse(r, rows[i].text, strlen(rows[i].text),
+					  "t", &err) < 0);
 		assert_int_equal(err.kind, ERR_USAGE);
 		assert_string_equal(err.msg, rows[i].msg);
 		assert_string_equal(err.hint, rows[i].hint);

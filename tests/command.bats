@@ -1,0 +1,252 @@
+# `sandlock run -- COMMAND`: a command of the host in a sandbox, the directory
+# it works in on a branch.
+load lib/common
+
+setup() {
+	begin
+	only_sandlock
+	mkdir "$W/dir"
+	echo old >"$W/dir/f"
+	cd "$W/dir" || return 1
+}
+
+teardown() {
+	cd / || return 1
+	finish
+}
+
+# The only branch there is.
+branch() {
+	branches_json | jq -r '.[0].name'
+}
+
+no_branch() {
+	equal branches "$(branches_json | jq length)" 0
+}
+
+@test "command: without a flag it works in the current directory, on a branch" {
+	run sandlock run -- sh -c 'pwd; cat f; echo new >f; mkdir d; rm -f g'
+	expect_status 0
+	expect_output "$W/dir"
+	expect_output old
+	equal f "$(cat f)" old
+	[ ! -e d ]
+	name=$(branch)
+	run sandlock diff "$name"
+	expect_output "M f"
+	expect_output "A d/"
+	run sandlock commit "$name"
+	expect_status 0
+	equal f "$(cat f)" new
+	[ -d d ]
+	no_branch
+}
+
+@test "command: abort leaves the directory bit-identical" {
+	"$SNAP" "$W/dir" >"$W/before"
+	run sandlock run --name b1 -- sh -c 'echo x >f; echo y >g; chmod 700 .; rm f'
+	expect_status 0
+	run sandlock abort b1
+	expect_status 0
+	"$SNAP" "$W/dir" >"$W/after"
+	same "$W/before" "$W/after"
+}
+
+@test "command: what changed nothing leaves nothing and says nothing" {
+	run sandlock run -- true
+	expect_exactly ""
+	expect_status 0
+	no_branch
+}
+
+@test "command: the exit status is the command's" {
+	run sandlock run -- sh -c 'exit 42'
+	expect_status 42
+	run sandlock run -- sh -c 'kill -SEGV $$'
+	expect_status 139
+	run sandlock run -- sh -c 'kill -KILL $$'
+	expect_status 137
+	run sandlock run -- nosuchprogram
+	expect_status 127
+	expect_output "executable file not found in \$PATH"
+	run sandlock run -- /etc
+	expect_status 126
+	run sandlock run -e 'exit 7'
+	expect_status 7
+}
+
+@test "command: standard streams are passed as they are" {
+	run bash -c "printf 'a\nb\n' | '$SANDLOCK' run -- sh -c 'cat; echo err >&2' 2>'$W/err'"
+	expect_exactly "a"$'\n'"b"
+	equal stderr "$(cat "$W/err")" err
+}
+
+@test "command: -t ends everything, 124, and settles the branch" {
+	run sandlock run --name slow -t 500ms -- sh -c 'echo 1 >g; setsid sleep 100 & sleep 100'
+	expect_status 124
+	equal state "$(branches_json | jq -r '.[0].state')" pending
+	run sandlock diff slow
+	expect_exactly "A g"
+	run sandlock abort slow
+	expect_status 0
+}
+
+@test "command: a daemon does not outlive it" {
+	run sandlock run --on-exit=abort -- sh -c 'setsid sleep 12345 >/dev/null 2>&1 & exit 0'
+	expect_status 0
+	! pgrep -f 'sleep 12345'
+}
+
+@test "command: dry-run lists on standard error, keeps the status, changes nothing" {
+	for want in 0 3; do
+		run bash -c "'$SANDLOCK' run --dry-run -- sh -c 'echo out; echo x >f; echo y >g; exit $want' 2>'$W/err'"
+		expect_status $want
+		expect_exactly out
+		grep -q '^M f' "$W/err"
+		grep -q '^A g' "$W/err"
+		equal f "$(cat f)" old
+		no_branch
+	done
+	run sandlock run --dry-run --on-exit=commit -- true
+	expect_status 125
+	expect_output "--dry-run"
+}
+
+@test "command: dispositions by success and failure" {
+	run sandlock run --on-exit=commit --on-error=abort -- sh -c 'echo 1 >f'
+	expect_status 0
+	equal f "$(cat f)" 1
+	run sandlock run --on-exit=commit --on-error=abort -- sh -c 'echo 2 >f; exit 3'
+	expect_status 3
+	equal f "$(cat f)" 1
+	no_branch
+}
+
+@test "command: secrets of the environment stay outside, the rest is passed" {
+	export MY_TOKEN=sesame AWS_PROFILE=x PLAIN=yes
+	run sandlock run --env ADDED=1 -- env
+	expect_output PLAIN=yes
+	expect_output ADDED=1
+	expect_output SANDLOCK=
+	refute_output sesame
+	refute_output AWS_PROFILE
+	run sandlock run --clean-env -- env
+	refute_output PLAIN
+	expect_output PATH=
+	run sandlock run --env novalue -- env
+	expect_status 125
+	expect_output "NAME=VALUE"
+}
+
+@test "command: limits" {
+	run sandlock run --max-open-files 20 -- sh -c 'ulimit -n'
+	expect_exactly 20
+	run sandlock run -t 0 -- true
+	expect_status 125
+	run sandlock run -m 12x -- true
+	expect_status 125
+	expect_output "--max-memory"
+	skip_unless_root
+	run sandlock run -P 3 -- sh -c 'for i in 1 2 3 4 5 6; do sleep 1 & done; wait'
+	[ "$status" -ne 0 ]
+	run sandlock run -m 64M -- python3 -c 'x = bytearray(300 << 20)'
+	[ "$status" -ne 0 ]
+}
+
+@test "command: status-fd tells the end as JSON" {
+	run bash -c "'$SANDLOCK' run --status-fd 5 -- sh -c 'exit 3' 5>'$W/status'"
+	expect_status 3
+	equal code "$(jq .exit_code "$W/status")" 3
+	run bash -c "'$SANDLOCK' run -t 200ms --status-fd 5 -- sleep 9 5>'$W/status'"
+	equal timed "$(jq .timed_out "$W/status")" true
+}
+
+@test "command: ps lists it, kill ends it, the branch waits" {
+	"$SANDLOCK" run --name live -- sh -c 'echo 1 >g; sleep 100' 3>&- &
+	pid=$!
+	STARTED+=("$pid")
+	eventually sh -c "'$SANDLOCK' ps | grep -q '^live .*running'"
+	eventually sh -c "'$SANDLOCK' diff live | grep -q 'A g'"
+	run sandlock run --name live -- true
+	expect_status 125
+	expect_output "already exists"
+	run sandlock kill live
+	expect_status 0
+	run wait "$pid"
+	run sandlock ps
+	refute_output live
+	run sandlock diff live
+	expect_exactly "A g"
+	run sandlock kill live
+	expect_status 1
+	run sandlock commit live
+	expect_status 0
+	equal g "$(cat g)" 1
+}
+
+@test "command: killed with SIGKILL it takes the sandbox along, the branch is recovered" {
+	"$SANDLOCK" run --name dead -- sh -c 'echo 1 >g; sleep 4711' 3>&- &
+	pid=$!
+	STARTED+=("$pid")
+	eventually sh -c "'$SANDLOCK' diff dead | grep -q 'A g'"
+	kill -KILL "$pid"
+	wait "$pid" || true
+	eventually sh -c '! pgrep -f "^sleep 4711"'
+	run sandlock commit dead
+	expect_status 0
+	equal g "$(cat g)" 1
+}
+
+@test "command: --workdir, --cwd, -r, -w, --fs-mount, --fs-deny" {
+	mkdir "$W/other" "$W/work" "$W/ro"
+	echo secret >"$W/other/s"
+	run sandlock run --workdir "$W/work" --cwd / -- sh -c "pwd; echo 1 >$W/work/x"
+	expect_output /
+	[ ! -e "$W/work/x" ]
+	run sandlock commit "$(branch)"
+	equal x "$(cat "$W/work/x")" 1
+	run sandlock run -- cat "$W/other/s"
+	expect_status 1
+	run sandlock run -r / -- sh -c "cat $W/other/s; echo no >$W/other/s"
+	expect_output secret
+	equal s "$(cat "$W/other/s")" secret
+	run sandlock run -w "$W/other" -- sh -c "echo yes >$W/other/s"
+	expect_status 0
+	equal s "$(cat "$W/other/s")" yes
+	run sandlock run --fs-mount "/data:$W/other:ro" -- sh -c 'cat /data/s; echo no >/data/s'
+	expect_output yes
+	equal s "$(cat "$W/other/s")" yes
+	run sandlock run --fs-deny "$W/dir/f" -- cat f
+	refute_output old
+}
+
+@test "command: bad places are refused with a hint" {
+	run sandlock run --workdir "$W/nowhere" -- true
+	expect_status 125
+	expect_output "$W/nowhere"
+	run sandlock run -r "$W/nowhere" -- true
+	expect_status 125
+	cd /
+	run sandlock run -- true
+	expect_status 125
+	expect_output --workdir
+	no_branch
+}
+
+@test "command: threads, python, git and make work without a flag" {
+	run sandlock run --on-exit=abort -- python3 -c \
+		'import threading; t = threading.Thread(target=print, args=("t",)); t.start(); t.join()'
+	expect_exactly t
+	run sandlock run --on-exit=abort -- git init -q repo
+	expect_status 0
+	printf 'all:\n\t@echo made >out\n' >Makefile
+	run sandlock run --name mk -- make
+	expect_status 0
+	run sandlock diff mk
+	expect_exactly "A out"
+	run sandlock abort mk
+	[ -w /dev/null ]
+	run sandlock run -- sh -c 'echo x >/dev/null && echo y >/tmp/y && cat /tmp/y'
+	expect_exactly y
+	[ ! -e /tmp/y ]
+}
