@@ -1,15 +1,14 @@
 #include "cmd.h"
 
-#include <pwd.h>
-
+#include "base/user.h"
 #include "spec/spec.h"
 
 static void owner_name(uid_t uid, char ret[64])
 {
-	struct passwd *pw = getpwuid(uid);
+	auto_free char *name = user_name(uid);
 
-	if (pw)
-		(void)snprintf(ret, 64, "%s", pw->pw_name);
+	if (name)
+		(void)snprintf(ret, 64, "%s", name);
 	else
 		(void)snprintf(ret, 64, "#%u", uid);
 }

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +12,10 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/user.h"
 
 enum {
 	SUBID_FILE_MAX = 4 * 1024 * 1024,
-	PASSWD_BUF = 16 * 1024,
 };
 
 /* newuidmap(1) is set-user-ID: never looked up in a stranger's $PATH. */
@@ -88,17 +87,14 @@ static int add_default(const char *helper, const char *subid, const char *name,
 int subid_default_maps(struct idmap *ret, struct error *err)
 {
 	auto_(idmap) struct idmap m = IDMAP_INIT;
-	auto_free char *space = malloc(PASSWD_BUF);
-	struct passwd pw, *found = NULL;
 	uid_t uid = geteuid();
-	const char *name;
+	auto_free char *own = user_name(uid);
+	/* newuidmap asks the name services itself, and believes nobody. */
+	const char *name = own ? own : getenv("USER");
 	int r;
 
-	if (!space)
-		return error_set(err, ERR_SYSTEM, ENOMEM,
-				 "cannot look up user %u", uid);
-	(void)getpwuid_r(uid, &pw, space, PASSWD_BUF, &found);
-	name = found ? found->pw_name : "";
+	if (!name)
+		name = "";
 	r = add_default("newuidmap", "/etc/subuid", name, uid, uid, &m.uids,
 			err);
 	if (r < 0)

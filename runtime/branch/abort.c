@@ -17,16 +17,20 @@
 
 enum { LOCK_WAIT_MS = 5000 };
 
-static int stop_at_first(void *data, const struct change *c)
+/* The time of a directory in which something was discarded is no change. */
+static int stop_at_change(void *data, const struct change *c)
 {
-	return 1;
+	const bool *dir_times = data;
+
+	return *dir_times || !S_ISDIR(c->after.mode) ||
+	       !(c->flags & CHANGE_MTIME_ONLY);
 }
 
-/* A part was committed or aborted: perhaps it was the last one. */
-int branch_remove_if_empty(struct branch *b, bool *ret_gone, struct error *err)
+int branch_remove_if_empty(struct branch *b, bool dir_times, bool *ret_gone,
+			   struct error *err)
 {
-	int r = branch_changes(b, CHANGE_WANT_META, NULL, 0, stop_at_first,
-			       NULL, err);
+	int r = branch_changes(b, CHANGE_WANT_META, NULL, 0, stop_at_change,
+			       &dir_times, err);
 
 	if (r)
 		return r < 0 ? r : 0;
@@ -116,7 +120,7 @@ static int abort_part(struct branch *b, const struct selection *s,
 		r = branch_enter(b, drop_paths, NULL, &w, err);
 	if (r == 0)
 		r = discard_trash(b, err);
-	return r < 0 ? r : branch_remove_if_empty(b, &gone, err);
+	return r < 0 ? r : branch_remove_if_empty(b, false, &gone, err);
 }
 
 static int abort_all(struct branch *b, struct error *err)

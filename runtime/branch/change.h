@@ -2,6 +2,9 @@
  * What a branch changed: a walk over upper and lower, in byte order of the
  * paths, one record an object (cow.md section 3 has the table of cases).
  *
+ * A directory's name sorts as if it ended in '/', so what is in it follows it
+ * at once. Ids are the host's.
+ *
  * Both trees are hostile: every directory is opened by fd, below its root,
  * without following links; depth is bounded by memory, not by the stack; FIFOs
  * and devices are never opened.
@@ -75,15 +78,15 @@ typedef int change_fn(void *data, const struct change *c);
 
 /*
  * Calls @fn for every change below @paths (all if @n_paths is 0), in path
- * order. Read-only; the branch may be alive. Enters the user namespace of the
- * branch in a child where that is needed, so @fn may run in a forked process:
- * no; records are passed back, @fn runs in the caller.
+ * order. Read-only; the branch may be alive. Where that takes the user
+ * namespace of the branch the work is done in a child; @fn runs in the caller.
  */
 int branch_changes(struct branch *b, unsigned int want,
 		   const char *const *paths, size_t n_paths, change_fn *fn,
 		   void *data, struct error *err);
 
-/* Counts and first paths of mounts below the lower that are not covered. */
+/* Calls @fn for every mount below the lower: these are not covered by the
+ * overlay. Of the record only the path means something. */
 int branch_uncovered(struct branch *b, change_fn *fn, void *data,
 		     struct error *err);
 

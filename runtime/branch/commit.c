@@ -180,7 +180,8 @@ static int commit_locked(struct branch *b, const struct commit_options *o,
 			out.result.gone = true;
 			r = branch_remove_all(b, err);
 		} else if (r == 0) {
-			r = branch_remove_if_empty(b, &out.result.gone, err);
+			r = branch_remove_if_empty(b, true, &out.result.gone,
+						   err);
 		}
 	}
 	if (r == 0)

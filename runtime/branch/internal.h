@@ -12,9 +12,16 @@
  * dispose.c	the automatic disposition
  * trash.c	removal that nobody waits for
  * enter.c	running a function in the user namespace of a branch
- * walk.c	iterative walk over upper and lower
- * change.c	change list on top of the walk
- * plan.c, intent.c, publish.c, recover.c, commit.c	the commit protocol
+ * walk.c	iterative walk over upper and lower; xattr.c, links.c
+ * judge.c	what an entry of the walk means; content.c compares
+ * change.c	the change list; sink.c carries it to the caller; select.c
+ * uncovered.c	mounts below the lower; mountinfo.c
+ * commit.c	the protocol, abort.c, recover.c, in terms of
+ *   site.c	  the trees, locked and opened; cursor.c, onemount.c
+ *   plan.c	  all that is to be done; plan_data.c, group.c
+ *   stage.c	  what has to be made before; tree.c copies
+ *   intent.c	  the plan on disk
+ *   publish.c	  the lower's side, private.c the branch's own
  */
 #ifndef SANDLOCK_BRANCH_INTERNAL_H
 #define SANDLOCK_BRANCH_INTERNAL_H

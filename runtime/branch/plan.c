@@ -462,12 +462,13 @@ static int visit_both(struct planner *pl, const struct walk_entry *e,
 
 	if (r < 0)
 		return r;
-	if (selected && v->changed) {
+	if (selected && v->changed && (v->flags & CHANGE_MTIME_ONLY)) {
+		pl->plan->dirs[dir].flags |= DIR_TOUCHED;
+	} else if (selected && v->changed) {
 		r = v->conflict ? meet_conflict(pl, e, v, err) : 0;
 		if (r == 0) {
 			r = add_meta(pl, e, dir, err);
-			if (!(v->flags & CHANGE_MTIME_ONLY))
-				pl->plan->n_published++;
+			pl->plan->n_published++;
 		}
 		if (r < 0)
 			return r;

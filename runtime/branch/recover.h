@@ -41,7 +41,11 @@ int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,
  */
 int branch_remove_all(struct branch *b, struct error *err);
 
-/* Nothing is pending any more after a part was dealt with? Then it goes. */
-int branch_remove_if_empty(struct branch *b, bool *ret_gone, struct error *err);
+/*
+ * A part was committed or aborted: if nothing is pending any more the branch
+ * goes. @dir_times: a directory of which only the mtime differs counts.
+ */
+int branch_remove_if_empty(struct branch *b, bool dir_times, bool *ret_gone,
+			   struct error *err);
 
 #endif

@@ -320,8 +320,12 @@ int xattrs_apply(int dirfd, const char *name, const struct xattrs *from,
 	for (size_t i = 0; i < from->n && r == 0; i++)
 		if (!xattrs_find(to, from->v[i].key))
 			r = remove_if_there(dirfd, name, from->v[i].key);
-	for (size_t i = 0; i < to->n && r == 0; i++)
-		r = xattr_set(dirfd, name, to->v[i].key, to->v[i].value,
-			      to->v[i].len);
+	for (size_t i = 0; i < to->n && r == 0; i++) {
+		const struct xattr *old = xattrs_find(from, to->v[i].key);
+
+		if (!old || !same_xattr(old, &to->v[i]))
+			r = xattr_set(dirfd, name, to->v[i].key, to->v[i].value,
+				      to->v[i].len);
+	}
 	return r;
 }

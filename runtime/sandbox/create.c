@@ -475,7 +475,9 @@ static int drive_init(struct create *c, struct error *err)
 	if (r < 0)
 		return r;
 	s->ready = true;
-	r = state_write(c->slot, s, err);
+	/* In a foreground run start_inline does it, beside the exec. */
+	if (!c->die_with_parent)
+		r = state_write(c->slot, s, err);
 	if (r == 0 && c->bundle->pid_file)
 		r = create_write_pid_file(c->bundle->pid_file, s->init.pid,
 					  err);
@@ -512,7 +514,8 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 		return error_code(e);
 	}
 	/* Explicitly: the child's copy of the fd would keep it. */
-	rundir_unlock(c->slot);
+	if (!c->die_with_parent)
+		rundir_unlock(c->slot);
 	return 0;
 }
 

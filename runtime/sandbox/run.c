@@ -76,6 +76,13 @@ static int start_inline(struct create *c, struct error *err)
 	if (sent < 0 && sent != -EPIPE && sent != -ECONNRESET)
 		return error_set(err, ERR_SYSTEM, -sent, "cannot start '%s'",
 				 c->plan->name);
+	/* state.json has been there since the clone, and says "creating". */
+	if (c->die_with_parent) {
+		r = state_write(c->slot, c->state, err);
+		if (r < 0)
+			return r;
+		rundir_unlock(c->slot);
+	}
 	r = create_wait_exec(c->sync_fd,
 			     s->has_process ? s->process.args.v[0] : "", err);
 	if (r == 0 && sent < 0)

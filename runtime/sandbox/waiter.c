@@ -29,8 +29,8 @@ static void __attribute__((noreturn)) exec_waiter(struct create *c)
 	};
 	char *const envp[] = { NULL };
 	sigset_t none;
-	/* It may be one of 0 to 2 itself: NOLINTNEXTLINE(android-cloexec-open)
-	 */
+	/* It may be one of 0 to 2, which the waiter keeps. */
+	/* NOLINTNEXTLINE(android-cloexec-open) */
 	int null_fd = open("/dev/null", O_RDWR);
 
 	(void)snprintf(pid, sizeof(pid), "%d", (int)c->state->init.pid);

@@ -139,6 +139,20 @@ static void abort_parts(void **state)
 	fixture_close(&f);
 }
 
+static void aborting_every_part_ends_the_branch(void **state)
+{
+	const char *paths[] = { "d/n", "f" };
+	struct fixture f;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	fixture_open(&f, "echo 1 > f; mkdir d");
+	fixture_run(&f, "echo n > d/n; rm f", NULL);
+	assert_int_equal(branch_abort(f.branch, paths, 2, &err), 0);
+	shell(f.store_dir, "test ! -e branches/b");
+	fixture_close(&f);
+}
+
 static void abort_all_leaves_no_trace(void **state)
 {
 	struct fixture f;
@@ -613,6 +627,7 @@ int main(void)
 		cmocka_unit_test(the_last_part_ends_the_branch),
 		cmocka_unit_test(part_of_a_replaced_directory),
 		cmocka_unit_test(abort_parts),
+		cmocka_unit_test(aborting_every_part_ends_the_branch),
 		cmocka_unit_test(abort_all_leaves_no_trace),
 		cmocka_unit_test(row_33_sockets_stay_behind),
 		cmocka_unit_test(row_34_devices_are_refused),
