@@ -1,7 +1,6 @@
 #include "sandbox/host.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,16 +88,11 @@ static int find_ids(struct host_context *h, struct error *err)
 	return n == 0 ? 0 : error_set(err, ERR_SYSTEM, -n, "id maps");
 }
 
+/* $HOME, unless everything else would be hidden with it. */
 static const char *find_home(void)
 {
 	const char *home = getenv("HOME");
-	struct passwd *pw;
 
-	if (!home || home[0] != '/') {
-		pw = getpwuid(geteuid());
-		home = pw ? pw->pw_dir : NULL;
-	}
-	/* Not where everything else would be hidden with it. */
 	return home && home[0] == '/' && home[1] ? home : NULL;
 }
 
