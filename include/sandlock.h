@@ -312,7 +312,7 @@ struct sandlock_info {
 	char *command;	  /* whole, blanks between the words */
 	int64_t uptime_s; /* -1 when not running */
 	char *branch;	  /* state of its branch, or NULL */
-	char *ports; /* "8080->41234, ..." on the host, or NULL */
+	char *ports;	  /* "8080->41234, ..." on the host, or NULL */
 };
 /*
  * Every sandbox below the runtime directory, sorted by name, stale ones pruned

@@ -305,8 +305,7 @@ int sandbox_list(const struct sandbox_env *env, bool with_ended,
 		r = list_live(env, d, st, &l, &local);
 		if (r == 0)
 			(void)inspect_ports(d, l.v, l.n);
-	}
-	else if (r == -ENOENT && !env->root)
+	} else if (r == -ENOENT && !env->root)
 		r = 0;
 	if (r == 0 && with_ended && st)
 		r = list_ended(st, &l, &local);
