@@ -59,6 +59,7 @@ int cmd_commit(struct ctx *ctx, struct args *args);
 int cmd_abort(struct ctx *ctx, struct args *args);
 int cmd_branches(struct ctx *ctx, struct args *args);
 int cmd_recover(struct ctx *ctx, struct args *args);
+int cmd_inspect(struct ctx *ctx, struct args *args);
 int cmd_profile(struct ctx *ctx, struct args *args);
 int cmd_completion(struct ctx *ctx, struct args *args);
 int cmd_version(struct ctx *ctx, struct args *args);

@@ -164,6 +164,14 @@ const struct verb verb_table[] = {
   "lock could not be had within 5 seconds",
   cmd_recover },
 
+{ VERB_INSPECT, "inspect", "print what a running sandbox was asked for", GROUP_LIFECYCLE,
+  "NAME", 1, 1, 0, COMPLETE_SANDBOX,
+  "Prints the configuration of a running host command as JSON, or as a profile\n"
+  "that asks for the same. Of a bundle it prints the state.",
+  "sandlock inspect web | jq .filesystem\n"
+  "sandlock inspect --toml web >web.toml && sandlock run --profile-file web.toml",
+  EXIT_PLAIN, cmd_inspect },
+
 { VERB_CHECK, "check", "say what this machine can do, and what is missing", GROUP_OTHER,
   "", 0, 0, 0, COMPLETE_NONE,
   "Tries what a sandbox needs, says what follows from what is not there, and\n"

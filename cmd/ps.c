@@ -30,6 +30,8 @@ static int print_sandboxes_json(struct ctx *ctx, const struct sandlock_info *v,
 			json_out_null(o);
 		else
 			json_out_int(o, v[i].uptime_s);
+		json_out_key(o, "ports");
+		print_json_str_or_null(o, v[i].ports);
 		json_out_key(o, "branch");
 		print_json_str_or_null(o, v[i].branch);
 		json_out_key(o, "command");
@@ -48,8 +50,9 @@ static int print_sandboxes_json(struct ctx *ctx, const struct sandlock_info *v,
 static int print_sandboxes_table(struct ctx *ctx, const struct sandlock_info *v,
 				 size_t n)
 {
-	static const char *const header[] = { "NAME",	"PID",	  "UPTIME",
-					      "STATUS", "BRANCH", "CMD" };
+	static const char *const header[] = { "NAME",	"PID",	 "UPTIME",
+					      "STATUS", "PORTS", "BRANCH",
+					      "CMD" };
 	auto_(table) struct table t;
 	char text[24];
 
@@ -62,6 +65,7 @@ static int print_sandboxes_table(struct ctx *ctx, const struct sandlock_info *v,
 		table_add(&t, v[i].pid > 0 ? text : "-", 0);
 		table_add(&t, print_uptime(v[i].uptime_s, text), 0);
 		table_add(&t, v[i].status, 0);
+		table_add(&t, v[i].ports, 0);
 		table_add(&t, v[i].branch, 0);
 		table_add(&t, v[i].command, COMMAND_WIDTH);
 	}

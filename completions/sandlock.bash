@@ -8,7 +8,7 @@ _sandlock_options()
 	'') echo '--root --log --log-format --log-level --debug --cgroup-manager --systemd-cgroup --rootless --version -v --help -h ' ;;
 	'create') echo '--bundle -b --config --branch --on-exit --on-error --storage --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
 	'start') echo '--help -h ' ;;
-	'run') echo '--bundle -b --config --detach --no-detach -d --keep --fs-read -r --fs-write -w --fs-deny --fs-mount --workdir --cwd --env --clean-env --no-clean-env --user --timeout -t --max-memory -m --max-processes -P --max-open-files --profile -p --profile-file --extra-allow-syscall --extra-deny-syscall --allow-degraded --disable --name --dry-run --exec-shell -e --status-fd --branch --on-exit --on-error --storage --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
+	'run') echo '--bundle -b --config --detach --no-detach -d --keep --fs-read -r --fs-write -w --fs-deny --fs-mount --workdir --cwd --env --clean-env --no-clean-env --user --timeout -t --max-memory -m --max-processes -P --max-open-files --profile -p --profile-file --extra-allow-syscall --extra-deny-syscall --allow-degraded --disable --control-socket --no-control-socket --name --dry-run --exec-shell -e --status-fd --branch --on-exit --on-error --storage --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
 	'exec') echo '--detach --no-detach -d --process -p --cwd --user -u --additional-gids -g --env -e --tty --no-tty -t --cap -c --no-new-privs --apparmor --process-label --cgroup --ignore-paused --console-socket --pidfd-socket --pid-file --preserve-fds --help -h ' ;;
 	'kill') echo '--all -a --help -h ' ;;
 	'delete') echo '--force -f --help -h ' ;;
@@ -26,6 +26,7 @@ _sandlock_options()
 	'abort') echo '--quiet -q --format --help -h ' ;;
 	'branches') echo '--quiet -q --format --help -h ' ;;
 	'recover') echo '--all -a --rollback --format --help -h ' ;;
+	'inspect') echo '--toml --help -h ' ;;
 	'check') echo '--syscalls --format --help -h ' ;;
 	'profile') echo '--quiet -q --format -f --help -h ' ;;
 	'completion') echo '--help -h ' ;;
@@ -140,7 +141,7 @@ _sandlock_value()
 _sandlock_operand()
 {
 	case $1,$2 in
-	,*) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover check profile completion version help' ;;
+	,*) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover inspect check profile completion version help' ;;
 	start,1) echo sandbox ;;
 	exec,1) echo sandbox ;;
 	kill,2) echo 'words TERM KILL INT HUP QUIT USR1 USR2 STOP CONT' ;;
@@ -157,9 +158,10 @@ _sandlock_operand()
 	abort,1) echo branch ;;
 	branches,*) echo branch ;;
 	recover,1) echo branch ;;
+	inspect,1) echo sandbox ;;
 	profile,1) echo 'words list show check' ;;
 	completion,1) echo 'words bash zsh fish' ;;
-	help,1) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover check profile completion version help' ;;
+	help,1) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover inspect check profile completion version help' ;;
 	esac
 }
 

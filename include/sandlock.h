@@ -290,6 +290,13 @@ int sandlock_stats(const struct sandlock_env *env, const char *name,
 /* The state JSON of the specification, pretty, as runc prints it. */
 int sandlock_state(const struct sandlock_env *env, const char *name,
 		   char **ret_json, struct sandlock_error *err);
+/*
+ * What a host command was asked for, from its supervisor at this moment: JSON,
+ * or with @toml a profile that asks for the same. Of a sandbox without a
+ * supervisor it is the state, as JSON only.
+ */
+int sandlock_inspect(const struct sandlock_env *env, const char *name,
+		     bool toml, char **ret, struct sandlock_error *err);
 /* The pids inside, as seen from here; malloc'ed. */
 int sandlock_pids(const struct sandlock_env *env, const char *name, pid_t **ret,
 		  size_t *ret_n, struct sandlock_error *err);
@@ -305,6 +312,7 @@ struct sandlock_info {
 	char *command;	  /* whole, blanks between the words */
 	int64_t uptime_s; /* -1 when not running */
 	char *branch;	  /* state of its branch, or NULL */
+	char *ports;	  /* "8080->41234, ..." on the host, or NULL */
 };
 /*
  * Every sandbox below the runtime directory, sorted by name, stale ones pruned

@@ -414,6 +414,19 @@ API int sandlock_state(const struct sandlock_env *env, const char *name,
 	return api_result(give_text(r, &b, ret_json, &e), &e, err);
 }
 
+API int sandlock_inspect(const struct sandlock_env *env, const char *name,
+			 bool toml, char **ret, struct sandlock_error *err)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	struct error e = ERROR_INIT;
+	struct api_env a;
+	int r;
+
+	api_env_init(&a, env);
+	r = sandbox_inspect(&a.env, name, toml, &b, &e);
+	return api_result(give_text(r, &b, ret, &e), &e, err);
+}
+
 API int sandlock_pids(const struct sandlock_env *env, const char *name,
 		      pid_t **ret, size_t *ret_n, struct sandlock_error *err)
 {
@@ -457,6 +470,7 @@ API int sandlock_list(const struct sandlock_env *env, bool with_ended,
 			.command = v[i].command,
 			.uptime_s = v[i].uptime_s,
 			.branch = v[i].branch,
+			.ports = v[i].ports,
 		};
 	free(v);
 	*ret = out;
@@ -473,6 +487,7 @@ API void sandlock_list_free(struct sandlock_info *v, size_t n)
 		free(v[i].created);
 		free(v[i].command);
 		free(v[i].branch);
+		free(v[i].ports);
 	}
 	free(v);
 }

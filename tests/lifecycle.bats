@@ -687,7 +687,7 @@ teardown() { finish; }
 	run sandlock ps
 	expect_status 0
 	equal header "$(head -1 <<<"$output" | tr -s ' ')" \
-		"NAME PID UPTIME STATUS BRANCH CMD"
+		"NAME PID UPTIME STATUS PORTS BRANCH CMD"
 	expect_match "$N +$(pid_of "$N") .*created .*sleep 1000"
 	sandlock start "$N"
 	run sandlock ps

@@ -114,4 +114,9 @@ struct xattr_args {
 };
 #endif
 
+/* socket(7): asm-generic/socket.h, since 6.5 */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
 #endif

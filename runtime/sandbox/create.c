@@ -31,12 +31,37 @@
 
 enum { NAME_ATTEMPTS = 64 };
 
+/*
+ * A host command does not need a directory: without one it is in no list and
+ * cannot be asked or killed by name, which is said once.
+ */
+static int do_without_directory(const struct create *c, int r,
+				const struct error *why, struct error *err)
+{
+	if (c->plan->host && why->kind == ERR_SYSTEM) {
+		log_warn(c->env->log,
+			 "%s: ps, inspect and kill will not find '%s' (choose "
+			 "another directory with --root)",
+			 why->msg, c->plan->name);
+		return 0;
+	}
+	if (err)
+		*err = *why;
+	return r;
+}
+
 static int claim_once(struct create *c, struct error *err)
 {
-	int r = rundir_claim(c->rundir, c->plan->name, &c->slot, err);
+	struct error local = ERROR_INIT;
+	int r;
 
+	if (!c->rundir || c->plan->hidden)
+		return 0;
+	r = rundir_claim(c->rundir, c->plan->name, &c->slot, &local);
 	if (r != -EEXIST)
-		return r;
+		return r < 0 ? do_without_directory(c, r, &local, err) : 0;
+	if (err)
+		*err = local;
 	/* What a killed create or run left behind does not hold the name. */
 	if (stale_prune(c->env, c->rundir, c->plan->name) != 1)
 		return r;
@@ -99,7 +124,8 @@ static int claim_name(struct create *c, struct error *err)
 		if (r == 0) {
 			r = make_branch(c, err);
 			if (r < 0) {
-				(void)rundir_remove(c->slot, NULL);
+				if (c->slot)
+					(void)rundir_remove(c->slot, NULL);
 				rundir_slot_close(take_ptr(&c->slot));
 			}
 		}
@@ -135,10 +161,13 @@ static int fill_new_state(struct create *c, struct error *err)
 
 static int make_fifos(struct create *c, struct error *err)
 {
-	int dir_fd = rundir_slot_fd(c->slot);
-	int r = fd_write_atomic(dir_fd, "config.json", c->plan->config.data,
-				c->plan->config.len, 0600, false);
+	int dir_fd, r;
 
+	if (!c->slot)
+		return 0;
+	dir_fd = rundir_slot_fd(c->slot);
+	r = fd_write_atomic(dir_fd, "config.json", c->plan->config.data,
+			    c->plan->config.len, 0600, false);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot write '%s'",
 				 rundir_slot_path(c->slot));
@@ -203,7 +232,8 @@ static int get_filter(struct create *c, struct error *err)
 static int make_rootfs(struct create *c, struct error *err)
 {
 	const struct plan *p = c->plan;
-	const char *hidden[4] = { rundir_path(c->rundir) };
+	const char *hidden[4] = { NULL };
+	size_t n = 0;
 	struct rootfs_options o = {
 		.spec = p->spec,
 		.branch = c->branch,
@@ -217,11 +247,13 @@ static int make_rootfs(struct create *c, struct error *err)
 		.log = c->env->log,
 	};
 
+	if (c->rundir)
+		hidden[n++] = rundir_path(c->rundir);
 	if (c->store)
-		hidden[1] = store_path(c->store);
+		hidden[n++] = store_path(c->store);
 	if (c->branch &&
 	    !path_is_under(branch_storage(c->branch), store_path(c->store)))
-		hidden[2] = branch_storage(c->branch);
+		hidden[n++] = branch_storage(c->branch);
 	return rootfs_new(&o, &c->rootfs, err);
 }
 
@@ -242,9 +274,13 @@ static int open_endpoints(struct create *c, struct error *err)
 static int open_places(struct create *c, struct error *err)
 {
 	bool branch = c->plan->branch;
-	int r = rundir_open(c->env->root, true, &c->rundir, err);
+	struct error local = ERROR_INIT;
+	/* Also one that is not used here is hidden from the payload. */
+	int r = rundir_open(c->env->root, !c->plan->hidden, &c->rundir, &local);
 
-	if (r < 0)
+	if (r < 0 && !c->plan->hidden)
+		r = do_without_directory(c, r, &local, err);
+	if (r < 0 && !c->plan->hidden)
 		return r;
 	/* Without a branch the store is only asked whether a name is free. */
 	r = store_open(c->env->store, c->env->log, &c->store,
@@ -450,6 +486,14 @@ int create_send_pidfd(const char *path, int pidfd, struct error *err)
 	return 0;
 }
 
+static int write_pids(struct create *c, struct error *err)
+{
+	const struct sandbox_state *s = c->state;
+
+	return rundir_write_pids(c->slot, s->init.pid,
+				 s->ephemeral ? getpid() : s->init.pid, err);
+}
+
 static int drive_init(struct create *c, struct error *err)
 {
 	struct sandbox_state *s = c->state;
@@ -463,11 +507,9 @@ static int drive_init(struct create *c, struct error *err)
 				 "cannot identify init of '%s'", s->name);
 	/* Recorded before it can do anything: a killed create can be undone
 	 * by delete --force. */
-	r = state_write(c->slot, s, err);
-	if (r == 0)
-		r = rundir_write_pids(c->slot, s->init.pid,
-				      s->ephemeral ? getpid() : s->init.pid,
-				      err);
+	r = c->slot ? state_write(c->slot, s, err) : 0;
+	if (r == 0 && c->slot)
+		r = write_pids(c, err);
 	if (r == 0)
 		r = create_pump(c, SYNC_READY, err);
 	if (r == 0)

@@ -168,7 +168,7 @@ int finish_remove(const struct sandbox_env *env, struct rundir_slot *slot,
 
 	if (r < 0)
 		return r;
-	r = rundir_remove(slot, err);
+	r = slot ? rundir_remove(slot, err) : 0;
 	if (r < 0)
 		return r;
 	/* After the deletion, as the specification orders; only warned about.

@@ -120,6 +120,7 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	if (n < 0)
 		return n;
 	p->host = true;
+	p->hidden = r->no_control_socket;
 	p->branch = true;
 	p->workdir = take_ptr(&h->workdir);
 	p->storage = r->storage;

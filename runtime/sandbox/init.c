@@ -235,14 +235,15 @@ struct start_fds {
 static int open_start_fds(struct create *c, struct start_fds *f,
 			  struct error *err)
 {
-	int dir_fd = rundir_slot_fd(c->slot);
 	auto_close int both = -1;
+	int dir_fd;
 
 	*f = (struct start_fds){ -1, -1 };
 	if (c->inline_start) {
 		f->status_fd = c->child_sync_fd;
 		return 0;
 	}
+	dir_fd = rundir_slot_fd(c->slot);
 	f->fifo_fd = openat(dir_fd, "exec.fifo", O_RDWR | O_CLOEXEC);
 	both = openat(dir_fd, "exec.status", O_RDWR | O_CLOEXEC);
 	if (both >= 0)

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "kernel/cgroup.h"
+#include "sandbox/inspect.h"
 #include "sandbox/lookup.h"
 #include "sandbox/stale.h"
 #include "spec/spec.h"
@@ -300,9 +301,11 @@ int sandbox_list(const struct sandbox_env *env, bool with_ended,
 	int r = rundir_open(env->root, false, &d, &local);
 
 	(void)store_open(env->store, env->log, &st, NULL);
-	if (r == 0)
+	if (r == 0) {
 		r = list_live(env, d, st, &l, &local);
-	else if (r == -ENOENT && !env->root)
+		if (r == 0)
+			(void)inspect_ports(d, l.v, l.n);
+	} else if (r == -ENOENT && !env->root)
 		r = 0;
 	if (r == 0 && with_ended && st)
 		r = list_ended(st, &l, &local);
@@ -328,6 +331,7 @@ void sandbox_list_free(struct sandbox_info *v, size_t n)
 		free(v[i].created);
 		free(v[i].command);
 		free(v[i].branch);
+		free(v[i].ports);
 	}
 	free(v);
 }

@@ -37,6 +37,7 @@ struct plan {
 	bool host;
 	char *workdir;	     /* real path, or NULL: no branch */
 	uint64_t timeout_ms; /* 0: none */
+	bool hidden;	     /* no runtime directory, in no list */
 };
 
 /* Empty, with what is known of the caller. NULL on ENOMEM. */

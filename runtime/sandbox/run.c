@@ -17,6 +17,7 @@
 #include "sandbox/finish.h"
 #include "sandbox/host.h"
 #include "sandbox/process.h"
+#include "sandbox/serve.h"
 #include "sandbox/sync.h"
 #include "sandbox/waiter.h"
 
@@ -77,7 +78,7 @@ static int start_inline(struct create *c, struct error *err)
 		return error_set(err, ERR_SYSTEM, -sent, "cannot start '%s'",
 				 c->plan->name);
 	/* state.json has been there since the clone, and says "creating". */
-	if (c->die_with_parent) {
+	if (c->die_with_parent && c->slot) {
 		r = state_write(c->slot, c->state, err);
 		if (r < 0)
 			return r;
@@ -176,11 +177,18 @@ static int run_foreground(struct create *c, int signal_fd,
 {
 	uint64_t timeout_ms = c->plan->timeout_ms;
 	bool keep = c->bundle->keep;
-	int r = run_wait(c->state->init.pid, c->pidfd, c->console_master,
-			 signal_fd,
-			 timeout_ms ? now_ms() + (int64_t)timeout_ms : -1,
-			 &ret->status, err);
+	struct control_server *server = NULL;
+	struct error local = ERROR_INIT;
+	int r;
 
+	if (serve_start(c, &server, &local) < 0)
+		log_warn(c->env->log, "%s", local.msg);
+	r = run_wait(c->state->init.pid, c->pidfd, c->console_master, signal_fd,
+		     timeout_ms ? now_ms() + (int64_t)timeout_ms : -1,
+		     &ret->status, err);
+
+	/* From here on there are clones again, so one thread. */
+	control_server_stop(server);
 	if (r < 0)
 		return r;
 	r = finish_processes(c->state, -1, 10000, err);

@@ -98,6 +98,7 @@ struct sandbox_info {
 	char *bundle, *rootfs, *created, *command, *branch;
 	uid_t owner;
 	int64_t uptime_s;
+	char *ports; /* "8080->41234, ...", or NULL */
 };
 
 int sandbox_create(const struct sandbox_env *env,
@@ -137,6 +138,9 @@ int sandbox_pids(const struct sandbox_env *env, const char *name, pid_t **ret,
 		 size_t *ret_n, struct error *err);
 int sandbox_list(const struct sandbox_env *env, bool with_ended,
 		 struct sandbox_info **ret, size_t *ret_n, struct error *err);
+/* What it was asked for: JSON, or a profile. */
+int sandbox_inspect(const struct sandbox_env *env, const char *name, bool toml,
+		    struct buf *ret, struct error *err);
 void sandbox_list_free(struct sandbox_info *v, size_t n);
 int sandbox_waiter_main(int argc, char **argv);
 

@@ -1,0 +1,232 @@
+#include "control/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+enum {
+	AT_ONCE = 256,	    /* sockets that are open at a time */
+	CONNECT_NAP_MS = 20 /* a full backlog wakes nobody */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void end_call(struct control_call *c)
+{
+	cleanup_close(&c->fd);
+	c->fd = -1;
+	buf_done(&c->out);
+	buf_done(&c->in);
+}
+
+static void fail_call(struct control_call *c, int sys)
+{
+	end_call(c);
+	switch (sys) {
+	case ENOENT:
+		(void)error_say(&c->err, ERR_STATE, ENOENT,
+				"'%s' has no control socket", c->name);
+		break;
+	case ECONNREFUSED:
+		(void)error_say(&c->err, ERR_STATE, ECONNREFUSED,
+				"supervisor of '%s' is not running", c->name);
+		break;
+	case ETIMEDOUT:
+		(void)error_say(&c->err, ERR_STATE, ETIMEDOUT,
+				"supervisor of '%s' did not answer within %d s",
+				c->name, CONTROL_TIMEOUT_MS / 1000);
+		break;
+	default:
+		(void)error_set(&c->err, ERR_STATE, sys,
+				"cannot ask the supervisor of '%s'", c->name);
+		break;
+	}
+}
+
+static int add_request(struct control_call *c)
+{
+	unsigned char header[CONTROL_HEADER];
+	auto_(buf) struct buf b = BUF_INIT;
+
+	/* Verbs are ours: nothing in them needs an escape. */
+	buf_printf(&b, "{\"v\":%d,\"verb\":\"%s\",\"args\":%s}",
+		   CONTROL_VERSION, c->verb, c->args ? c->args : "{}");
+	if (b.len > CONTROL_BODY_MAX)
+		return -EMSGSIZE;
+	control_put_length(header, b.len);
+	buf_add(&c->out, header, sizeof(header));
+	buf_add(&c->out, b.data, b.len);
+	return buf_failed(&b) || buf_failed(&c->out) ? -ENOMEM : 0;
+}
+
+static void begin_call(struct control_call *c)
+{
+	int r = add_request(c);
+
+	c->end_ms = now_ms() + CONTROL_TIMEOUT_MS;
+	c->fd = r < 0 ? -1
+		      : socket(AF_UNIX,
+			       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (c->fd < 0)
+		fail_call(c, r < 0 ? -r : errno);
+}
+
+/* 1 connected, 0 later (the backlog is full), or a negative errno. */
+static int try_connect(struct rundir *d, struct control_call *c)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	auto_ptr(rundir_slot_close) struct rundir_slot *slot = NULL;
+	char dir[FD_PATH_MAX];
+
+	if (rundir_find(d, c->name, &slot, NULL) < 0)
+		return -ENOENT;
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s/%s",
+		       fd_proc_path(rundir_slot_fd(slot), dir),
+		       control_socket_name);
+	if (connect(c->fd, (struct sockaddr *)&a, sizeof(a)) == 0)
+		return 1;
+	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+}
+
+/* 1 the whole frame is there, 0 not yet, or a negative errno. */
+static int exchange(struct control_call *c)
+{
+	char part[4096];
+	ssize_t n;
+
+	while (c->sent < c->out.len) {
+		n = send(c->fd, c->out.data + c->sent, c->out.len - c->sent,
+			 MSG_NOSIGNAL);
+		/* Its answer may already say why it does not listen. */
+		if (n < 0 && errno == EPIPE)
+			break;
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		c->sent += (size_t)n;
+	}
+	for (;;) {
+		size_t len = 0;
+
+		if (c->in.len >= CONTROL_HEADER)
+			len = control_get_length(
+				(const unsigned char *)c->in.data);
+		if (len > CONTROL_BODY_MAX)
+			return -EMSGSIZE;
+		if (c->in.len >= CONTROL_HEADER + (len ? len : 1))
+			return c->in.len == CONTROL_HEADER + len ? 1 : -EPROTO;
+		n = recv(c->fd, part, sizeof(part), 0);
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		if (n == 0)
+			return -ECONNREFUSED;
+		buf_add(&c->in, part, (size_t)n);
+		if (buf_failed(&c->in))
+			return -ENOMEM;
+	}
+}
+
+static void go_on(struct rundir *d, struct control_call *c)
+{
+	int r = 1;
+
+	if (!c->connected) {
+		r = try_connect(d, c);
+		c->connected = r == 1;
+	}
+	if (r == 1)
+		r = exchange(c);
+	if (r < 0) {
+		fail_call(c, -r);
+		return;
+	}
+	if (r == 0) {
+		if (now_ms() >= c->end_ms)
+			fail_call(c, ETIMEDOUT);
+		return;
+	}
+	(void)control_read_answer(c->in.data + CONTROL_HEADER,
+				  c->in.len - CONTROL_HEADER, &c->answer,
+				  &c->err);
+	end_call(c);
+}
+
+static bool is_done(const struct control_call *c)
+{
+	return c->answer || c->err.kind != ERR_NONE;
+}
+
+/* Waits until one of @calls can go on, at most until the first deadline. */
+static void wait_for(struct control_call *const *calls, size_t n)
+{
+	struct pollfd p[AT_ONCE];
+	int64_t left = CONTROL_TIMEOUT_MS;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct control_call *c = calls[i];
+		int64_t until = c->end_ms - now_ms();
+
+		p[i].fd = c->connected ? c->fd : -1;
+		p[i].events = c->sent < c->out.len ? POLLOUT : POLLIN;
+		if (!c->connected && until > CONNECT_NAP_MS)
+			until = CONNECT_NAP_MS;
+		if (until < left)
+			left = until;
+	}
+	if (left > 0)
+		(void)poll(p, n, (int)left);
+}
+
+void control_ask_all(struct rundir *d, struct control_call *calls, size_t n)
+{
+	struct control_call *open[AT_ONCE];
+	size_t next = 0, n_open = 0;
+
+	while (next < n || n_open) {
+		size_t kept = 0;
+
+		for (; next < n && n_open < AT_ONCE; next++) {
+			struct control_call *c = &calls[next];
+
+			begin_call(c);
+			if (!is_done(c))
+				open[n_open++] = c;
+		}
+		for (size_t i = 0; i < n_open; i++) {
+			go_on(d, open[i]);
+			if (!is_done(open[i]))
+				open[kept++] = open[i];
+		}
+		n_open = kept;
+		if (n_open && (next == n || n_open == AT_ONCE))
+			wait_for(open, n_open);
+	}
+}
+
+int control_ask(struct rundir *d, const char *name, const char *verb,
+		const char *args, struct json **ret, struct error *err)
+{
+	struct control_call c = { .name = name, .verb = verb, .args = args };
+
+	control_ask_all(d, &c, 1);
+	if (!c.answer) {
+		if (err)
+			*err = c.err;
+		return error_code(&c.err);
+	}
+	*ret = c.answer;
+	return 0;
+}

@@ -1,0 +1,35 @@
+/*
+ * Asking control sockets, many at once: one that does not answer costs its own
+ * CONTROL_TIMEOUT_MS, connect included, and delays nobody else's answer.
+ * Thread-safe.
+ */
+#ifndef SANDLOCK_CONTROL_CLIENT_H
+#define SANDLOCK_CONTROL_CLIENT_H
+
+#include "control/protocol.h"
+#include "control/rundir.h"
+
+struct error;
+
+/* One question; filled by the caller up to @args, the rest by the client. */
+struct control_call {
+	const char *name, *verb;
+	const char *args;    /* JSON text or NULL */
+	struct json *answer; /* the "data", or NULL; json_free */
+	struct error err;    /* why there is none */
+	/* The client's own. */
+	int fd;
+	int64_t end_ms;
+	struct buf out, in;
+	size_t sent;
+	bool connected;
+};
+
+/* Asks the sandboxes of @d; a call has an answer or an error afterwards. */
+void control_ask_all(struct rundir *d, struct control_call *calls, size_t n);
+
+/* The same for one. ERR_STATE where nobody answers. */
+int control_ask(struct rundir *d, const char *name, const char *verb,
+		const char *args, struct json **ret, struct error *err);
+
+#endif

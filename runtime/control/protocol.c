@@ -1,0 +1,146 @@
+#include "control/protocol.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+CLEANUP_PTR(struct json_out, json_out_free);
+CLEANUP_PTR(struct json, json_free);
+
+const char control_socket_name[] = "control.sock";
+
+/* A frame of 64 KiB holds no more than that. */
+static const struct json_limits limits = { CONTROL_BODY_MAX, 32, 32768 };
+
+void control_put_length(unsigned char header[CONTROL_HEADER], size_t len)
+{
+	for (int i = 0; i < CONTROL_HEADER; i++)
+		header[i] = (unsigned char)(len >> (24 - 8 * i));
+}
+
+size_t control_get_length(const unsigned char header[CONTROL_HEADER])
+{
+	size_t len = 0;
+
+	for (int i = 0; i < CONTROL_HEADER; i++)
+		len = len << 8 | header[i];
+	return len;
+}
+
+void control_request_done(struct control_request *r)
+{
+	json_free(r->root);
+	r->root = NULL;
+}
+
+static int check_request(struct control_request *q, struct error *err)
+{
+	const struct json *v = json_get(q->root, "v");
+	const struct json *verb = json_get(q->root, "verb");
+	const struct json *args = json_get(q->root, "args");
+
+	if (q->root->type != JSON_OBJECT)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "parse error: the request is no object");
+	if (!v || v->type != JSON_NUMBER)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "parse error: 'v' is no number");
+	if (strcmp(v->text, "1") != 0)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "unsupported protocol version: %.32s",
+				 v->text);
+	if (!verb || verb->type != JSON_STRING)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "parse error: 'verb' is no string");
+	if (args && args->type != JSON_OBJECT && args->type != JSON_NULL)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "parse error: 'args' is no object");
+	q->verb = verb->text;
+	q->args = args && args->type == JSON_OBJECT ? args : NULL;
+	return 0;
+}
+
+int control_parse(const char *body, size_t len, struct control_request *ret,
+		  struct error *err)
+{
+	struct control_request q = { .root = NULL };
+	struct error local = ERROR_INIT;
+	int r = json_parse(body, len, &limits, "request", &q.root, &local);
+
+	if (r < 0)
+		return error_say(err, ERR_USAGE, EINVAL, "parse error: %s",
+				 local.msg);
+	r = check_request(&q, err);
+	if (r < 0)
+		control_request_done(&q);
+	else
+		*ret = q;
+	return r;
+}
+
+static int add_failure(struct buf *b, const char *why)
+{
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+
+	json_out_object(o);
+	json_out_int_member(o, "v", CONTROL_VERSION);
+	json_out_bool_member(o, "ok", false);
+	json_out_str_member(o, "err", why);
+	json_out_object_end(o);
+	return json_out_end(o, b);
+}
+
+int control_answer(struct buf *frame, const char *data, const char *why)
+{
+	unsigned char header[CONTROL_HEADER];
+	auto_(buf) struct buf body = BUF_INIT;
+	char text[80];
+	int r = 0;
+
+	if (data)
+		buf_printf(&body, "{\"v\":1,\"ok\":true,\"data\":%s}", data);
+	else
+		r = add_failure(&body, why);
+	if (body.len > CONTROL_BODY_MAX) {
+		(void)snprintf(text, sizeof(text),
+			       "response too large (%zu bytes, max %d)",
+			       body.len, CONTROL_BODY_MAX);
+		buf_clear(&body);
+		r = add_failure(&body, text);
+	}
+	if (r < 0 || buf_failed(&body))
+		return -ENOMEM;
+	control_put_length(header, body.len);
+	buf_add(frame, header, sizeof(header));
+	buf_add(frame, body.data, body.len);
+	return buf_failed(frame) ? -ENOMEM : 0;
+}
+
+int control_read_answer(const char *body, size_t len, struct json **ret,
+			struct error *err)
+{
+	auto_ptr(json_free) struct json *root = NULL, *data = NULL;
+	const struct json *found;
+	int r = json_parse(body, len, &limits, "answer", &root, err);
+
+	if (r < 0)
+		return r;
+	if (!json_bool_or(root, "ok", false))
+		return error_say(
+			err, ERR_STATE, EPROTO, "%s",
+			json_str_or(root, "err", "the answer is malformed"));
+	found = json_get(root, "data");
+	data = calloc(1, sizeof(*data));
+	if (!data)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "answer");
+	if (found) {
+		/* Moved: what stays behind owns nothing. */
+		*data = *found;
+		*(struct json *)found = (struct json){ .type = JSON_NULL };
+	}
+	*ret = take_ptr(&data);
+	return 0;
+}

@@ -1,0 +1,53 @@
+/*
+ * The messages of a control socket (docs/protocol.md): four bytes of length,
+ * big-endian, then that many bytes of JSON, at most CONTROL_BODY_MAX.
+ *
+ *	{"v":1,"verb":"state","args":{}}
+ *	{"v":1,"ok":true,"data":...}	{"v":1,"ok":false,"err":"..."}
+ */
+#ifndef SANDLOCK_CONTROL_PROTOCOL_H
+#define SANDLOCK_CONTROL_PROTOCOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/json.h"
+
+enum {
+	CONTROL_VERSION = 1,
+	CONTROL_HEADER = 4,
+	CONTROL_BODY_MAX = 65536,
+	CONTROL_TIMEOUT_MS = 2000, /* of one connection, on both sides */
+};
+
+extern const char control_socket_name[]; /* "control.sock" */
+
+struct control_request {
+	struct json *root;	 /* owned */
+	const char *verb;	 /* borrowed from it, as is @args */
+	const struct json *args; /* an object, or NULL */
+};
+
+void control_put_length(unsigned char header[CONTROL_HEADER], size_t len);
+size_t control_get_length(const unsigned char header[CONTROL_HEADER]);
+
+/* "parse error: ...", "unsupported protocol version: N". ERR_USAGE. */
+int control_parse(const char *body, size_t len, struct control_request *ret,
+		  struct error *err);
+void control_request_done(struct control_request *r);
+
+/*
+ * Appends a whole frame: @data is JSON text (of a success) or NULL, then @why
+ * says what failed. What is too long becomes the error that says so. -ENOMEM.
+ */
+int control_answer(struct buf *frame, const char *data, const char *why);
+
+/*
+ * The "data" of an answer, moved out of the JSON @body, or its error as
+ * ERR_STATE. json_free the result.
+ */
+int control_read_answer(const char *body, size_t len, struct json **ret,
+			struct error *err);
+
+#endif

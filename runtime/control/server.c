@@ -1,0 +1,349 @@
+#include "control/server.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "control/peer.h"
+
+enum { MAX_CONNECTIONS = 64, BACKLOG = 128, STACK_BYTES = 256 * 1024 };
+
+/* What epoll says is ready: a connection, or one of these. */
+enum { EVENT_WAKE = MAX_CONNECTIONS, EVENT_LISTEN };
+
+struct connection {
+	int fd; /* -1: a free slot */
+	int64_t end_ms;
+	unsigned char header[CONTROL_HEADER];
+	size_t got; /* of the header and the body together */
+	size_t len; /* of the body */
+	char *body;
+	struct buf out;
+	size_t sent;
+};
+
+struct control_server {
+	int listen_fd, epoll_fd, wake_fd;
+	pthread_t thread;
+	bool has_thread;
+	control_answer_fn *answer;
+	void *data;
+	struct connection c[MAX_CONNECTIONS];
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* Closing takes it out of the epoll set, too. */
+static void drop(struct connection *c)
+{
+	cleanup_close(&c->fd);
+	free(c->body);
+	buf_done(&c->out);
+	*c = (struct connection){ .fd = -1 };
+}
+
+static int watch(struct control_server *s, int fd, uint32_t id, int op,
+		 uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.u32 = id };
+
+	return epoll_ctl(s->epoll_fd, op, fd, &e) < 0 ? -errno : 0;
+}
+
+static void send_answer(struct connection *c)
+{
+	while (c->sent < c->out.len) {
+		ssize_t n =
+			send(c->fd, c->out.data + c->sent, c->out.len - c->sent,
+			     MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0)
+			break;
+		c->sent += (size_t)n;
+	}
+	drop(c);
+}
+
+static void answer_with(struct control_server *s, struct connection *c,
+			const char *data, const char *why)
+{
+	if (control_answer(&c->out, data, why) < 0 ||
+	    watch(s, c->fd, (uint32_t)(c - s->c), EPOLL_CTL_MOD, EPOLLOUT) <
+		    0) {
+		drop(c);
+		return;
+	}
+	send_answer(c);
+}
+
+static void answer_request(struct control_server *s, struct connection *c)
+{
+	struct control_request q = { .root = NULL };
+	auto_(buf) struct buf data = BUF_INIT;
+	struct error err = ERROR_INIT;
+	int r = control_parse(c->body, c->len, &q, &err);
+
+	if (r == 0)
+		r = s->answer(s->data, &q, &data, &err);
+	control_request_done(&q);
+	if (r == 0 && buf_failed(&data))
+		r = error_set(&err, ERR_SYSTEM, ENOMEM, "answer");
+	answer_with(s, c, r < 0 ? NULL : buf_str(&data), err.msg);
+}
+
+/* The header is complete: room for the body, no more than is allowed. */
+static bool begin_body(struct control_server *s, struct connection *c)
+{
+	char why[80];
+
+	c->len = control_get_length(c->header);
+	if (c->len > CONTROL_BODY_MAX) {
+		(void)snprintf(why, sizeof(why),
+			       "request too large (%zu bytes, max %d)", c->len,
+			       CONTROL_BODY_MAX);
+		answer_with(s, c, NULL, why);
+		return false;
+	}
+	c->body = malloc(c->len + 1);
+	if (!c->body)
+		drop(c);
+	return c->body;
+}
+
+static void receive(struct control_server *s, struct connection *c)
+{
+	while (!c->body || c->got < CONTROL_HEADER + c->len) {
+		bool head = !c->body;
+		char *at = head ? (char *)c->header + c->got
+				: c->body + (c->got - CONTROL_HEADER);
+		size_t want =
+			(head ? CONTROL_HEADER : CONTROL_HEADER + c->len) -
+			c->got;
+		ssize_t n = recv(c->fd, at, want, MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0) {
+			drop(c);
+			return;
+		}
+		c->got += (size_t)n;
+		if (head && c->got == CONTROL_HEADER && !begin_body(s, c))
+			return;
+	}
+	answer_request(s, c);
+}
+
+/* A free slot, if need be that of the connection that is open longest. */
+static struct connection *take_slot(struct control_server *s)
+{
+	struct connection *oldest = &s->c[0];
+
+	for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
+		if (s->c[i].fd < 0)
+			return &s->c[i];
+		if (s->c[i].end_ms < oldest->end_ms)
+			oldest = &s->c[i];
+	}
+	drop(oldest);
+	return oldest;
+}
+
+static void accept_one(struct control_server *s, int fd)
+{
+	struct connection *c = take_slot(s);
+
+	c->fd = fd;
+	c->end_ms = now_ms() + CONTROL_TIMEOUT_MS;
+	if (watch(s, fd, (uint32_t)(c - s->c), EPOLL_CTL_ADD, EPOLLIN) < 0)
+		drop(c);
+	else if (peer_check(fd) < 0)
+		answer_with(s, c, NULL, "permission denied");
+	else
+		receive(s, c);
+}
+
+static void accept_all(struct control_server *s)
+{
+	const struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
+
+	/* Not for ever: who is connected gets a turn, too. */
+	for (int i = 0; i < MAX_CONNECTIONS; i++) {
+		int fd = accept4(s->listen_fd, NULL, NULL,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+			drop(take_slot(s));
+			(void)nanosleep(&pause, NULL);
+		}
+		if (fd < 0)
+			return;
+		accept_one(s, fd);
+	}
+}
+
+/* Drops what is overdue; the time until the next one is, or -1. */
+static int expire(struct control_server *s)
+{
+	int64_t now = now_ms(), next = -1;
+
+	for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
+		struct connection *c = &s->c[i];
+
+		if (c->fd < 0)
+			continue;
+		if (c->end_ms <= now)
+			drop(c);
+		else if (next < 0 || c->end_ms - now < next)
+			next = c->end_ms - now;
+	}
+	return (int)next;
+}
+
+static void handle(struct control_server *s, const struct epoll_event *e)
+{
+	struct connection *c;
+
+	if (e->data.u32 == EVENT_LISTEN) {
+		accept_all(s);
+		return;
+	}
+	c = &s->c[e->data.u32];
+	/* Of a connection that was dropped in this very round. */
+	if (c->fd < 0)
+		return;
+	if (c->out.len)
+		send_answer(c);
+	else
+		receive(s, c);
+}
+
+static void *serve(void *data)
+{
+	struct control_server *s = data;
+	struct epoll_event events[16];
+
+	for (;;) {
+		int n = epoll_wait(s->epoll_fd, events, ARRAY_LEN(events),
+				   expire(s));
+
+		if (n < 0 && errno != EINTR)
+			return NULL;
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.u32 == EVENT_WAKE)
+				return NULL;
+			handle(s, &events[i]);
+		}
+	}
+}
+
+static int listen_in(int dir_fd, int *ret)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	char dir[FD_PATH_MAX];
+	auto_close int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	/* The directory's path could be too long for an address. */
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s/%s",
+		       fd_proc_path(dir_fd, dir), control_socket_name);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    fchmodat(dir_fd, control_socket_name, 0600, 0) < 0 ||
+	    listen(fd, BACKLOG) < 0)
+		return -errno;
+	*ret = take_fd(&fd);
+	return 0;
+}
+
+/* All signals are the main thread's. */
+static int start_thread(struct control_server *s)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int r = pthread_attr_init(&attr);
+
+	if (r != 0)
+		return -r;
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+	r = pthread_create(&s->thread, &attr, serve, s);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	(void)pthread_attr_destroy(&attr);
+	s->has_thread = r == 0;
+	return -r;
+}
+
+CLEANUP_PTR(struct control_server, control_server_stop);
+
+int control_server_start(int dir_fd, control_answer_fn *answer, void *data,
+			 struct control_server **ret, struct error *err)
+{
+	auto_ptr(control_server_stop) struct control_server *s =
+		calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "control socket");
+	s->answer = answer;
+	s->data = data;
+	s->listen_fd = -1;
+	for (size_t i = 0; i < MAX_CONNECTIONS; i++)
+		s->c[i].fd = -1;
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r = s->epoll_fd < 0 || s->wake_fd < 0 ? -errno : 0;
+	if (r == 0)
+		r = listen_in(dir_fd, &s->listen_fd);
+	if (r == 0)
+		r = watch(s, s->wake_fd, EVENT_WAKE, EPOLL_CTL_ADD, EPOLLIN);
+	if (r == 0)
+		r = watch(s, s->listen_fd, EVENT_LISTEN, EPOLL_CTL_ADD,
+			  EPOLLIN);
+	if (r == 0)
+		r = start_thread(s);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot make the control socket");
+	*ret = take_ptr(&s);
+	return 0;
+}
+
+void control_server_stop(struct control_server *s)
+{
+	const uint64_t one = 1;
+
+	if (!s)
+		return;
+	if (s->has_thread) {
+		(void)fd_write_full(s->wake_fd, &one, sizeof(one));
+		(void)pthread_join(s->thread, NULL);
+	}
+	for (size_t i = 0; i < MAX_CONNECTIONS; i++)
+		drop(&s->c[i]);
+	cleanup_close(&s->listen_fd);
+	cleanup_close(&s->wake_fd);
+	cleanup_close(&s->epoll_fd);
+	free(s);
+}

@@ -1,0 +1,31 @@
+/*
+ * The control socket of a sandbox: a thread that answers one request on each
+ * connection (docs/protocol.md).
+ *
+ *	control_server_start -> (answers) -> control_server_stop
+ *
+ * A silent, slow or malformed client delays nobody: every connection has
+ * CONTROL_TIMEOUT_MS in all, at most 64 are open, and a new one takes the
+ * place of the oldest. @answer is called on the server's thread, one call at a
+ * time; it appends the JSON of "data" to @ret or fails with the text for the
+ * client. Nothing else of the caller is touched.
+ */
+#ifndef SANDLOCK_CONTROL_SERVER_H
+#define SANDLOCK_CONTROL_SERVER_H
+
+#include "base/cleanup.h"
+#include "control/protocol.h"
+
+struct error;
+struct control_server;
+
+typedef int control_answer_fn(void *data, const struct control_request *q,
+			      struct buf *ret, struct error *err);
+
+/* Binds control.sock in the directory @dir_fd, mode 0600. */
+int control_server_start(int dir_fd, control_answer_fn *answer, void *data,
+			 struct control_server **ret, struct error *err);
+/* Ends the thread and closes all; the file stays. NULL is fine. */
+void control_server_stop(struct control_server *s);
+
+#endif

@@ -1,0 +1,120 @@
+/* The protocol, and a server against clients in this process. */
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/json.h"
+#include "control/client.h"
+#include "control/server.h"
+#include "unit.h"
+
+CLEANUP_PTR(struct json, json_free);
+
+static const char *parse_error(const char *body)
+{
+	static struct error err;
+	struct control_request q = { .root = NULL };
+
+	err = (struct error)ERROR_INIT;
+	assert_true(control_parse(body, strlen(body), &q, &err) < 0);
+	assert_null(q.root);
+	return err.msg;
+}
+
+static void what_is_no_request_is_told(void **state)
+{
+	static const char *const broken[] = {
+		"",
+		"{",
+		"[]",
+		"1",
+		"{}",
+		"{\"v\":\"1\",\"verb\":\"x\"}",
+		"{\"v\":1}",
+		"{\"v\":1,\"verb\":2}",
+		"{\"v\":1,\"verb\":\"x\",\"args\":[]}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(broken); i++)
+		assert_ptr_equal(
+			strstr(parse_error(broken[i]), "parse error: "),
+			parse_error(broken[i]));
+	assert_string_equal(parse_error("{\"v\":9,\"verb\":\"x\"}"),
+			    "unsupported protocol version: 9");
+}
+
+static void an_answer_is_whole_or_says_that_it_is_too_long(void **state)
+{
+	char text[CONTROL_BODY_MAX];
+	/* {"v":1,"ok":true,"data":"..."} */
+	size_t around = strlen("{\"v\":1,\"ok\":true,\"data\":\"\"}");
+
+	for (size_t over = 0; over < 2; over++) {
+		size_t n = CONTROL_BODY_MAX - around + over + 2;
+		auto_(buf) struct buf frame = BUF_INIT;
+
+		memset(text, 'x', n);
+		text[0] = text[n - 1] = '"';
+		text[n] = '\0';
+		assert_int_equal(control_answer(&frame, text, NULL), 0);
+		if (over)
+			assert_non_null(strstr(frame.data + CONTROL_HEADER,
+					       "response too large (65537 "
+					       "bytes, max 65536)"));
+		else
+			assert_int_equal(frame.len,
+					 CONTROL_HEADER + CONTROL_BODY_MAX);
+	}
+}
+
+static int echo(void *data, const struct control_request *q, struct buf *ret,
+		struct error *err)
+{
+	if (strcmp(q->verb, "ports") != 0)
+		return error_say(err, ERR_USAGE, EINVAL, "unknown verb: %s",
+				 q->verb);
+	buf_add_str(ret, "{\"80\":8080}");
+	return 0;
+}
+
+static void a_server_answers_and_ends(void **state)
+{
+	auto_ptr(rundir_close) struct rundir *d = NULL;
+	auto_ptr(rundir_slot_close) struct rundir_slot *slot = NULL;
+	auto_ptr(json_free) struct json *answer = NULL;
+	struct control_server *s = NULL;
+	struct error err = ERROR_INIT;
+	char path[256], root[300];
+	int fd = unit_tmpdir(path);
+
+	(void)snprintf(root, sizeof(root), "%s/run", path);
+	assert_int_equal(rundir_open(root, true, &d, NULL), 0);
+	assert_int_equal(rundir_claim(d, "x", &slot, NULL), 0);
+	assert_true(control_ask(d, "x", "ports", NULL, &answer, &err) < 0);
+	assert_string_equal(err.msg, "'x' has no control socket");
+	assert_int_equal(control_server_start(rundir_slot_fd(slot), echo, NULL,
+					      &s, NULL),
+			 0);
+	assert_int_equal(control_ask(d, "x", "ports", NULL, &answer, NULL), 0);
+	assert_int_equal(json_int_or(answer, "80", 0), 8080);
+	assert_true(control_ask(d, "x", "frob", NULL, &answer, &err) < 0);
+	assert_string_equal(err.msg, "unknown verb: frob");
+	control_server_stop(s);
+	assert_true(control_ask(d, "x", "ports", NULL, &answer, &err) < 0);
+	assert_string_equal(err.msg, "supervisor of 'x' is not running");
+	assert_int_equal(rundir_remove(slot, NULL), 0);
+	assert_int_equal(rmdir(root), 0);
+	assert_int_equal(rmdir(path), 0);
+	(void)close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_no_request_is_told),
+		cmocka_unit_test(
+			an_answer_is_whole_or_says_that_it_is_too_long),
+		cmocka_unit_test(a_server_answers_and_ends),
+	};
+
+	return RUN_TESTS(tests);
+}
