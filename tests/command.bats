@@ -250,3 +250,45 @@ no_branch() {
 	expect_exactly y
 	[ ! -e /tmp/y ]
 }
+
+@test "command: secrets of a home behind a link are hidden in the workdir" {
+	mkdir -p "$W/real/.ssh"
+	echo secret >"$W/real/.ssh/id"
+	ln -s real "$W/home"
+	cd "$W/home"
+	HOME=$W/home run sandlock run -- cat .ssh/id
+	expect_status 1
+	refute_output secret
+	cd "$W/dir"
+	HOME=$W/home run sandlock run --fs-mount "/data:$W/real" -- cat /data/.ssh/id
+	expect_status 1
+	refute_output secret
+}
+
+@test "command: fds that LISTEN_FDS counts stay outside" {
+	exec 5<"$W/dir/f"
+	LISTEN_FDS=3 run sandlock run -- sh -c 'env | grep LISTEN; cat <&5'
+	exec 5<&-
+	[ "$status" -ne 0 ]
+	refute_output LISTEN_FDS=
+	refute_output old
+}
+
+@test "command: arguments are bytes" {
+	sandlock run -- printf '%s' $'a\xffb' >"$W/out"
+	equal bytes "$(od -An -tx1 "$W/out" | tr -d ' ')" 61ff62
+}
+
+@test "command: a device in the workdir cannot be opened" {
+	[ "$(id -u)" = 0 ] || skip "makes a device"
+	mknod zero c 1 5
+	run sandlock run -- head -c1 zero
+	expect_status 1
+}
+
+@test "command: a path of a merged usr can be named by its link" {
+	[ -L /lib ] || skip "no merged usr"
+	run sandlock run -r /usr -r /bin -r /lib -r /lib64 -w /lib -- ls -ld /lib
+	expect_status 0
+	expect_output /lib
+}

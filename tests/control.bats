@@ -53,6 +53,14 @@ ask() {
 	[ ! -e "$SANDLOCK_ROOT/$N" ]
 }
 
+@test "ps shows the command, not the pid 1 of ours that it runs under" {
+	serve -- sleep 60
+	equal command "$(sandlock ps --json |
+		jq -r ".sandboxes[] | select(.name == \"$N\").command")" \
+		'sleep 60'
+	unserve
+}
+
 @test "65,536 bytes pass, 65,537 and 4 GiB do not, and the socket keeps serving" {
 	serve -- sleep 60
 	run ask --pad 65536 '{"v":1,"verb":"ports","args":{"x":"@"}}'

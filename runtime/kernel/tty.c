@@ -231,7 +231,7 @@ static void forward_signal(struct relay *r)
 		return;
 	if (si.ssi_signo == SIGWINCH)
 		copy_size(0, r->master_fd);
-	else if (si.ssi_signo != SIGCHLD)
+	else if (si.ssi_signo != SIGCHLD && si.ssi_signo != SIGPIPE)
 		(void)pidfd_signal(r->pidfd, (int)si.ssi_signo);
 }
 

@@ -149,6 +149,7 @@ static int fill_new_state(struct create *c, struct error *err)
 		strdup(c->plan->workdir ? c->plan->workdir : spec->root_path);
 	s->owner = userns_initial_uid();
 	s->pid_ns = c->plan->own_pid_ns;
+	s->host = c->plan->host;
 	s->ephemeral = c->die_with_parent && !c->bundle->keep;
 	if (c->branch)
 		s->store = strdup(store_path(c->store));

@@ -108,6 +108,22 @@ static int check_request(const struct request *r, struct error *err)
 	return request_check(r, err);
 }
 
+/* JSON is UTF-8, arguments are bytes: they arrive as they were given. */
+static int keep_args(struct spec_strings *args, const struct request *r)
+{
+	size_t at = r->exec ? 1 : 0;
+
+	for (size_t i = 0; i < r->args.n; i++) {
+		char *copy = strdup(r->args.v[i]);
+
+		if (!copy)
+			return -ENOMEM;
+		free(args->v[at + i]);
+		args->v[at + i] = copy;
+	}
+	return 0;
+}
+
 static int fill_plan(struct plan *p, struct host_context *h,
 		     const struct sandbox_env *env, struct error *err)
 {
@@ -119,6 +135,8 @@ static int fill_plan(struct plan *p, struct host_context *h,
 			       env->log, &p->spec, err);
 	if (n < 0)
 		return n;
+	if (keep_args(&p->spec->process.args, r) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "arguments");
 	p->host = true;
 	p->hidden = r->no_control_socket;
 	p->branch = true;

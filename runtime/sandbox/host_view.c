@@ -30,6 +30,14 @@ static const char *const home_paths[] = {
 	"go", ".cache/pip", ".npm", ".m2", ".gradle",
 };
 
+/* What procfs tells of the machine and of other users. */
+static const char *const proc_paths[] = {
+	"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys",
+	"/proc/key-users", "/proc/kpagecgroup", "/proc/kpagecount",
+	"/proc/kpageflags", "/proc/latency_stats", "/proc/sched_debug",
+	"/proc/scsi", "/proc/timer_list", "/proc/timer_stats",
+};
+
 /* Never readable, wherever they show up. Patterns of glob(3). */
 static const char *const secret_paths[] = {
 	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
@@ -74,18 +82,21 @@ static void add_mount(struct json_out *o, const struct mount_row *m)
 static void add_bind(struct json_out *o, const char *path, const char *inside,
 		     bool read_only)
 {
-	struct stat st;
-	const struct mount_row m = {
+	struct mount_row m = {
 		.destination = inside,
 		.type = "bind",
 		.source = path,
-		/* rro: submounts too; a link of the merged /usr is copied. */
-		.options = lstat(path, &st) == 0 && S_ISLNK(st.st_mode)
-				   ? "rbind,copy-symlink"
-			   : read_only ? "rbind,rro,nosuid"
-				       : "rbind,nosuid",
+		/* r: submounts too. */
+		.options = read_only ? "rbind,rro,rnosuid,rnodev"
+				     : "rbind,rnosuid,rnodev",
 	};
+	struct stat st;
 
+	/* A link of the merged /usr is copied; a device was asked for. */
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+		m.options = "rbind,copy-symlink";
+	else if (path_is_under(path, "/dev"))
+		m.options = read_only ? "rbind,rro,rnosuid" : "rbind,rnosuid";
 	add_mount(o, &m);
 }
 
@@ -201,6 +212,7 @@ static int add_listed(const struct spec_strings *list, const char *flag,
 {
 	for (size_t i = 0; i < list->n; i++) {
 		auto_free char *real = realpath(list->v[i], NULL);
+		struct stat st;
 
 		if (!real) {
 			(void)error_set(err, ERR_USAGE, errno, "%s '%s'", flag,
@@ -215,6 +227,10 @@ static int add_listed(const struct spec_strings *list, const char *flag,
 			continue;
 		}
 		add_bind(o, real, real, read_only);
+		/* -r /lib64 of a merged /usr: the link is there as well. */
+		if (list->v[i][0] == '/' && lstat(list->v[i], &st) == 0 &&
+		    S_ISLNK(st.st_mode))
+			add_bind(o, list->v[i], list->v[i], read_only);
 	}
 	return 0;
 }
@@ -268,13 +284,49 @@ int host_view_mounts(const struct host_context *h, struct json_out *o,
 	return n;
 }
 
-static void add_matches(const char *pattern, struct json_out *o)
+/* @real also where an --fs-mount shows what it lies in. */
+static void mask_in_mounts(const struct request *r, const char *real,
+			   struct json_out *o)
+{
+	for (size_t i = 0; i < r->n_mounts; i++) {
+		auto_free char *host = realpath(r->mounts[i].host, NULL);
+		auto_free char *inside = NULL;
+		size_t n = host && strcmp(host, "/") != 0 ? strlen(host) : 0;
+
+		if (!host || !path_is_under(real, host))
+			continue;
+		inside = path_join(r->mounts[i].inside,
+				   real + n + strspn(real + n, "/"));
+		if (inside)
+			json_out_str(o, inside);
+	}
+}
+
+/*
+ * Under every name that it may have inside: HOME may lead through links, which
+ * the workdir and what is mounted never do.
+ */
+static void add_mask(const struct host_context *h, const char *path,
+		     struct json_out *o)
+{
+	auto_free char *real = realpath(path, NULL);
+
+	json_out_str(o, path);
+	if (!real)
+		return;
+	if (strcmp(real, path) != 0)
+		json_out_str(o, real);
+	mask_in_mounts(h->request, real, o);
+}
+
+static void add_matches(const struct host_context *h, const char *pattern,
+			struct json_out *o)
 {
 	glob_t g = { 0 };
 
 	if (glob(pattern, GLOB_NOSORT, NULL, &g) == 0)
 		for (size_t i = 0; i < g.gl_pathc; i++)
-			json_out_str(o, g.gl_pathv[i]);
+			add_mask(h, g.gl_pathv[i], o);
 	globfree(&g);
 }
 
@@ -283,18 +335,20 @@ void host_view_masks(const struct host_context *h, struct json_out *o)
 	const struct request *r = h->request;
 
 	json_out_array(o);
+	for (size_t i = 0; i < ARRAY_LEN(proc_paths); i++)
+		json_out_str(o, proc_paths[i]);
 	for (size_t i = 0; i < ARRAY_LEN(secret_paths); i++)
-		add_matches(secret_paths[i], o);
+		add_matches(h, secret_paths[i], o);
 	for (size_t i = 0; h->home && i < ARRAY_LEN(home_secrets); i++) {
 		auto_free char *path = path_join(h->home, home_secrets[i]);
 
 		if (path && exists(path))
-			json_out_str(o, path);
+			add_mask(h, path, o);
 	}
 	for (size_t i = 0; i < r->deny.n; i++) {
 		auto_free char *real = realpath(r->deny.v[i], NULL);
 
-		json_out_str(o, real ? real : r->deny.v[i]);
+		add_mask(h, real ? real : r->deny.v[i], o);
 	}
 	json_out_array_end(o);
 }

@@ -290,11 +290,12 @@ fail_start(struct create *c, int fd, const struct error *err)
  * in a sandbox that waits to be started.
  */
 static int close_others(struct create *c, const struct start_fds *start,
-			int proc_fd, struct error *err)
+			const struct process_setup *s, struct error *err)
 {
-	unsigned int first = 3 + c->bundle->preserve_fds + process_listen_fds();
+	unsigned int listen = s->pass_listen_fds ? process_listen_fds() : 0;
+	unsigned int first = 3 + s->preserve_fds + listen;
 	int keep[] = { c->child_sync_fd, c->launcher_fd,   c->filter_fd,
-		       start->fifo_fd,	 start->status_fd, proc_fd };
+		       start->fifo_fd,	 start->status_fd, s->proc_fd };
 	int r = fd_close_others(first, keep, ARRAY_LEN(keep));
 
 	if (r < 0)
@@ -361,7 +362,8 @@ void init_main(struct create *c)
 		.proc_fd = -1,
 		.keyring = c->bundle->no_new_keyring ? NULL : keyring,
 		.preserve_fds = c->bundle->preserve_fds,
-		.pass_listen_fds = true,
+		/* A host command gets no fd that nobody named. */
+		.pass_listen_fds = !c->plan->host,
 		.die_with_parent = c->die_with_parent,
 		.init = c->plan->host,
 		.workdir = c->plan->workdir,
@@ -382,7 +384,7 @@ void init_main(struct create *c)
 		if (s.proc_fd < 0)
 			die(c->child_sync_fd, &err);
 	}
-	if (close_others(c, &start, s.proc_fd, &err) < 0)
+	if (close_others(c, &start, &s, &err) < 0)
 		die(c->child_sync_fd, &err);
 	enter_process(c, &s);
 	report_ready(c, &s);

@@ -168,7 +168,7 @@ static int fill_info(const struct sandbox_env *env, struct found *f,
 	i->owner = s->owner;
 	i->pid = stopped ? 0 : s->init.pid;
 	i->uptime_s = stopped ? -1 : uptime_of(&s->init);
-	if (!stopped && f->status != STATUS_CREATED)
+	if (!stopped && f->status != STATUS_CREATED && !s->host)
 		i->command = read_command(s->init.pid);
 	if (!i->command) {
 		struct spec *spec = NULL;

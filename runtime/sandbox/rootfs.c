@@ -257,11 +257,19 @@ static int attach_root(struct rootfs *r, struct error *err)
 static int mount_branch(struct rootfs *r, struct error *err)
 {
 	const struct stat lower = { .st_dev = r->dev, .st_ino = r->ino };
+	/* Devices in the lower are none of the command's business. */
+	const struct mount_change c = { .set = MOUNT_ATTR_NOSUID |
+					       MOUNT_ATTR_NODEV };
 	auto_(target) struct target t = TARGET_INIT;
 	int n;
 
 	if (r->branch_fd < 0)
 		return 0;
+	n = mount_change(r->branch_fd, &c);
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n,
+				 "cannot restrict the branch of '%s'",
+				 r->o.branch_at);
 	n = rootfs_open_target(r, r->o.branch_at, 0, &t, err);
 	if (n < 0)
 		return n;

@@ -281,6 +281,15 @@ static int check_private(const struct rootfs *r, const struct spec_mount *m,
 	return error_hint(err, "use \"rslave\" or \"rprivate\", or bind less");
 }
 
+static bool is_link_to(int dir_fd, const char *name, const char *text)
+{
+	char now[PATH_MAX];
+	ssize_t n = readlinkat(dir_fd, name, now, sizeof(now));
+
+	return n >= 0 && (size_t)n == strlen(text) &&
+	       memcmp(now, text, (size_t)n) == 0;
+}
+
 /* copy-symlink: a link is made anew instead of being mounted. */
 static int copy_symlink(struct rootfs *r, const struct spec_mount *m, int fd,
 			struct error *err)
@@ -299,9 +308,13 @@ static int copy_symlink(struct rootfs *r, const struct spec_mount *m, int fd,
 	n = rootfs_open_target(r, dir, TARGET_ROOT, &t, err);
 	if (n < 0)
 		return (int)n;
-	if (symlinkat(text, t.fd, name) < 0)
-		return error_set(err, ERR_SYSTEM, errno,
-				 "cannot make the link");
+	if (symlinkat(text, t.fd, name) < 0) {
+		int sys = errno;
+
+		if (sys == EEXIST && is_link_to(t.fd, name, text))
+			return 0;
+		return error_set(err, ERR_SYSTEM, sys, "cannot make the link");
+	}
 	n = rootfs_note_made(r, t.fd, t.path, name);
 	return n < 0 ? error_set(err, ERR_SYSTEM, (int)-n, "mounts") : 0;
 }

@@ -100,16 +100,20 @@ static void forward_signal(int signal_fd, int pidfd)
 
 	if (read(signal_fd, &si, sizeof(si)) != sizeof(si))
 		return;
-	if (si.ssi_signo != SIGCHLD)
+	if (si.ssi_signo != SIGCHLD && si.ssi_signo != SIGPIPE)
 		(void)pidfd_signal(pidfd, (int)si.ssi_signo);
 }
 
-/* Everything that makes sense for the payload; job control stays with us. */
+/*
+ * Everything that makes sense for the payload; job control stays with us.
+ * SIGPIPE is ours too, but must not end us while the terminal is raw.
+ */
 void run_forwarded_signals(sigset_t *set)
 {
-	static const int ours[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,
-				    SIGABRT, SIGTSTP, SIGTTIN, SIGTTOU,
-				    SIGTRAP, SIGSYS,  SIGPIPE };
+	static const int ours[] = {
+		SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGABRT,
+		SIGTSTP, SIGTTIN, SIGTTOU, SIGTRAP, SIGSYS
+	};
 
 	(void)sigfillset(set);
 	for (size_t i = 0; i < ARRAY_LEN(ours); i++)

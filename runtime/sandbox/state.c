@@ -60,6 +60,7 @@ int state_write(struct rundir_slot *slot, const struct sandbox_state *s,
 	json_out_str_member(o, "boot_id", s->boot_id);
 	json_out_bool_member(o, "ready", s->ready);
 	json_out_bool_member(o, "ephemeral", s->ephemeral);
+	json_out_bool_member(o, "host", s->host);
 	json_out_bool_member(o, "pid_ns", s->pid_ns);
 	if (s->store)
 		json_out_str_member(o, "store", s->store);
@@ -102,6 +103,7 @@ static int fill_state(const struct json *j, struct sandbox_state *s,
 	s->init.pid = (pid_t)json_int_or(j, "pid", 0);
 	s->ready = json_bool_or(j, "ready", false);
 	s->ephemeral = json_bool_or(j, "ephemeral", false);
+	s->host = json_bool_or(j, "host", false);
 	s->pid_ns = json_bool_or(j, "pid_ns", false);
 	(void)snprintf(s->boot_id, sizeof(s->boot_id), "%s",
 		       json_str_or(j, "boot_id", ""));

@@ -36,6 +36,7 @@ struct sandbox_state {
 	char boot_id[BOOT_ID_LEN + 1];
 	bool ready;	/* create has finished */
 	bool ephemeral; /* a foreground run: goes with the process it serves */
+	bool host;	/* a host command: init is a pid 1 of ours */
 	bool pid_ns;	/* init's death ends everything */
 	char *store;	/* store of its branch, or NULL: none */
 	struct cgroup *cgroup; /* or NULL */

@@ -162,21 +162,22 @@ static void reap(long payload)
 static void __attribute__((noreturn)) serve(long payload)
 {
 	unsigned long long all = ~0ULL;
+	siginfo_t info;
 	long sig;
 
 	for (;;) {
-		sig = call6(__NR_rt_sigtimedwait, (long)&all, 0, 0,
+		sig = call6(__NR_rt_sigtimedwait, (long)&all, (long)&info, 0,
 			    sizeof(all), 0, 0);
 		reap(payload);
-		if (sig > 0 && sig != SIGCHLD)
+		/* A terminal has sent ^C to the payload as well, but tells of
+		 * its end to the leader of the session alone, which we are. */
+		if (sig > 0 && sig != SIGCHLD &&
+		    (info.si_code != SI_KERNEL || sig == SIGHUP))
 			(void)call6(__NR_kill, payload, sig, 0, 0, 0, 0);
 	}
 }
 
-/*
- * Returns in the payload's process. Nothing of ours can be looked into from
- * there: same user, but undumpable.
- */
+/* Returns in the payload's process. */
 static void become_init(long status_fd)
 {
 	unsigned long long all = ~0ULL;
@@ -187,7 +188,6 @@ static void become_init(long status_fd)
 	if (pid < 0)
 		fail(status_fd, pid);
 	if (pid > 0) {
-		(void)call6(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
 		/* All of them: standard streams too, so that readers of the
 		 * payload's output see its end. */
 		(void)call6(__NR_close_range, 0, ~0U, 0, 0, 0, 0);
@@ -216,6 +216,11 @@ void __attribute__((noreturn, used)) launch(long *stack)
 		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
 	if (call6(__NR_fcntl, status_fd, F_SETFD, FD_CLOEXEC, 0, 0, 0) < 0)
 		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
+	/* Until the payload is executed nothing inside may look into us, and
+	 * never into pid 1: no filter is on either. Before the fork, so that
+	 * the payload does not come first. */
+	if (init || n_insns)
+		(void)call6(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
 	if (init)
 		become_init(status_fd);
 	if (n_insns) {
