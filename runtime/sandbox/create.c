@@ -131,15 +131,22 @@ static int fill_new_state(struct create *c, struct error *err)
 	return 0;
 }
 
-static int make_fifos(struct create *c, struct error *err)
+static int write_config(struct create *c, struct error *err)
 {
-	int dir_fd = rundir_slot_fd(c->slot);
-	int r = fd_write_atomic(dir_fd, "config.json", c->plan->config.data,
-				c->plan->config.len, 0600, false);
+	int r = fd_write_atomic(rundir_slot_fd(c->slot), "config.json",
+				c->plan->config.data, c->plan->config.len,
+				0600, false);
 
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot write '%s'",
 				 rundir_slot_path(c->slot));
+	return 0;
+}
+
+static int make_fifos(struct create *c, struct error *err)
+{
+	int dir_fd = rundir_slot_fd(c->slot);
+
 	if (c->inline_start)
 		return 0;
 	if (mkfifoat(dir_fd, "exec.fifo", 0600) < 0 ||
@@ -464,6 +471,9 @@ static int drive_init(struct create *c, struct error *err)
 		r = rundir_write_pids(c->slot, s->init.pid,
 				      s->ephemeral ? getpid() : s->init.pid,
 				      err);
+	/* Now, since init is busy with its root. */
+	if (r == 0)
+		r = write_config(c, err);
 	if (r == 0)
 		r = create_pump(c, SYNC_READY, err);
 	if (r == 0)
