@@ -5,6 +5,7 @@
 #	make lint			what a reviewer should not have to look for
 #	make demo			a real bundle, changed, aborted, committed
 #	make bench			side by side with crun, runc, bwrap
+#	make bench-peers		the Rust sandlock, for that
 #	make install DESTDIR= PREFIX=
 #
 # Variables: DEVELOPER=1 (warnings are errors), SAN=address,undefined,
@@ -200,6 +201,13 @@ bench:
 	+@$(MAKE) --no-print-directory all
 	BUILD=$(abspath $B) bench/run
 
+# The Rust program of the same name, for bench/run; needs cargo.
+PEERS_ROOT ?= /opt/peers
+
+bench-peers:
+	cargo install --locked --root $(PEERS_ROOT) sandlock-cli@0.9.0 \
+		sandlock-oci@0.9.0
+
 compile_commands.json: Makefile $B/flags
 	@{ echo '['; sep=; \
 	for f in $(lib_src) $(cmd_src) $(unit_src) $(fuzz_src) \
@@ -267,7 +275,7 @@ clean:
 	rm -rf $B compile_commands.json
 
 .PHONY: all unit unit-build fuzz-build fuzz-replay check check-built lint demo \
-	bench man install uninstall clean FORCE
+	bench bench-peers man install uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(lib_obj:.o=.d) $(cmd_obj:.o=.d)
