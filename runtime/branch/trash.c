@@ -539,8 +539,8 @@ int trash_put_lazily(struct storage *s, int dirfd, const char *name,
 	if (r < 0)
 		return r;
 	r = unique_name(unique);
-	if (r == 0 && renameat2(dirfd, name, trash_fd, unique,
-				RENAME_NOREPLACE) < 0)
+	if (r == 0 &&
+	    renameat2(dirfd, name, trash_fd, unique, RENAME_NOREPLACE) < 0)
 		r = -errno;
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,

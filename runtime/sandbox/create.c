@@ -134,8 +134,8 @@ static int fill_new_state(struct create *c, struct error *err)
 static int write_config(struct create *c, struct error *err)
 {
 	int r = fd_write_atomic(rundir_slot_fd(c->slot), "config.json",
-				c->plan->config.data, c->plan->config.len,
-				0600, false);
+				c->plan->config.data, c->plan->config.len, 0600,
+				false);
 
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot write '%s'",
