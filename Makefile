@@ -5,6 +5,7 @@
 #	make lint			what a reviewer should not have to look for
 #	make demo			a real bundle, changed, aborted, committed
 #	make bench			side by side with crun, runc, bwrap
+#	make bench-peers		the Rust sandlock, for that
 #	make install DESTDIR= PREFIX=
 #
 # Variables: DEVELOPER=1 (warnings are errors), SAN=address,undefined,
@@ -214,6 +215,13 @@ bench:
 	BUILD=$(abspath $B) bench/run
 	@$B/bench/notify
 
+# The Rust program of the same name, for bench/run; needs cargo.
+PEERS_ROOT ?= /opt/peers
+
+bench-peers:
+	cargo install --locked --root $(PEERS_ROOT) sandlock-cli@0.9.0 \
+		sandlock-oci@0.9.0
+
 compile_commands.json: Makefile $B/flags
 	@{ echo '['; sep=; \
 	for f in $(lib_src) $(cmd_src) $(unit_src) $(fuzz_src) \
@@ -281,7 +289,7 @@ clean:
 	rm -rf $B compile_commands.json
 
 .PHONY: all unit unit-build fuzz-build fuzz-replay check check-built lint demo \
-	bench man install tsan uninstall clean FORCE
+	bench bench-peers man install tsan uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(lib_obj:.o=.d) $(cmd_obj:.o=.d)

@@ -47,13 +47,6 @@ has_hint() {
 	refused 1 "config.json" create "$N"
 }
 
-@test "config.json cannot be read" {
-	only_sandlock
-	chmod 000 "$B/config.json"
-	[ "$(id -u)" -ne 0 ] || skip "root reads everything"
-	refused 1 "config.json" create "$N"
-}
-
 @test "the root file system is missing" {
 	rm -rf "$R"
 	refused 1 "rootfs" create "$N"

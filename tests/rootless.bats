@@ -224,8 +224,14 @@ full_maps() {
 	refused 1 "executable file not found" create "$N"
 	config '.linux.uidMappings[0].hostID = 0'
 	refused 1 "" create "$N"
+	chmod 000 "$B/config.json"
+	refused 1 config.json create "$N"
+	chmod 600 "$B/config.json"
 	rm "$B/config.json"
 	refused 1 config.json create "$N"
+	run create "$N" --storage /sys/kernel
+	expect_status 1
+	expect_output /sys/kernel
 }
 
 @test "rootless: 30 runs leave nothing" {

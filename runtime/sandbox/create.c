@@ -160,7 +160,11 @@ static int fill_new_state(struct create *c, struct error *err)
 	return 0;
 }
 
-static int make_fifos(struct create *c, struct error *err)
+/*
+ * Before anything is made that a killed create would leave: clearing up after
+ * it reads here which cgroups those are.
+ */
+static int write_config(struct create *c, struct error *err)
 {
 	int dir_fd, r;
 
@@ -172,6 +176,13 @@ static int make_fifos(struct create *c, struct error *err)
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot write '%s'",
 				 rundir_slot_path(c->slot));
+	return 0;
+}
+
+static int make_fifos(struct create *c, struct error *err)
+{
+	int dir_fd = rundir_slot_fd(c->slot);
+
 	if (c->inline_start)
 		return 0;
 	if (mkfifoat(dir_fd, "exec.fifo", 0600) < 0 ||
@@ -316,6 +327,8 @@ static int make_all(struct create *c, struct error *err)
 		r = claim_name(c, err);
 	if (r == 0)
 		r = fill_new_state(c, err);
+	if (r == 0)
+		r = write_config(c, err);
 	if (r == 0)
 		r = make_fifos(c, err);
 	if (r == 0)

@@ -35,6 +35,33 @@ static void check_row(void **state)
 	fixture_close(&f);
 }
 
+/* Row 64: the lower is in memory, the branch on disk. */
+static void on_another_file_system(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct fixture f;
+		char *got;
+
+		if (rows[i].root_only)
+			continue;
+		fixture_open_empty(&f);
+		f.storage = f.store_dir;
+		strcpy(f.lower, "/dev/shm/sandlock-unit.XXXXXX");
+		assert_non_null(mkdtemp(f.lower));
+		fixture_fill(&f, rows[i].lower);
+		fixture_run(&f, rows[i].inside, NULL);
+		commit(&f);
+		got = snapshot(f.lower);
+		shell(f.lower, "find . -mindepth 1 -delete");
+		assert_int_equal(rmdir(f.lower), 0);
+		if (!rows[i].differs && !rows[i].user_sees_no_link)
+			assert_string_equal(got, f.seen);
+		free(got);
+		fixture_close(&f);
+	}
+}
+
 /* What only root of the namespace can read can be told, too. */
 static void contents_of_others(void **state)
 {
@@ -73,11 +100,12 @@ static void ids_are_told_as_the_host_knows_them(void **state)
 
 int main(void)
 {
-	struct CMUnitTest tests[ARRAY_LEN(rows) + 2] = {
+	struct CMUnitTest tests[ARRAY_LEN(rows) + 3] = {
+		cmocka_unit_test(on_another_file_system),
 		cmocka_unit_test(contents_of_others),
 		cmocka_unit_test(ids_are_told_as_the_host_knows_them),
 	};
-	size_t n = 2;
+	size_t n = 3;
 
 	if (geteuid() != 0)
 		return 0;
