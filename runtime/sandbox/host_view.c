@@ -42,7 +42,10 @@ static const char *const proc_paths[] = {
 static const char *const secret_paths[] = {
 	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
 	"/etc/sudoers", "/etc/sudoers.d", "/etc/ssh/ssh_host_*_key",
-	"/etc/ssl/private", "/etc/krb5.keytab",
+	"/etc/ssl/private", "/etc/krb5.keytab", "/etc/security/opasswd",
+	"/etc/wireguard", "/etc/openvpn", "/etc/ipsec.secrets",
+	"/etc/ipsec.d/private", "/etc/ppp/*-secrets", "/etc/letsencrypt",
+	"/etc/NetworkManager/system-connections", "/etc/kubernetes",
 };
 static const char *const home_secrets[] = {
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc",
