@@ -38,6 +38,25 @@ no_branch() {
 	equal state "$(branch_state "$N")" pending
 }
 
+@test "run: a failing poststart does not lose what the program wrote" {
+	config '.hooks.poststart = [{path: "/bin/sh",
+		args: ["sh", "-c", "while [ ! -e $F ]; do sleep 0.05; done; exit 1"],
+		env: ["PATH=/usr/bin:/bin", "F=" + $f]}]' --arg f "$W/out/written"
+	mkdir "$W/out"
+	config '.mounts += [{destination: "/out", type: "bind", source: $s,
+		options: ["rbind"]}]' --arg s "$W/out"
+	script 'echo x >/data/new; touch /out/written; sleep 1000'
+	run sandlock run -b "$B" "$N"
+	expect_status 125
+	expect_output poststart
+	equal state "$(branch_state "$N")" pending
+	run sandlock diff "$N"
+	expect_output "A data/new"
+	run sandlock abort "$N"
+	expect_status 0
+	unchanged
+}
+
 @test "diff, commit: the root becomes what the program saw" {
 	script 'echo new >/data/new; echo x >>/data/a; rm /data/b; mkdir /data/d
 		snap -x proc -x dev -x sys /'

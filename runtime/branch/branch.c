@@ -17,7 +17,11 @@
 #include "base/uapi.h"
 #include "branch/internal.h"
 
-enum { LOCK_POLL_NS = 5 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
+enum {
+	LOCK_POLL_NS = 5 * 1000 * 1000,
+	NS_PER_MS = 1000 * 1000,
+	DISCARD_WAIT_MS = 5000,
+};
 
 const char *branch_state_name(enum branch_state s)
 {
@@ -653,7 +657,8 @@ int branch_remove_empty(struct branch *b, struct error *err)
 /* Of a creation that failed nothing is left when that is reported. */
 void branch_discard(struct branch *b)
 {
-	if (!b)
+	/* Not while a waiter settles it; what is gone needs nothing. */
+	if (!b || branch_lock(b, DISCARD_WAIT_MS, NULL) < 0)
 		return;
 	if (remove_small(b, b->home->branches_fd, b->meta.name) < 0) {
 		(void)branch_remove(b, NULL);

@@ -606,6 +606,9 @@ static void run_poststop(struct create *c)
 
 void create_undo(struct create *c)
 {
+	const struct exit_status unknown = { EXIT_UNKNOWN, 0 };
+	struct branch_settled settled;
+
 	if (c->state) {
 		end_init(c);
 		if (c->state->cgroup)
@@ -613,7 +616,11 @@ void create_undo(struct create *c)
 		if (c->hooks_begun)
 			run_poststop(c);
 	}
-	if (c->branch)
+	/* What the payload has written waits for a decision all the same. */
+	if (c->branch && c->executed)
+		(void)branch_settle(c->branch, &unknown, c->state->pid_ns,
+				    &settled, NULL);
+	else if (c->branch)
 		branch_discard(c->branch);
 	if (c->slot)
 		(void)rundir_remove(c->slot, NULL);

@@ -38,6 +38,7 @@ struct create {
 	struct netns netns;	/* made beside the rest, where possible */
 	int netns_fd;		/* init enters it, or -1: by clone */
 	bool hooks_begun;	/* a failure has to run poststop */
+	bool executed;		/* the payload has run: its branch is kept */
 	sigset_t original_mask; /* the payload's */
 	bool mask_is_saved;
 	int pidfd;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -370,6 +371,13 @@ int process_prepare(struct process_setup *s, struct error *err)
 	return r == 0 ? find_program(s, err) : r;
 }
 
+static bool is_hung_up(int sock)
+{
+	struct pollfd p = { .fd = sock };
+
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR));
+}
+
 int process_execute(struct process_setup *s, int status_fd, struct error *err)
 {
 	unsigned int keep = s->preserve_fds;
@@ -380,6 +388,9 @@ int process_execute(struct process_setup *s, int status_fd, struct error *err)
 	if (s->die_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot tie the sandbox to its parent");
+	/* No signal comes for a parent that was killed before. */
+	if (s->die_with_parent && is_hung_up(status_fd))
+		_exit(1);
 	r = fd_cloexec_from(3 + keep);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot close fds");

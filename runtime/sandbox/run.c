@@ -90,6 +90,7 @@ static int start_inline(struct create *c, struct error *err)
 		r = create_say_child_died(c, err);
 	if (r < 0)
 		return r;
+	c->executed = true;
 	return finish_hooks(c->state, s, SPEC_HOOK_POSTSTART, "running",
 			    c->env->log, err);
 }
