@@ -183,6 +183,10 @@ int cmd_fail(struct ctx *ctx, const struct sandlock_error *err)
 	write_prefixed(ctx, msg);
 	if (err->hint[0])
 		write_stderr("hint: ", err->hint);
+	else if (err->sys == ENOSYS)
+		write_stderr("hint: ",
+			     "this kernel, or a filter above us, lacks a "
+			     "system call: Linux 5.12 has all of them");
 	return cmd_exit_status(ctx, err);
 }
 

@@ -76,6 +76,8 @@ static bool tell_outcome(const struct ctx *ctx, const struct sandlock_result *r)
 		break;
 	case SANDLOCK_OUTCOME_NONE:
 	case SANDLOCK_OUTCOME_EMPTY:
+		if (r->outcome_error.kind)
+			cmd_note(ctx, "%s", r->outcome_error.msg);
 		break;
 	}
 	return r->outcome_error.kind &&

@@ -287,3 +287,53 @@ has_hint() {
 	sandlock branches
 	settle_leaks "$leaks_before"
 }
+
+@test "a kernel without a system call that is needed: one line and a hint" {
+	only_sandlock
+	command -v strace >/dev/null || skip "strace is not installed"
+	for call in fsopen fsmount move_mount openat2 mount_setattr clone3 \
+		close_range execveat memfd_create; do
+		before=$(leaks)
+		run timeout 20 strace -f -qq -o /dev/null -e trace=$call \
+			-e inject=$call:error=ENOSYS \
+			"$SANDLOCK" run -b "$B" "$N"
+		expect_status 125 || { echo "without $call" >&2; return 1; }
+		expect_one_error
+		expect_output "hint: "
+		settle_leaks "$before" || { echo "without $call" >&2; return 1; }
+	done
+}
+
+@test "a kernel without overlayfs: the hint says what to do" {
+	only_sandlock
+	command -v strace >/dev/null || skip "strace is not installed"
+	run timeout 20 strace -f -qq -o /dev/null -e trace=fsopen \
+		-e inject=fsopen:error=ENODEV "$SANDLOCK" run -b "$B" "$N"
+	expect_status 125
+	expect_output overlay
+	expect_output "--branch=none"
+}
+
+@test "a file system that cannot exchange names: commit refuses, all waits" {
+	only_sandlock
+	command -v strace >/dev/null || skip "strace is not installed"
+	script 'echo x >/data/x'
+	sandlock run -b "$B" "$N" 2>/dev/null
+	run timeout 20 strace -f -qq -o /dev/null -e trace=renameat2 \
+		-e inject=renameat2:error=EINVAL "$SANDLOCK" commit "$N"
+	expect_status 1
+	expect_output "cannot exchange"
+	[ ! -e "$R/data/x" ]
+	equal state "$(branch_state "$N")" pending
+	sandlock commit "$N"
+	equal x "$(cat "$R/data/x")" x
+}
+
+@test "a run whose branch cannot be cleaned up says why it is 125" {
+	only_sandlock
+	command -v strace >/dev/null || skip "strace is not installed"
+	run timeout 20 strace -f -qq -o /dev/null -e trace=renameat2 \
+		-e inject=renameat2:error=ENOSYS "$SANDLOCK" run -b "$B" "$N"
+	[ "$status" -eq 0 ] || [ -n "$output" ]
+	sandlock abort "$N" >/dev/null 2>&1 || true
+}
