@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -53,6 +54,17 @@ int sandbox_kill(const struct sandbox_env *env, const char *name, int sig,
 	return r;
 }
 
+/* By now the pid on record could be anybody's. */
+static bool is_our_program(pid_t pid)
+{
+	struct stat ours, theirs;
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return stat("/proc/self/exe", &ours) == 0 && stat(path, &theirs) == 0 &&
+	       ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+}
+
 /* Waits for the process that serves the sandbox; kills a wedged one. */
 static void wait_server(const struct rundir_slot *slot, int timeout_ms)
 {
@@ -66,7 +78,7 @@ static void wait_server(const struct rundir_slot *slot, int timeout_ms)
 	pidfd = pidfd_open_id(&id);
 	if (pidfd < 0)
 		return;
-	if (pidfd_wait(pidfd, timeout_ms) != 1) {
+	if (is_our_program(server) && pidfd_wait(pidfd, timeout_ms) != 1) {
 		(void)pidfd_signal(pidfd, SIGKILL);
 		(void)pidfd_wait(pidfd, 1000);
 	}
