@@ -51,7 +51,11 @@ static const char *const home_secrets[] = {
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc",
 	".git-credentials", ".config/gcloud", ".config/gh", ".password-store",
 	".mozilla", ".cargo/credentials.toml", ".cargo/credentials", ".npmrc",
-	".pypirc", ".local/share/keyrings",
+	".pypirc", ".local/share/keyrings", ".m2/settings.xml",
+	".m2/settings-security.xml", ".gradle/gradle.properties",
+	".terraform.d", ".terraformrc", ".vault-token", ".pgpass", ".my.cnf",
+	".config/containers/auth.json", ".config/rclone", ".config/sops",
+	".config/google-chrome", ".config/chromium", ".config/hub",
 };
 /* clang-format on */
 
