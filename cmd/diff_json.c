@@ -26,6 +26,7 @@ static const struct {
 	{ SANDLOCK_CHANGE_SPECIAL, "special" },
 	{ SANDLOCK_CHANGE_ABSENT, "already_absent" },
 	{ SANDLOCK_CHANGE_IMPLIED, "implied" },
+	{ SANDLOCK_CHANGE_STALE_LOCK, "stale_lock" },
 };
 /* clang-format on */
 

@@ -128,6 +128,8 @@ static void add_warnings(struct buf *b, const struct sandlock_change *c)
 	}
 	if (c->flags & SANDLOCK_CHANGE_SPECIAL)
 		buf_add_str(b, " (commit needs --special)");
+	if (c->flags & SANDLOCK_CHANGE_STALE_LOCK)
+		buf_add_str(b, " (lock of a dead git: left out)");
 	if (c->flags & SANDLOCK_CHANGE_LINK_BROKEN)
 		buf_add_str(b, " (link broken)");
 	if (c->flags & SANDLOCK_CHANGE_ABSENT)

@@ -358,6 +358,8 @@ enum sandlock_change_flag {
 	SANDLOCK_CHANGE_SPECIAL = 1 << 7,
 	SANDLOCK_CHANGE_ABSENT = 1 << 8,
 	SANDLOCK_CHANGE_IMPLIED = 1 << 9,
+	SANDLOCK_CHANGE_STALE_LOCK = 1 << 10, /* of a git that is dead: left out
+						 of a commit */
 };
 
 struct sandlock_change {

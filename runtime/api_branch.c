@@ -12,7 +12,7 @@
 
 enum { LOCK_TIMEOUT_MS = 5000 };
 
-_Static_assert((int)SANDLOCK_CHANGE_IMPLIED == (int)CHANGE_IMPLIED,
+_Static_assert((int)SANDLOCK_CHANGE_STALE_LOCK == (int)CHANGE_STALE_LOCK,
 	       "change flags differ");
 _Static_assert((int)SANDLOCK_WANT_META == (int)CHANGE_WANT_META,
 	       "wanted changes differ");

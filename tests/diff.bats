@@ -234,3 +234,17 @@ D fake"; printf x >"/data/$(printf "bidi\342\200\256x")"; printf x >"/data/quote
 	run bash -c "'$SANDLOCK' diff '$N' | head -1"
 	expect_output "A data/f1"
 }
+
+@test "diff: the lock of a git that was killed is told, and not committed" {
+	mkdir "$R/.git"
+	script 'echo x >/.git/index.lock; echo y >/.git/HEAD'
+	sandlock run -b "$B" "$N"
+	run sandlock diff "$N"
+	expect_output ".git/index.lock (lock of a dead git: left out)"
+	equal flag "$(sandlock diff --format json "$N" |
+		jq '[.. | objects | select(.stale_lock)] | length')" 1
+	run sandlock commit "$N"
+	expect_status 0
+	[ -e "$R/.git/HEAD" ]
+	[ ! -e "$R/.git/index.lock" ]
+}
