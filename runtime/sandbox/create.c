@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/path.h"
 #include "hooks/hooks.h"
 #include "kernel/cgroup.h"
@@ -379,12 +380,7 @@ static int handle_message(struct create *c, struct sync_msg *m,
 
 	switch (m->type) {
 	case SYNC_ERROR:
-		if (m->len != sizeof(*err))
-			return error_say(err, ERR_SYSTEM, EPROTO,
-					 "init sent half an error");
-		if (err)
-			memcpy(err, m->data, sizeof(*err));
-		return err ? error_code(err) : -EIO;
+		return sync_take_error(m->data, m->len, err);
 	case SYNC_BUILT:
 		r = netdev_move(c->plan->spec->net_devices,
 				c->plan->spec->n_net_devices,
@@ -393,6 +389,7 @@ static int handle_message(struct create *c, struct sync_msg *m,
 			r = run_runtime_hooks(c, err);
 		return r == 0 ? sync_send(c->sync_fd, SYNC_HOOKED, 0) : r;
 	case SYNC_CONSOLE:
+		cleanup_close(&c->console_master);
 		c->console_master = m->fd;
 		m->fd = -1;
 		return 0;
@@ -401,6 +398,10 @@ static int handle_message(struct create *c, struct sync_msg *m,
 				       c->state, c->plan->spec, err);
 		return r == 0 ? sync_send(c->sync_fd, SYNC_SECCOMP_SENT, 0) : r;
 	case SYNC_MADE:
+		if (c->made.len > LIMIT_STATE_BYTES)
+			return error_say(err, ERR_SYSTEM, E2BIG,
+					 "init made more than can be "
+					 "remembered");
 		buf_add(&c->made, m->data, m->len);
 		return buf_failed(&c->made)
 			       ? error_set(err, ERR_SYSTEM, ENOMEM, "branch")

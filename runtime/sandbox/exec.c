@@ -345,12 +345,9 @@ static int handle_message(struct exec *e, struct sync_msg *m, struct error *err)
 
 	switch (m->type) {
 	case SYNC_ERROR:
-		if (m->len != sizeof(*err))
-			break;
-		if (err)
-			memcpy(err, m->data, sizeof(*err));
-		return err ? error_code(err) : -EIO;
+		return sync_take_error(m->data, m->len, err);
 	case SYNC_CONSOLE:
+		cleanup_close(&e->console_master);
 		e->console_master = m->fd;
 		m->fd = -1;
 		return 0;

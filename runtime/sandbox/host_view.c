@@ -164,6 +164,17 @@ static void add_home(const struct host_context *h, struct json_out *o)
 	}
 }
 
+/* True if @entry is one of the entries in the first @n bytes of @path. */
+static bool is_listed_before(const char *path, const char *entry, size_t n)
+{
+	size_t len = strlen(entry);
+
+	for (const char *at = path; at < path + n; at += strcspn(at, ":") + 1)
+		if (strcspn(at, ":") == len && strncmp(at, entry, len) == 0)
+			return true;
+	return false;
+}
+
 /* Programs outside of the usual places that PATH leads to. */
 static void add_path_entries(const struct host_context *h, struct json_out *o)
 {
@@ -185,8 +196,7 @@ static void add_path_entries(const struct host_context *h, struct json_out *o)
 		}
 		if (covered || (h->workdir && path_is_under(p, h->workdir)))
 			continue;
-		/* Not the same one twice: the first of equals stands. */
-		if (strstr(path, p) < path + (p - copy))
+		if (is_listed_before(path, p, (size_t)(p - copy)))
 			continue;
 		add_bind(o, p, p, true);
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,8 +20,8 @@ extern const char launcher_image_end[];
 
 enum { ALL_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
 
-static int sealed_memfd(const char *name, unsigned int flags, const void *data,
-			size_t n, int *ret_fd)
+static int sealed_memfd(const char *name, unsigned int flags, mode_t mode,
+			const void *data, size_t n, int *ret_fd)
 {
 	auto_close int fd =
 		memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
@@ -33,6 +34,10 @@ static int sealed_memfd(const char *name, unsigned int flags, const void *data,
 	r = fd_write_full(fd, data, n);
 	if (r < 0)
 		return r;
+	/* What cannot be read cannot be dumped or traced when it is executed:
+	 * also not in the moment before the launcher says so itself. */
+	if (mode && fchmod(fd, mode) < 0)
+		return -errno;
 	if (fcntl(fd, F_ADD_SEALS, ALL_SEALS) < 0)
 		return -errno;
 	*ret_fd = take_fd(&fd);
@@ -41,7 +46,7 @@ static int sealed_memfd(const char *name, unsigned int flags, const void *data,
 
 int launcher_open(int *ret_fd, struct error *err)
 {
-	int r = sealed_memfd("launcher", MFD_EXEC, launcher_image,
+	int r = sealed_memfd("launcher", MFD_EXEC, 0111, launcher_image,
 			     (size_t)(launcher_image_end - launcher_image),
 			     ret_fd);
 
@@ -59,7 +64,7 @@ int launcher_open(int *ret_fd, struct error *err)
 int launcher_filter(const struct seccomp_program *p, int *ret_fd,
 		    struct error *err)
 {
-	int r = sealed_memfd("seccomp", 0, p->insns,
+	int r = sealed_memfd("seccomp", 0, 0, p->insns,
 			     p->n_insns * sizeof(struct sock_filter), ret_fd);
 
 	if (r < 0)

@@ -55,16 +55,10 @@ int create_wait_exec(int fd, const char *path, struct error *err)
 		memcpy(&sys, &packet, sizeof(sys));
 		return process_exec_error(path, sys, err);
 	}
-	if (n == sizeof(packet) || n == sizeof(packet.error)) {
-		struct error e;
-
-		memcpy(&e, (char *)&packet + ((size_t)n - sizeof(e)),
-		       sizeof(e));
-		if (err)
-			*err = e;
-		return error_code(&e);
-	}
-	return error_say(err, ERR_SYSTEM, EPROTO, "init sent half an error");
+	if (n == sizeof(packet))
+		return sync_take_error(&packet.error, sizeof(packet.error),
+				       err);
+	return sync_take_error(&packet, (size_t)n, err);
 }
 
 static int start_inline(struct create *c, struct error *err)

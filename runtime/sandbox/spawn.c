@@ -228,9 +228,8 @@ static int receive_pid(int sock, const struct idmap *maps, pid_t *ret,
 			r = userns_write_maps((pid_t)m->value, maps, err);
 			if (r == 0)
 				r = sync_send(sock, SYNC_MAPPED, 0);
-		} else if (m->type == SYNC_ERROR && m->len == sizeof(*err)) {
-			memcpy(err, m->data, sizeof(*err));
-			r = error_code(err);
+		} else if (m->type == SYNC_ERROR) {
+			r = sync_take_error(m->data, m->len, err);
 		} else {
 			r = error_say(err, ERR_SYSTEM, EPROTO,
 				      "unexpected message");

@@ -76,3 +76,22 @@ int sync_expect(int sock, enum sync_type type)
 		return -EPROTO;
 	return 0;
 }
+
+int sync_take_error(const void *data, size_t n, struct error *err)
+{
+	struct error e = ERROR_INIT;
+
+	if (n != sizeof(e))
+		return error_say(err, ERR_SYSTEM, EPROTO,
+				 "init sent half an error");
+	memcpy(&e, data, sizeof(e));
+	e.msg[sizeof(e.msg) - 1] = '\0';
+	e.hint[sizeof(e.hint) - 1] = '\0';
+	if (e.kind <= ERR_NONE || e.kind > ERR_TIMEOUT)
+		e.kind = ERR_SYSTEM;
+	if (e.sys < 0 || e.sys > 4095)
+		e.sys = EPROTO;
+	if (err)
+		*err = e;
+	return error_code(&e);
+}

@@ -43,6 +43,12 @@ int sync_send_data(int sock, enum sync_type type, const void *data, size_t n);
 int sync_send_fd(int sock, enum sync_type type, int fd);
 /* 1 a message, 0 the peer is gone, or a negative errno. */
 int sync_recv(int sock, struct sync_msg *ret);
+/*
+ * The error that came as @n bytes, into @err (may be NULL); its negative errno.
+ * The sender may be somebody that a payload has got hold of: the texts
+ * are ended, and it is an error whatever it says.
+ */
+int sync_take_error(const void *data, size_t n, struct error *err);
 /* Waits for exactly @type; -EPIPE where the peer is gone. */
 int sync_expect(int sock, enum sync_type type);
 

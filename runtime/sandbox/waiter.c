@@ -29,14 +29,11 @@ static int exec_waiter(const struct create *c)
 		(char *)WAITER_NAME, c->state->name, c->state->store, pid, NULL,
 	};
 	char *const envp[] = { NULL };
-	sigset_t none;
 	/* It may be one of 0 to 2, which the waiter keeps. */
 	/* NOLINTNEXTLINE(android-cloexec-open) */
 	int null_fd = open("/dev/null", O_RDWR);
 
 	(void)snprintf(pid, sizeof(pid), "%d", (int)c->state->init.pid);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 ||
 	    dup2(null_fd, 2) < 0 || chdir("/") < 0)
 		return -errno;
@@ -105,10 +102,14 @@ int sandbox_waiter_main(int argc, char **argv)
 	struct branch_settled settled;
 	enum branch_outcome outcome;
 	struct exit_status status;
+	sigset_t none;
 	pid_t pid;
 
 	if (argc != 4)
 		return 2;
+	/* Only here: no handler of the creator's may run in its child. */
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	pid = (pid_t)strtol(argv[3], NULL, 10);
 	if (pid <= 0 || pidfd_wait(WAITER_PIDFD, -1) < 0)
 		return 1;
