@@ -292,3 +292,11 @@ no_branch() {
 	expect_status 0
 	expect_output /lib
 }
+
+@test "command: the signal mask is the caller's" {
+	run python3 -c "
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+os.execv('$SANDLOCK', ['sandlock', 'run', '--', 'grep', 'SigBlk', '/proc/self/status'])"
+	expect_match 'SigBlk:[[:space:]]+0000000000000200'
+}

@@ -134,10 +134,14 @@ static void __attribute__((noreturn)) finish(long status)
 		(void)call6(__NR_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-static void set_mask(int how, unsigned long long mask)
+/* Returns the mask as it was. */
+static unsigned long long set_mask(unsigned long long mask)
 {
-	(void)call6(__NR_rt_sigprocmask, how, (long)&mask, 0, sizeof(mask), 0,
-		    0);
+	unsigned long long old = 0;
+
+	(void)call6(__NR_rt_sigprocmask, SIG_SETMASK, (long)&mask, (long)&old,
+		    sizeof(mask), 0, 0);
+	return old;
 }
 
 /* Reaps; ends as the payload did once it has ended. */
@@ -180,10 +184,9 @@ static void __attribute__((noreturn)) serve(long payload)
 /* Returns in the payload's process. */
 static void become_init(long status_fd)
 {
-	unsigned long long all = ~0ULL;
+	unsigned long long before = set_mask(~0ULL);
 	long pid;
 
-	set_mask(SIG_BLOCK, all);
 	pid = call6(__NR_clone, SIGCHLD, 0, 0, 0, 0, 0);
 	if (pid < 0)
 		fail(status_fd, pid);
@@ -193,7 +196,7 @@ static void become_init(long status_fd)
 		(void)call6(__NR_close_range, 0, ~0U, 0, 0, 0, 0);
 		serve(pid);
 	}
-	set_mask(SIG_SETMASK, 0);
+	(void)set_mask(before);
 }
 
 void launch(long *stack);
