@@ -33,6 +33,17 @@ inside() {
 	expect_output done
 }
 
+@test "limits: an ordinary user's processes are counted by sandbox" {
+	run sandlock run --on-exit=abort --on-error=abort -P 4 -- \
+		sh -c 'for i in 1 2 3 4 5 6; do sleep 1 & done; wait'
+	[ "$status" -ne 0 ]
+	expect_output fork
+	run sandlock run --on-exit=abort --on-error=abort -P 10 -- \
+		sh -c 'for i in 1 2 3 4 5 6; do sleep 0.1 & done; wait; echo all'
+	expect_status 0
+	expect_exactly all
+}
+
 @test "check: an ordinary user is told what is there" {
 	run sandlock check --format json
 	expect_status 0

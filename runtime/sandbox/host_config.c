@@ -51,8 +51,9 @@ static void add_rlimit(struct json_out *o, const char *type, uint64_t value)
 	json_out_object_end(o);
 }
 
-static void add_rlimits(const struct request *r, struct json_out *o)
+static void add_rlimits(const struct host_context *h, struct json_out *o)
 {
+	const struct request *r = h->request;
 	struct rlimit now;
 
 	json_out_key(o, "rlimits");
@@ -67,6 +68,10 @@ static void add_rlimits(const struct request *r, struct json_out *o)
 	}
 	if (r->no_coredump)
 		add_rlimit(o, "RLIMIT_CORE", 0);
+	/* Counted by user namespace (5.14), so it is the sandbox's alone. The
+	 * host's root is exempt and has the pids controller. */
+	if (r->processes && !h->privileged)
+		add_rlimit(o, "RLIMIT_NPROC", (uint64_t)r->processes + 1);
 	json_out_array_end(o);
 }
 
@@ -101,7 +106,7 @@ static int add_process(const struct host_context *h, struct json_out *o,
 	json_out_object_end(o);
 	json_out_bool_member(o, "noNewPrivileges", true);
 	add_capabilities(h, o);
-	add_rlimits(r, o);
+	add_rlimits(h, o);
 	json_out_object_end(o);
 	return n;
 }
@@ -143,9 +148,12 @@ static void add_namespaces(const struct host_context *h, struct json_out *o)
 }
 
 /* Only what was asked for: limits cost a cgroup each. */
-static void add_resources(const struct request *r, struct json_out *o)
+static void add_resources(const struct host_context *h, struct json_out *o)
 {
-	if (!r->memory_bytes && !r->processes)
+	const struct request *r = h->request;
+	bool pids = r->processes && h->privileged;
+
+	if (!r->memory_bytes && !pids)
 		return;
 	json_out_key(o, "resources");
 	json_out_object(o);
@@ -155,7 +163,7 @@ static void add_resources(const struct request *r, struct json_out *o)
 		json_out_uint_member(o, "limit", r->memory_bytes);
 		json_out_object_end(o);
 	}
-	if (r->processes) {
+	if (pids) {
 		json_out_key(o, "pids");
 		json_out_object(o);
 		/* Our pid 1 is not the command's. */
@@ -217,7 +225,7 @@ static int add_linux(const struct host_context *h, struct json_out *o,
 	json_out_key(o, "linux");
 	json_out_object(o);
 	add_namespaces(h, o);
-	add_resources(h->request, o);
+	add_resources(h, o);
 	json_out_key(o, "maskedPaths");
 	host_view_masks(h, o);
 	add_strings(o, "readonlyPaths", read_only, ARRAY_LEN(read_only));
