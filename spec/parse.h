@@ -142,8 +142,6 @@ bool at_has(const struct at *at, const char *key);
 /* Iterates over array elements and object members of at->v. */
 struct at at_item(const struct at *at, size_t i);
 
-void strings_done(struct spec_strings *s);
-
 /* Shared shapes and tables. */
 extern const struct shape idmap_extent_shape;
 extern const struct shape process_shape, resources_shape, seccomp_shape,

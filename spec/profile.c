@@ -450,7 +450,7 @@ int profile_list(char ***ret_names, size_t *ret_n, struct error *err)
 		n = add_names(&l, dirs[i]);
 	free_dirs(dirs);
 	if (n < 0) {
-		strings_done(&l);
+		spec_strings_done(&l);
 		return error_set(err, ERR_SYSTEM, -n, "cannot list profiles");
 	}
 	if (l.n)

@@ -82,7 +82,7 @@ static void clear_key(struct request *r, const struct request_key *k)
 		break;
 	case REQUEST_LIST:
 	case REQUEST_ENV:
-		strings_done(at);
+		spec_strings_done(at);
 		*(struct spec_strings *)at = (struct spec_strings){ .n = 0 };
 		break;
 	case REQUEST_BOOL:
@@ -130,20 +130,6 @@ void request_free(struct request *r)
 		clear_key(r, &request_keys[i]);
 	free(r->name);
 	free(r);
-}
-
-static int add_string(struct spec_strings *l, const char *value)
-{
-	char **v = realloc(l->v, (l->n + 2) * sizeof(*v));
-
-	if (!v)
-		return -ENOMEM;
-	l->v = v;
-	v[l->n] = strdup(value);
-	if (!v[l->n])
-		return -ENOMEM;
-	v[++l->n] = NULL;
-	return 0;
 }
 
 static int set_string(char **at, const char *value)
@@ -292,7 +278,7 @@ static int set_env(struct spec_strings *l, const char *text)
 	for (size_t i = 0; i < l->n; i++)
 		if (strncmp(l->v[i], text, (size_t)(eq - text + 1)) == 0)
 			return set_string(&l->v[i], text);
-	return add_string(l, text);
+	return spec_strings_add(l, text);
 }
 
 static int set_value(struct request *r, const struct request_key *k,
@@ -306,7 +292,7 @@ static int set_value(struct request *r, const struct request_key *k,
 	case REQUEST_STRING:
 		return *value ? set_string(at, value) : -EINVAL;
 	case REQUEST_LIST:
-		return add_string(at, value);
+		return spec_strings_add(at, value);
 	case REQUEST_ENV:
 		return set_env(at, value);
 	case REQUEST_BOOL:

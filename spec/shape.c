@@ -1,7 +1,9 @@
 /* Freeing by the tables that also read. */
 #include "spec/parse.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void *place(const struct field *f, void *obj)
 {
@@ -13,7 +15,21 @@ static size_t *count_place(const struct field *f, void *obj)
 	return (size_t *)((char *)obj + f->count);
 }
 
-void strings_done(struct spec_strings *s)
+int spec_strings_add(struct spec_strings *s, const char *text)
+{
+	char **v = realloc(s->v, (s->n + 2) * sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	s->v = v;
+	v[s->n] = strdup(text);
+	if (!v[s->n])
+		return -ENOMEM;
+	v[++s->n] = NULL;
+	return 0;
+}
+
+void spec_strings_done(struct spec_strings *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		free(s->v[i]);
@@ -59,7 +75,7 @@ static void done_field(const struct field *f, void *obj)
 		done_pointer(f, obj);
 		break;
 	case FIELD_STRS:
-		strings_done(place(f, obj));
+		spec_strings_done(place(f, obj));
 		break;
 	case FIELD_OBJ:
 		shape_done(f->shape, place(f, obj));

@@ -33,6 +33,10 @@ struct spec_strings {
 	size_t n;
 };
 
+/* Appends a copy; the list stays NULL-terminated. 0 or -ENOMEM. */
+int spec_strings_add(struct spec_strings *s, const char *text);
+void spec_strings_done(struct spec_strings *s);
+
 struct spec_rlimit {
 	int resource; /* RLIMIT_* */
 	uint64_t soft, hard;

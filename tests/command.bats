@@ -300,3 +300,13 @@ signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 os.execv('$SANDLOCK', ['sandlock', 'run', '--', 'grep', 'SigBlk', '/proc/self/status'])"
 	expect_match 'SigBlk:[[:space:]]+0000000000000200'
 }
+
+@test "command: variables and directories are bytes" {
+	mkdir $'b\377'
+	cd $'b\377'
+	V=$'a\376b' run sandlock run --on-exit=abort -- \
+		sh -c 'printf %s "$V" | od -An -tx1; pwd | od -An -c | tail -n 1'
+	expect_status 0
+	expect_output "61 fe 62"
+	expect_output 377
+}

@@ -178,20 +178,6 @@ static struct spec_seccomp_rule *new_rule(struct spec_seccomp *s,
 	return v;
 }
 
-static int add_string(struct spec_strings *list, const char *text)
-{
-	char **v = realloc(list->v, (list->n + 2) * sizeof(*v));
-
-	if (!v)
-		return -ENOMEM;
-	list->v = v;
-	v[list->n] = strdup(text);
-	if (!v[list->n])
-		return -ENOMEM;
-	v[++list->n] = NULL;
-	return 0;
-}
-
 static bool can_join(const struct spec_seccomp *s, uint32_t action, int error)
 {
 	const struct spec_seccomp_rule *last;
@@ -224,7 +210,7 @@ static int add_call(struct spec_seccomp *s, const char *name, uint32_t action,
 		memcpy(rule->args, args, n_args * sizeof(*args));
 		rule->n_args = n_args;
 	}
-	return add_string(&rule->names, name);
+	return spec_strings_add(&rule->names, name);
 }
 
 static int add_table(struct spec_seccomp *s, const struct request *r,
@@ -277,8 +263,8 @@ static int add_traps(struct spec_seccomp *s, unsigned int traps)
 	}
 	/* A trapped call is killed, not interrupted, once it was received. */
 	if (n == 0 && traps)
-		n = add_string(&s->flags,
-			       "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV");
+		n = spec_strings_add(&s->flags,
+				     "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV");
 	return n;
 }
 

@@ -22,35 +22,13 @@ static int replace_string(char **where, const char *with)
 	return 0;
 }
 
-static void free_strings(struct spec_strings *s)
-{
-	for (size_t i = 0; i < s->n; i++)
-		free(s->v[i]);
-	free(s->v);
-	*s = (struct spec_strings){ NULL, 0 };
-}
-
-/* Appends copies; the list stays NULL-terminated. */
 static int add_strings(struct spec_strings *s, const char *const *more)
 {
-	size_t n = 0;
-	char **v;
+	int r = 0;
 
-	while (more && more[n])
-		n++;
-	if (!n)
-		return 0;
-	v = realloc(s->v, (s->n + n + 1) * sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	s->v = v;
-	for (size_t i = 0; i < n; i++) {
-		v[s->n] = strdup(more[i]);
-		if (!v[s->n])
-			return -ENOMEM;
-		v[++s->n] = NULL;
-	}
-	return 0;
+	for (; r == 0 && more && *more; more++)
+		r = spec_strings_add(s, *more);
+	return r;
 }
 
 static int add_caps(struct spec_process *p, const char *const *names,
@@ -96,7 +74,7 @@ static int apply_request(const struct sandbox_exec *x, struct spec_process *p,
 	int r = 0;
 
 	if (x->args && x->args[0]) {
-		free_strings(&p->args);
+		spec_strings_done(&p->args);
 		r = add_strings(&p->args, x->args);
 	}
 	if (r == 0)

@@ -16,6 +16,7 @@ static void context_done(struct host_context *h)
 {
 	free(h->cwd);
 	free(h->workdir);
+	spec_strings_done(&h->env);
 	idmap_done(&h->idmap);
 }
 
@@ -108,34 +109,52 @@ static int check_request(const struct request *r, struct error *err)
 	return request_check(r, err);
 }
 
-/* JSON is UTF-8, arguments are bytes: they arrive as they were given. */
-static int keep_args(struct spec_strings *args, const struct request *r)
+/*
+ * JSON is UTF-8, but arguments, variables and paths are bytes: they arrive as
+ * they were given.
+ */
+static int keep_bytes(struct spec_strings *to, size_t at,
+		      const struct spec_strings *from)
 {
-	size_t at = r->exec ? 1 : 0;
-
-	for (size_t i = 0; i < r->args.n; i++) {
-		char *copy = strdup(r->args.v[i]);
+	for (size_t i = 0; i < from->n; i++) {
+		char *copy = strdup(from->v[i]);
 
 		if (!copy)
 			return -ENOMEM;
-		free(args->v[at + i]);
-		args->v[at + i] = copy;
+		free(to->v[at + i]);
+		to->v[at + i] = copy;
 	}
 	return 0;
+}
+
+static int keep_process(struct spec_process *p, struct host_context *h)
+{
+	const struct request *r = h->request;
+	int n = keep_bytes(&p->args, r->exec ? 1 : 0, &r->args);
+
+	if (n == 0)
+		n = keep_bytes(&p->env, 0, &h->env);
+	if (n == 0) {
+		free(p->cwd);
+		p->cwd = take_ptr(&h->cwd);
+	}
+	return n;
 }
 
 static int fill_plan(struct plan *p, struct host_context *h,
 		     const struct sandbox_env *env, struct error *err)
 {
 	const struct request *r = h->request;
-	int n = host_config(h, &p->config, err);
+	int n = host_environment(h, err);
 
+	if (n == 0)
+		n = host_config(h, &p->config, err);
 	if (n == 0)
 		n = spec_parse(p->config.data, p->config.len, h->workdir,
 			       env->log, &p->spec, err);
 	if (n < 0)
 		return n;
-	if (keep_args(&p->spec->process.args, r) < 0)
+	if (keep_process(&p->spec->process, h) < 0)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "arguments");
 	p->host = true;
 	p->hidden = r->no_control_socket;

@@ -27,6 +27,7 @@ struct host_context {
 	char *workdir;	    /* real path of the branch's lower, or NULL */
 	const char *home;   /* of the caller, or NULL */
 	struct idmap idmap; /* empty for root */
+	struct spec_strings env; /* of the command */
 };
 
 int host_plan(const struct sandbox_env *env, const struct request *r,
@@ -41,8 +42,7 @@ int host_view_mounts(const struct host_context *h, struct json_out *o,
 		     struct error *err);
 void host_view_masks(const struct host_context *h, struct json_out *o);
 
-/* host_env.c: the environment of the command as an array. */
-int host_environment(const struct host_context *h, struct json_out *o,
-		     struct error *err);
+/* host_env.c: fills h->env. */
+int host_environment(struct host_context *h, struct error *err);
 
 #endif

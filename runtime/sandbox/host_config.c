@@ -86,19 +86,16 @@ static void add_args(const struct request *r, struct json_out *o)
 	json_out_array_end(o);
 }
 
-static int add_process(const struct host_context *h, struct json_out *o,
-		       struct error *err)
+static void add_process(const struct host_context *h, struct json_out *o)
 {
 	const struct request *r = h->request;
-	int n;
 
 	json_out_key(o, "process");
 	json_out_object(o);
 	json_out_bool_member(o, "terminal", h->terminal);
 	json_out_str_member(o, "cwd", h->cwd);
 	add_args(r, o);
-	json_out_key(o, "env");
-	n = host_environment(h, o, err);
+	add_strings(o, "env", (const char *const *)h->env.v, h->env.n);
 	json_out_key(o, "user");
 	json_out_object(o);
 	json_out_uint_member(o, "uid", r->has_user ? r->uid : geteuid());
@@ -108,7 +105,6 @@ static int add_process(const struct host_context *h, struct json_out *o,
 	add_capabilities(h, o);
 	add_rlimits(h, o);
 	json_out_object_end(o);
-	return n;
 }
 
 static void add_id_map(struct json_out *o, const char *key,
@@ -250,12 +246,9 @@ int host_config(const struct host_context *h, struct buf *ret,
 	json_out_bool_member(o, "readonly", true);
 	json_out_object_end(o);
 	json_out_str_member(o, "hostname", h->name);
-	n = add_process(h, o, err);
+	add_process(h, o);
 	json_out_key(o, "mounts");
-	if (n == 0)
-		n = host_view_mounts(h, o, err);
-	else
-		json_out_null(o);
+	n = host_view_mounts(h, o, err);
 	add_annotations(h->request, o);
 	if (n == 0)
 		n = add_linux(h, o, err);

@@ -60,25 +60,19 @@ static bool is_passed(const struct host_context *h, const char *entry)
 	return !matches(secret_names, ARRAY_LEN(secret_names), entry);
 }
 
-int host_environment(const struct host_context *h, struct json_out *o,
-		     struct error *err)
+int host_environment(struct host_context *h, struct error *err)
 {
 	const struct request *r = h->request;
 	auto_(buf) struct buf marker = BUF_INIT;
+	int n = 0;
 
-	json_out_array(o);
-	for (char **e = environ; e && *e; e++)
+	for (char **e = environ; n == 0 && e && *e; e++)
 		if (is_passed(h, *e))
-			json_out_str(o, *e);
-	for (size_t i = 0; i < r->env.n; i++) {
-		if (!strchr(r->env.v[i], '=') || r->env.v[i][0] == '=')
-			return error_say(err, ERR_USAGE, EINVAL,
-					 "--env '%s': it is NAME=VALUE",
-					 r->env.v[i]);
-		json_out_str(o, r->env.v[i]);
-	}
+			n = spec_strings_add(&h->env, *e);
+	for (size_t i = 0; n == 0 && i < r->env.n; i++)
+		n = spec_strings_add(&h->env, r->env.v[i]);
 	buf_printf(&marker, "SANDLOCK=%s", h->name);
-	json_out_str(o, buf_str(&marker));
-	json_out_array_end(o);
-	return 0;
+	if (n == 0)
+		n = spec_strings_add(&h->env, buf_str(&marker));
+	return n == 0 ? 0 : error_set(err, ERR_SYSTEM, -n, "environment");
 }
