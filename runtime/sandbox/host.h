@@ -23,10 +23,10 @@ struct host_context {
 	bool privileged;
 	bool terminal;
 	const char *name;
-	char *cwd;	    /* real path where the command starts */
-	char *workdir;	    /* real path of the branch's lower, or NULL */
-	const char *home;   /* of the caller, or NULL */
-	struct idmap idmap; /* empty for root */
+	char *cwd;		 /* real path where the command starts */
+	char *workdir;		 /* real path of the branch's lower, or NULL */
+	const char *home;	 /* of the caller, or NULL */
+	struct idmap idmap;	 /* empty for root */
 	struct spec_strings env; /* of the command */
 };
 
