@@ -605,6 +605,17 @@ teardown() { finish; }
 	expect_status 0
 }
 
+@test "exec: a helper that is slower than its child is waited for" {
+	only_sandlock
+	command -v strace >/dev/null || skip "strace is not installed"
+	set_args sleep 1000
+	create_running "$N"
+	run timeout 20 strace -f -qq -o /dev/null -e trace=clone3 \
+		-e inject=clone3:delay_exit=300000 "$SANDLOCK" exec "$N" echo in
+	expect_status 0
+	expect_exactly in
+}
+
 @test "exec: 50 in a row leave one process" {
 	set_args sleep 1000
 	create_running "$N"

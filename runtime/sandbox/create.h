@@ -60,6 +60,13 @@ void create_done(struct create *c);
 int spawn_init(struct create *c, pid_t *ret_pid, struct error *err);
 
 /*
+ * In the detour: clones its sibling, says its pid on @sync_fd and ends. Returns
+ * 0 in the sibling, once the pid is on its way: nothing that the sibling sends
+ * may come before it. Returns a negative errno if there is no sibling.
+ */
+int spawn_sibling(int sync_fd);
+
+/*
  * Follows a detour to the process that it clones as its sibling: writes @maps
  * when asked, reaps @helper, and replaces *@pidfd by the process's own.
  */

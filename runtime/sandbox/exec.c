@@ -279,9 +279,8 @@ static int close_others(struct exec *e, struct error *err)
 
 static void __attribute__((noreturn)) helper_main(struct exec *e)
 {
-	struct clone_args args = { .flags = CLONE_PARENT };
 	struct error err = ERROR_INIT;
-	pid_t pid;
+	int r;
 
 	cleanup_close(&e->sync_fd);
 	e->sync_fd = -1;
@@ -291,15 +290,13 @@ static void __attribute__((noreturn)) helper_main(struct exec *e)
 	(void)sigprocmask(SIG_SETMASK, &e->original_mask, NULL);
 	if (join_init(e, &err) < 0 || close_others(e, &err) < 0)
 		die(e, &err);
-	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	if (pid < 0) {
-		(void)error_set(&err, ERR_SYSTEM, errno,
+	r = spawn_sibling(e->child_sync_fd);
+	if (r < 0) {
+		(void)error_set(&err, ERR_SYSTEM, -r,
 				"cannot start the process");
 		die(e, &err);
 	}
-	if (pid == 0)
-		process_main(e);
-	_exit(sync_send(e->child_sync_fd, SYNC_PID, (int)pid) < 0);
+	process_main(e);
 }
 
 static int spawn_process(struct exec *e, struct error *err)

@@ -4,6 +4,8 @@
  * unshares in the order that permissions ask for, and then clones init as its
  * sibling (CLONE_PARENT), so that our caller can wait for it all the same.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -111,12 +113,32 @@ static int detour_join(struct create *c, struct error *err)
 	return r == 0 && denied ? join_namespaces(c, false, NULL, err) : r;
 }
 
+int spawn_sibling(int sync_fd)
+{
+	struct clone_args args = { .flags = CLONE_PARENT };
+	int gate[2], saved;
+	pid_t pid;
+	char c;
+
+	if (pipe2(gate, O_CLOEXEC) < 0)
+		return -errno;
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	saved = errno;
+	if (pid > 0)
+		_exit(sync_send(sync_fd, SYNC_PID, (int)pid) < 0);
+	(void)close(gate[1]);
+	/* The end of the detour opens it. */
+	while (pid == 0 && read(gate[0], &c, 1) < 0 && errno == EINTR)
+		;
+	(void)close(gate[0]);
+	return pid < 0 ? -saved : 0;
+}
+
 static void __attribute__((noreturn)) detour_main(struct create *c)
 {
 	struct error err = ERROR_INIT;
-	struct clone_args args = { .flags = CLONE_PARENT };
 	int rest = c->plan->new_flags & ~CLONE_NEWUSER;
-	pid_t pid;
+	int r;
 
 	/* The processes of a joined pid namespace must not look into us. */
 	if (detour_join(c, &err) < 0)
@@ -131,14 +153,12 @@ static void __attribute__((noreturn)) detour_main(struct create *c)
 				"cannot become undumpable");
 		die(c, &err);
 	}
-	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	if (pid < 0) {
-		(void)error_set(&err, ERR_SYSTEM, errno, "cannot start init");
+	r = spawn_sibling(c->child_sync_fd);
+	if (r < 0) {
+		(void)error_set(&err, ERR_SYSTEM, -r, "cannot start init");
 		die(c, &err);
 	}
-	if (pid == 0)
-		init_main(c);
-	_exit(sync_send(c->child_sync_fd, SYNC_PID, (int)pid) < 0);
+	init_main(c);
 }
 
 static void __attribute__((noreturn)) direct_main(struct create *c)

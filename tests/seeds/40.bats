@@ -22,8 +22,11 @@ teardown() { finish; }
 		expect_status 0
 		iconv -f UTF-8 -t UTF-8 <<<"$output" >/dev/null
 		line=$(grep "$N-$n" <<<"$output")
-		# Everything after the fifth column is CMD.
-		cmd=$(LC_ALL=C.UTF-8 awk '{ for (i = 6; i <= NF; i++) printf "%s%s", $i, (i < NF ? " " : "") }' <<<"$line")
+		header=$(head -1 <<<"$output")
+		before_cmd=${header%%CMD*}
+		cmd=$(LC_ALL=C.UTF-8 bash -c 'echo "${1:$2}"' - \
+			"$line" "${#before_cmd}")
+		[ -n "$cmd" ]
 		length=$(LC_ALL=C.UTF-8 bash -c 'echo ${#1}' - "$cmd")
 		[ "$length" -le 60 ]
 		sandlock ps --format json |
