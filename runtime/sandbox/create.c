@@ -182,10 +182,11 @@ static int write_config(struct create *c, struct error *err)
 
 static int make_fifos(struct create *c, struct error *err)
 {
-	int dir_fd = rundir_slot_fd(c->slot);
+	int dir_fd;
 
 	if (c->inline_start)
 		return 0;
+	dir_fd = rundir_slot_fd(c->slot);
 	if (mkfifoat(dir_fd, "exec.fifo", 0600) < 0 ||
 	    mkfifoat(dir_fd, "exec.status", 0600) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
