@@ -40,7 +40,7 @@ inside() {
 	unshare -u sleep 1000 3>&- &
 	holder=$!
 	started $holder
-	eventually test "$(readlink /proc/$holder/ns/uts)" != "$(readlink /proc/self/ns/uts)"
+	eventually bash -c "[ /proc/$holder/ns/uts -ef /proc/self/ns/uts ] && exit 1 || exit 0"
 	config '.linux.namespaces |= map(if .type == "uts"
 		then .path = $p else . end) | del(.hostname)' \
 		--arg p "/proc/$holder/ns/uts"

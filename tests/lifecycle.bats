@@ -641,7 +641,7 @@ teardown() { finish; }
 	equal count "$b" "$a"
 	sandlock resume "$N"
 	equal status "$(status_of "$N")" running
-	eventually test "$(cat "/proc/$init/root/tmp/count")" != "$a"
+	eventually bash -c "[ \"\$(cat /proc/$init/root/tmp/count)\" != '$a' ]"
 }
 
 @test "pause: what does not run is refused" {
