@@ -46,18 +46,6 @@ static int close_branch(struct opened *o, int r, struct sandlock_error *err)
 	return api_result(r, &o->e, err);
 }
 
-static char *join_words(char *const *v)
-{
-	auto_(buf) struct buf b = BUF_INIT;
-
-	for (; v && *v; v++) {
-		if (b.len)
-			buf_add_char(&b, ' ');
-		buf_add_str(&b, *v);
-	}
-	return buf_take(&b, NULL);
-}
-
 /* A branch that cannot be read is listed all the same, as what it is. */
 static int fill_info(struct store *st, const char *name,
 		     struct sandlock_branch_info *ret)
@@ -79,7 +67,7 @@ static int fill_info(struct store *st, const char *name,
 	ret->lower = take_ptr(&i.lower);
 	ret->dir = take_ptr(&i.dir);
 	ret->upper = take_ptr(&i.upper);
-	ret->command = join_words(i.argv);
+	ret->command = buf_join_words(i.argv);
 	ret->on_exit = (enum sandlock_disposition)i.on_exit;
 	ret->on_error = (enum sandlock_disposition)i.on_error;
 	ret->exit_kind = (enum sandlock_exit_kind)i.status.kind;

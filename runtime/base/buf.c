@@ -126,3 +126,15 @@ const char *buf_str(const struct buf *b)
 {
 	return b->data ? b->data : "";
 }
+
+char *buf_join_words(char *const *words)
+{
+	struct buf b = BUF_INIT;
+
+	for (; words && *words; words++) {
+		if (b.len)
+			buf_add_char(&b, ' ');
+		buf_add_str(&b, *words);
+	}
+	return buf_take(&b, NULL);
+}

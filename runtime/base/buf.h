@@ -37,6 +37,10 @@ bool buf_failed(const struct buf *b);
 /* Hands the bytes over ("" where there are none); NULL if anything failed. */
 char *buf_take(struct buf *b, size_t *ret_len);
 
+/* The words of a NULL-terminated list (or NULL) with blanks between them;
+ * malloc'ed, NULL on ENOMEM. */
+char *buf_join_words(char *const *words);
+
 /* The bytes as a string, never NULL; borrowed. */
 const char *buf_str(const struct buf *b);
 

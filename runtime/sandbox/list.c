@@ -119,18 +119,6 @@ static char *read_command(pid_t pid)
 	return strndup(b.data, b.len);
 }
 
-static char *join_words(char *const *v)
-{
-	auto_(buf) struct buf b = BUF_INIT;
-
-	for (; v && *v; v++) {
-		if (b.len)
-			buf_add_char(&b, ' ');
-		buf_add_str(&b, *v);
-	}
-	return buf_take(&b, NULL);
-}
-
 static int64_t uptime_of(const struct proc_id *id)
 {
 	auto_(buf) struct buf b = BUF_INIT;
@@ -175,7 +163,7 @@ static int fill_info(const struct sandbox_env *env, struct found *f,
 
 		if (state_load_spec(f->slot, s, NULL, &spec, NULL) == 0 &&
 		    spec->has_process)
-			i->command = join_words(spec->process.args.v);
+			i->command = buf_join_words(spec->process.args.v);
 		spec_free(spec);
 	}
 	/* A stored branch of that name can only be its own. */
@@ -261,7 +249,7 @@ static int fill_ended(struct store *st, const char *name,
 	}
 	i->branch = strdup(branch_state_name(info.state));
 	i->rootfs = take_ptr(&info.lower);
-	i->command = join_words(info.argv);
+	i->command = buf_join_words(info.argv);
 	branch_info_done(&info);
 	return i->branch ? 0 : -ENOMEM;
 }

@@ -55,9 +55,22 @@ static void a_failure_is_remembered(void **state)
 	assert_null(b.data);
 }
 
+static void test_join_words(void **state)
+{
+	char *const words[] = { (char *)"sh", (char *)"-c", (char *)"a b",
+				NULL };
+	char *joined = buf_join_words(words), *none = buf_join_words(NULL);
+
+	assert_string_equal(joined, "sh -c a b");
+	assert_string_equal(none, "");
+	free(joined);
+	free(none);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_join_words),
 		cmocka_unit_test(empty_is_a_string),
 		cmocka_unit_test(appends_keep_a_nul_behind),
 		cmocka_unit_test(printf_grows),
