@@ -21,6 +21,7 @@
 #include "base/path.h"
 #include "base/uapi.h"
 #include "kernel/pidfd.h"
+#include "kernel/process.h"
 
 enum {
 	TAIL_MAX = 400,	       /* bytes of standard error in a message */
@@ -132,21 +133,6 @@ static int move_up(int *fd)
 	return 0;
 }
 
-/*
- * By the system call: glibc does not let go of signals 32 and 33, which its
- * posix_spawn leaves ignored. All zeros is SIG_DFL everywhere.
- */
-static void reset_signals(void)
-{
-	static const long dfl[16];
-	sigset_t none;
-
-	for (int sig = 1; sig < NSIG; sig++)
-		(void)syscall(SYS_rt_sigaction, sig, dfl, NULL, (NSIG - 1) / 8);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 __attribute__((noreturn)) static void child_fail(int status_fd, bool in_chdir)
 {
 	struct failure f = { .sys = errno, .in_chdir = in_chdir };
@@ -158,8 +144,11 @@ __attribute__((noreturn)) static void child_fail(int status_fd, bool in_chdir)
 /* Only what is async-signal-safe: other threads may have held any lock. */
 __attribute__((noreturn)) static void run_child(const struct plan *p)
 {
+	sigset_t none;
+
 	(void)setpgid(0, 0);
-	reset_signals();
+	(void)sigemptyset(&none);
+	process_reset_signals(&none);
 	if (dup2(p->in_fd, STDIN_FILENO) < 0 ||
 	    dup2(p->out_fd, STDOUT_FILENO) < 0 ||
 	    dup2(p->err_fd, STDERR_FILENO) < 0)

@@ -310,3 +310,11 @@ os.execv('$SANDLOCK', ['sandlock', 'run', '--', 'grep', 'SigBlk', '/proc/self/st
 	expect_output "61 fe 62"
 	expect_output 377
 }
+
+@test "command: no signal is ignored inside, also not those of glibc's own" {
+	run python3 -c "
+import os
+pid = os.posix_spawn('$SANDLOCK', ['sandlock', 'run', '--', 'grep', 'SigIgn', '/proc/self/status'], os.environ)
+os.waitpid(pid, 0)"
+	expect_match 'SigIgn:[[:space:]]+0000000000000000'
+}

@@ -6,6 +6,7 @@
 #ifndef SANDLOCK_KERNEL_PROCESS_H
 #define SANDLOCK_KERNEL_PROCESS_H
 
+#include <signal.h>
 #include <stddef.h>
 
 struct error;
@@ -17,6 +18,11 @@ struct spec_rlimit;
 struct spec_scheduler;
 struct spec_time_offset;
 
+/*
+ * Every signal to its default action, and the mask. For a child before its
+ * exec: async-signal-safe.
+ */
+void process_reset_signals(const sigset_t *mask);
 /* setrlimit(2) for each. */
 int process_set_rlimits(const struct spec_rlimit *v, size_t n,
 			struct error *err);

@@ -284,10 +284,7 @@ static void __attribute__((noreturn)) helper_main(struct exec *e)
 
 	cleanup_close(&e->sync_fd);
 	e->sync_fd = -1;
-	for (int sig = 1; sig < NSIG; sig++)
-		if (sig != SIGKILL && sig != SIGSTOP)
-			(void)signal(sig, SIG_DFL);
-	(void)sigprocmask(SIG_SETMASK, &e->original_mask, NULL);
+	process_reset_signals(&e->original_mask);
 	if (join_init(e, &err) < 0 || close_others(e, &err) < 0)
 		die(e, &err);
 	r = spawn_sibling(e->child_sync_fd);

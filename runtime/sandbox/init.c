@@ -32,14 +32,6 @@ static void __attribute__((noreturn)) die(int fd, const struct error *err)
 	_exit(1);
 }
 
-static void reset_signals(const sigset_t *mask)
-{
-	for (int sig = 1; sig < NSIG; sig++)
-		if (sig != SIGKILL && sig != SIGSTOP)
-			(void)signal(sig, SIG_DFL);
-	(void)sigprocmask(SIG_SETMASK, mask, NULL);
-}
-
 static int enter_new_time_ns(const struct spec *s, struct error *err)
 {
 	auto_close int fd = -1;
@@ -375,7 +367,7 @@ void init_main(struct create *c)
 	(void)snprintf(keyring, sizeof(keyring), "_ses.%s", c->plan->name);
 	cleanup_close(&c->sync_fd);
 	c->sync_fd = -1;
-	reset_signals(&c->original_mask);
+	process_reset_signals(&c->original_mask);
 	if (set_up_namespaces(c, &err) < 0 ||
 	    open_start_fds(c, &start, &err) < 0 || build_root(c, &err) < 0)
 		die(c->child_sync_fd, &err);
