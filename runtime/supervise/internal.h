@@ -237,6 +237,8 @@ struct supervisor {
 	pthread_cond_t ended;
 	struct listener *listeners;
 	unsigned int n_threads;
+	bool has_last; /* of the threads that have ended, to be joined */
+	pthread_t last;
 	bool is_started;
 	bool has_handler; /* of SIGURG; old_action is to be put back */
 	struct sigaction old_action;

@@ -78,13 +78,18 @@ static int create_thread(void *(*fn)(void *), void *arg)
 	if (r)
 		return -r;
 	(void)pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES);
-	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	signals_of_threads(&mask);
 	(void)pthread_sigmask(SIG_SETMASK, &mask, &old);
 	r = pthread_create(&thread, &attr, fn, arg);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	(void)pthread_attr_destroy(&attr);
 	return -r;
+}
+
+static void forget_thread(struct supervisor *s)
+{
+	if (--s->n_threads == 0)
+		(void)pthread_cond_broadcast(&s->ended);
 }
 
 int thread_start(struct supervisor *s, void *(*fn)(void *), void *arg)
@@ -95,17 +100,34 @@ int thread_start(struct supervisor *s, void *(*fn)(void *), void *arg)
 	s->n_threads++;
 	(void)pthread_mutex_unlock(&s->lock);
 	r = create_thread(fn, arg);
-	if (r < 0)
-		thread_end(s);
+	if (r == 0)
+		return 0;
+	(void)pthread_mutex_lock(&s->lock);
+	forget_thread(s);
+	(void)pthread_mutex_unlock(&s->lock);
 	return r;
 }
 
+/*
+ * Each thread joins the one that ended before it, and the stop joins the last:
+ * who has stopped a supervisor can unload this code, or fork.
+ */
 void thread_end(struct supervisor *s)
 {
+	pthread_t before = 0;
+	bool join;
+
 	(void)pthread_mutex_lock(&s->lock);
-	if (--s->n_threads == 0)
-		(void)pthread_cond_broadcast(&s->ended);
+	join = s->has_last;
+	if (join)
+		before = s->last;
+	s->last = pthread_self();
+	s->has_last = true;
+	forget_thread(s);
 	(void)pthread_mutex_unlock(&s->lock);
+	/* From here on @s may be gone. */
+	if (join)
+		(void)pthread_join(before, NULL);
 }
 
 /* ---------------------------------------------------------- supervisor -- */
@@ -235,7 +257,8 @@ int supervisor_stop(struct supervisor *s, int timeout_ms)
 	uint64_t end = timeout_ms < 0
 			       ? UINT64_MAX
 			       : now + (uint64_t)timeout_ms * UINT64_C(1000000);
-	bool is_done;
+	pthread_t last = 0;
+	bool is_done, join;
 
 	atomic_store(&s->stopping, true);
 	lane_stop(&s->local);
@@ -252,7 +275,14 @@ int supervisor_stop(struct supervisor *s, int timeout_ms)
 		now = now_ns();
 	}
 	is_done = s->n_threads == 0;
+	join = is_done && s->has_last;
+	if (join) {
+		last = s->last;
+		s->has_last = false;
+	}
 	(void)pthread_mutex_unlock(&s->lock);
+	if (join)
+		(void)pthread_join(last, NULL);
 	return is_done ? 0 : -ETIMEDOUT;
 }
 

@@ -14,6 +14,7 @@ enum { NR_A = SYS_getpgid, NR_B = SYS_getsid, NR_C = SYS_getpriority };
 static const int trapped_nrs[] = { NR_A, NR_B, NR_C };
 
 static struct error err;
+static size_t own_threads; /* without a supervisor */
 
 static struct supervisor *supervise(const struct handler *h, size_t n,
 				    const struct supervisor_options *more)
@@ -158,7 +159,7 @@ static int deadline_child(void *arg)
 
 	MUST(syscall(NR_A, 0) == -1 && errno == EIO);
 	took = trap_now_ms() - began;
-	MUST(took >= 990 && took < 1200);
+	MUST(took >= 990 && took < 1650);
 	return 0;
 }
 
@@ -211,7 +212,7 @@ static void set_alarm(int flags, unsigned int ms)
 static struct outcome slow_once(struct call *c, void *data)
 {
 	if (atomic_fetch_add((atomic_int *)data, 1) == 0)
-		trap_sleep_ms(400);
+		trap_sleep_ms(1500);
 	return OUTCOME_VALUE(7);
 }
 
@@ -221,7 +222,7 @@ static int eintr_child(void *arg)
 
 	set_alarm(0, 50);
 	MUST(syscall(NR_A, 0) == -1 && errno == EINTR);
-	MUST(trap_now_ms() - began < 50 + 100);
+	MUST(trap_now_ms() - began < 1400);
 	MUST(alarms == 1 || TRAP_TSAN);
 	return 0;
 }
@@ -325,7 +326,7 @@ static void test_blocking_handlers_are_poked(void **state)
 		(void)trap_wait(t.pid, 5);
 		supervisor_free(s);
 		assert_int_equal(ended, 2);
-		assert_true(trap_now_ms() - began < 2000);
+		assert_true(trap_now_ms() - began < 5000);
 	}
 }
 
@@ -598,7 +599,7 @@ static void test_stop_answers_what_is_queued(void **state)
 	trap_sleep_ms(100);
 	began = trap_now_ms();
 	assert_int_equal(supervisor_stop(s, 100), -ETIMEDOUT);
-	assert_in_range(trap_now_ms() - began, 95, 300);
+	assert_in_range(trap_now_ms() - began, 95, 5000);
 	assert_int_equal(trap_wait(queued.pid, 5), 0);
 	flag = 1;
 	assert_int_equal(supervisor_stop(s, 5000), 0);
@@ -613,10 +614,9 @@ static void test_listeners_and_threads_go_when_unused(void **state)
 		{ "getpgid", NR_A, LANE_LOCAL, value_7, NULL, NULL },
 	};
 	size_t fds = trap_count("/proc/self/fd");
-	size_t threads = trap_count("/proc/self/task");
 	struct supervisor *s = supervise(h, 1, NULL);
 
-	assert_int_equal(trap_count("/proc/self/task"), threads);
+	trap_wait_count("/proc/self/task", own_threads);
 	for (int i = 0; i < 3; i++) {
 		struct trapped a = child(s, seven_child, NULL);
 		struct trapped b = child(s, seven_child, NULL);
@@ -626,14 +626,8 @@ static void test_listeners_and_threads_go_when_unused(void **state)
 		assert_int_equal(trap_wait(a.pid, 5), 0);
 		assert_int_equal(trap_wait(b.pid, 5), 0);
 	}
-	for (int i = 0; i < 500; i++) {
-		if (trap_count("/proc/self/fd") == fds &&
-		    trap_count("/proc/self/task") == threads)
-			break;
-		trap_sleep_ms(10);
-	}
-	assert_int_equal(trap_count("/proc/self/fd"), fds);
-	assert_int_equal(trap_count("/proc/self/task"), threads);
+	trap_wait_count("/proc/self/fd", fds);
+	trap_wait_count("/proc/self/task", own_threads);
 	supervisor_free(s);
 }
 
@@ -644,21 +638,14 @@ static void test_an_idle_sandbox_has_one_thread(void **state)
 		{ "getpgid", NR_A, LANE_LOCAL, value_7, NULL, NULL },
 		{ "getsid", NR_B, LANE_EXTERNAL, wait_for_flag, &flag, NULL },
 	};
-	size_t threads = trap_count("/proc/self/task");
 	struct supervisor *s = supervise(h, 2, NULL);
 	struct trapped a = child(s, die_child, NULL);
 	struct trapped b = child(s, seven_child, NULL);
 
-	for (int i = 0; i < 100 && trap_count("/proc/self/task") < threads + 2;
-	     i++)
-		trap_sleep_ms(10);
-	assert_int_equal(trap_count("/proc/self/task"), threads + 2);
+	trap_wait_count("/proc/self/task", own_threads + 2);
 	trap_go(&b);
 	assert_int_equal(trap_wait(b.pid, 5), 0);
-	for (int i = 0; i < 500 && trap_count("/proc/self/task") > threads + 1;
-	     i++)
-		trap_sleep_ms(10);
-	assert_int_equal(trap_count("/proc/self/task"), threads + 1);
+	trap_wait_count("/proc/self/task", own_threads + 1);
 	(void)kill(a.pid, SIGKILL);
 	(void)trap_wait(a.pid, 5);
 	supervisor_free(s);
@@ -697,5 +684,6 @@ int main(void)
 		cmocka_unit_test(test_rows_are_checked),
 	};
 
+	own_threads = trap_count("/proc/self/task");
 	return RUN_TESTS(tests);
 }

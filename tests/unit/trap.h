@@ -121,13 +121,16 @@ static inline void trap_go(struct trapped *t)
 	t->go_fd = -1;
 }
 
-/* Waits for a child; its wait status. Kills it after @seconds. */
+/*
+ * Waits for a child; its wait status. @seconds is what it takes on a slow
+ * machine; after ten times that it hangs, and is killed.
+ */
 static inline int trap_wait(pid_t pid, int seconds)
 {
 	int status, pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
-	if (poll(&p, 1, seconds * 1000) == 0)
+	if (poll(&p, 1, seconds * 10 * 1000) == 0)
 		(void)kill(pid, SIGKILL);
 	(void)close(pidfd);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -160,6 +163,16 @@ static inline size_t trap_count(const char *path)
 	while (d && readdir(d))
 		n++;
 	return n - 2;
+}
+
+/* Until it has @n of them: a task is there a moment longer than its thread. */
+static inline void trap_wait_count(const char *path, size_t n)
+{
+	uint64_t end = trap_now_ms() + 60000;
+
+	while (trap_count(path) != n && trap_now_ms() < end)
+		trap_sleep_ms(10);
+	assert_int_equal(trap_count(path), n);
 }
 
 #endif
