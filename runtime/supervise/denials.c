@@ -1,0 +1,315 @@
+#include "supervise/denials.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "supervise/handler.h"
+
+CLEANUP_PTR(struct json_out, json_out_free);
+
+enum { COMM_MAX = 16 };
+
+struct record {
+	uint64_t number; /* 1 and up, in the order of the first time */
+	uint64_t count;
+	struct timespec first, last;
+	pid_t pid;
+	int error;
+	char comm[COMM_MAX];
+	const char *code, *call; /* in text, as are these, or NULL */
+	const char *object, *rule, *where, *remedy;
+	char text[];
+};
+
+struct denials {
+	pthread_mutex_t lock;
+	/* A ring: the oldest is v[begin % DENIALS_MAX]. */
+	struct record *v[DENIALS_MAX];
+	size_t begin, n;
+	uint64_t numbers, dropped;
+	denials_told_fn *told;
+	void *told_data;
+};
+
+struct denials *denials_new(void)
+{
+	struct denials *d = calloc(1, sizeof(*d));
+
+	if (d)
+		(void)pthread_mutex_init(&d->lock, NULL);
+	return d;
+}
+
+static struct record **slot_of(struct denials *d, size_t i)
+{
+	return &d->v[(d->begin + i) % DENIALS_MAX];
+}
+
+void denials_free(struct denials *d)
+{
+	if (!d)
+		return;
+	for (size_t i = 0; i < d->n; i++)
+		free(*slot_of(d, i));
+	(void)pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static size_t room_for(const char *s, size_t max)
+{
+	return s ? strnlen(s, max) + 1 : 0;
+}
+
+/* What is longer than @max loses its end, which shows. */
+static const char *put(char **at, const char *s, size_t max)
+{
+	static const char cut[] = "...";
+	const char *ret = *at;
+	size_t n;
+
+	if (!s)
+		return NULL;
+	n = strnlen(s, max + 1);
+	if (n > max) {
+		n = max;
+		memcpy(*at, s, n - strlen(cut));
+		memcpy(*at + n - strlen(cut), cut, strlen(cut));
+	} else {
+		memcpy(*at, s, n);
+	}
+	(*at)[n] = '\0';
+	*at += n + 1;
+	return ret;
+}
+
+static struct record *new_record(const struct denial *x)
+{
+	size_t room = room_for(x->code, DENIAL_TEXT_MAX) +
+		      room_for(x->call, DENIAL_TEXT_MAX) +
+		      room_for(x->object, DENIAL_OBJECT_MAX) +
+		      room_for(x->rule, DENIAL_TEXT_MAX) +
+		      room_for(x->where, DENIAL_TEXT_MAX) +
+		      room_for(x->remedy, DENIAL_TEXT_MAX);
+	struct record *r = calloc(1, sizeof(*r) + room);
+	char *at;
+
+	if (!r)
+		return NULL;
+	at = r->text;
+	r->error = x->error;
+	r->code = put(&at, x->code, DENIAL_TEXT_MAX);
+	r->call = put(&at, x->call, DENIAL_TEXT_MAX);
+	r->object = put(&at, x->object, DENIAL_OBJECT_MAX);
+	r->rule = put(&at, x->rule, DENIAL_TEXT_MAX);
+	r->where = put(&at, x->where, DENIAL_TEXT_MAX);
+	r->remedy = put(&at, x->remedy, DENIAL_TEXT_MAX);
+	return r;
+}
+
+/* The name of the program; it may have gone by now. */
+static void read_comm(pid_t pid, char ret[COMM_MAX])
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	(void)fd_read_file(AT_FDCWD, path, 64, &b);
+	(void)snprintf(ret, COMM_MAX, "%.*s", (int)strcspn(buf_str(&b), "\n"),
+		       buf_str(&b));
+}
+
+static bool is_equal(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool is_same(const struct record *a, const struct record *b)
+{
+	return a->error == b->error && is_equal(a->object, b->object) &&
+	       is_equal(a->call, b->call) && is_equal(a->code, b->code) &&
+	       is_equal(a->rule, b->rule) && is_equal(a->where, b->where) &&
+	       is_equal(a->remedy, b->remedy) && is_equal(a->comm, b->comm);
+}
+
+static void write_time(struct json_out *o, const char *key,
+		       const struct timespec *ts)
+{
+	char text[32], all[48];
+	struct tm tm;
+
+	if (!gmtime_r(&ts->tv_sec, &tm) ||
+	    !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm))
+		text[0] = '\0';
+	(void)snprintf(all, sizeof(all), "%s.%03dZ", text,
+		       (int)(ts->tv_nsec / 1000000));
+	json_out_str_member(o, key, all);
+}
+
+static void write_name(struct json_out *o, const char *key, const char *s)
+{
+	json_out_key(o, key);
+	if (s)
+		json_out_bytes(o, s, strlen(s));
+	else
+		json_out_null(o);
+}
+
+static void write_record(struct json_out *o, const struct record *r)
+{
+	json_out_object(o);
+	json_out_uint_member(o, "id", r->number);
+	json_out_str_member(o, "code", r->code);
+	json_out_str_member(o, "call", r->call);
+	json_out_str_member(o, "errno", strerrorname_np(r->error));
+	write_name(o, "object", r->object);
+	write_name(o, "program", r->comm);
+	json_out_int_member(o, "pid", r->pid);
+	write_name(o, "rule", r->rule);
+	write_name(o, "where", r->where);
+	write_name(o, "remedy", r->remedy);
+	json_out_uint_member(o, "count", r->count);
+	write_time(o, "first", &r->first);
+	write_time(o, "last", &r->last);
+	json_out_object_end(o);
+}
+
+static int record_json(const struct record *r, struct buf *ret)
+{
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+	int n;
+
+	write_record(o, r);
+	n = json_out_end(o, ret);
+	/* Without the newline: it goes into other texts. */
+	if (n == 0 && ret->len && ret->data[ret->len - 1] == '\n')
+		ret->data[--ret->len] = '\0';
+	return n;
+}
+
+static void tell(struct denials *d, const struct record *r)
+{
+	auto_(buf) struct buf text = BUF_INIT;
+
+	if (d->told && record_json(r, &text) == 0)
+		d->told(d->told_data, buf_str(&text));
+}
+
+static void keep(struct denials *d, struct record *r)
+{
+	if (d->n == DENIALS_MAX) {
+		free(*slot_of(d, 0));
+		d->begin++;
+		d->n--;
+		d->dropped++;
+	}
+	r->number = ++d->numbers;
+	*slot_of(d, d->n++) = r;
+}
+
+void denials_add(struct denials *d, pid_t pid, const struct denial *x)
+{
+	struct record *r, *old = NULL;
+
+	if (!d)
+		return;
+	r = new_record(x);
+	if (r) {
+		r->pid = pid;
+		r->count = 1;
+		read_comm(pid, r->comm);
+		(void)clock_gettime(CLOCK_REALTIME, &r->first);
+		r->last = r->first;
+	}
+	(void)pthread_mutex_lock(&d->lock);
+	for (size_t i = 0; r && !old && i < d->n; i++)
+		if (is_same(*slot_of(d, i), r))
+			old = *slot_of(d, i);
+	if (!r) {
+		d->dropped++;
+	} else if (old) {
+		old->count++;
+		old->last = r->last;
+		old->pid = r->pid;
+		tell(d, old);
+		free(r);
+	} else {
+		keep(d, r);
+		tell(d, r);
+	}
+	(void)pthread_mutex_unlock(&d->lock);
+}
+
+void denials_add_call(struct denials *d, struct call *c, const struct denial *x)
+{
+	pid_t tgid = d ? call_tgid(c) : 0;
+
+	denials_add(d, tgid ? tgid : call_tid(c), x);
+}
+
+void denials_tell(struct denials *d, denials_told_fn *fn, void *data)
+{
+	(void)pthread_mutex_lock(&d->lock);
+	d->told = fn;
+	d->told_data = data;
+	(void)pthread_mutex_unlock(&d->lock);
+}
+
+size_t denials_count(struct denials *d)
+{
+	size_t n;
+
+	(void)pthread_mutex_lock(&d->lock);
+	n = d->n;
+	(void)pthread_mutex_unlock(&d->lock);
+	return n;
+}
+
+/* The records after number @after that fit; returns whether more are left. */
+static int add_records(struct denials *d, uint64_t after, size_t max,
+		       struct buf *ret, uint64_t *ret_next)
+{
+	size_t begin = ret->len;
+
+	*ret_next = 0;
+	for (size_t i = 0; i < d->n; i++) {
+		const struct record *r = *slot_of(d, i);
+		auto_(buf) struct buf text = BUF_INIT;
+
+		if (r->number <= after)
+			continue;
+		if (record_json(r, &text) < 0)
+			return -ENOMEM;
+		if (ret->len > begin && ret->len - begin + text.len > max)
+			return 1;
+		if (ret->len > begin)
+			buf_add_char(ret, ',');
+		buf_add(ret, text.data, text.len);
+		*ret_next = r->number;
+	}
+	return 0;
+}
+
+int denials_page(struct denials *d, uint64_t after, size_t max, struct buf *ret)
+{
+	uint64_t next = 0;
+	int more;
+
+	buf_add_str(ret, "{\"denials\":[");
+	(void)pthread_mutex_lock(&d->lock);
+	more = add_records(d, after, max, ret, &next);
+	if (more == 1)
+		buf_printf(ret, "],\"next\":%llu", (unsigned long long)next);
+	else
+		buf_add_str(ret, "],\"next\":null");
+	buf_printf(ret, ",\"dropped\":%llu}", (unsigned long long)d->dropped);
+	(void)pthread_mutex_unlock(&d->lock);
+	return more < 0 || buf_failed(ret) ? -ENOMEM : 0;
+}
