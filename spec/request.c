@@ -122,12 +122,51 @@ void request_clear(struct request *r, const char *key)
 		clear_key(r, k);
 }
 
+struct request_origin {
+	const struct request_key *key;
+	char *value, *where;
+};
+
+static int add_origin(struct request *r, const struct request_key *k,
+		      const char *value, const char *where)
+{
+	struct request_origin *v =
+		reallocarray(r->origins, r->n_origins + 1, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	r->origins = v;
+	v += r->n_origins++;
+	*v = (struct request_origin){ k, strdup(value), strdup(where) };
+	return v->value && v->where ? 0 : -ENOMEM;
+}
+
+static void free_origins(struct request *r)
+{
+	for (size_t i = 0; i < r->n_origins; i++) {
+		free(r->origins[i].value);
+		free(r->origins[i].where);
+	}
+	free(r->origins);
+}
+
+const char *request_origin(const struct request *r, const char *key,
+			   const char *value)
+{
+	for (size_t i = 0; i < r->n_origins; i++)
+		if (strcmp(r->origins[i].key->key, key) == 0 &&
+		    strcmp(r->origins[i].value, value) == 0)
+			return r->origins[i].where;
+	return NULL;
+}
+
 void request_free(struct request *r)
 {
 	if (!r)
 		return;
 	for (size_t i = 0; i < request_n_keys; i++)
 		clear_key(r, &request_keys[i]);
+	free_origins(r);
 	free(r->name);
 	free(r);
 }
@@ -393,6 +432,8 @@ int request_set(struct request *r, const char *key, const char *value,
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "%s: there is no key '%s'", where, key);
 	n = set_value(r, k, value);
+	if (n == 0 && k->kind == REQUEST_LIST && k->flag)
+		n = add_origin(r, k, value, where);
 	if (n == -ENOMEM)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "%s", where);
 	if (n < 0)

@@ -89,6 +89,8 @@ struct request {
 	enum isolation isolation;
 	uint32_t allow_degraded, disabled; /* 1 << enum protection */
 	bool interactive;
+	struct request_origin *origins; /* of the values of lists */
+	size_t n_origins;
 };
 
 /*
@@ -134,6 +136,13 @@ CLEANUP_PTR(struct request, request_free);
  */
 int request_set(struct request *r, const char *key, const char *value,
 		const char *where, struct error *err);
+
+/*
+ * The @where of a value of a list ("--fs-deny", "dev.toml:12:3"), as it was
+ * given; NULL if there is no such value.
+ */
+const char *request_origin(const struct request *r, const char *key,
+			   const char *value);
 
 /* Forgets what was set; an unknown @key is none of ours. */
 void request_clear(struct request *r, const char *key);

@@ -213,8 +213,14 @@ static int add_call(struct spec_seccomp *s, const char *name, uint32_t action,
 	return spec_strings_add(&rule->names, name);
 }
 
+static uint32_t action_for(unsigned int traps, int error)
+{
+	return (traps & TRAP_DENIED) && error != ENOSYS ? SECCOMP_RET_USER_NOTIF
+							: SECCOMP_RET_ERRNO;
+}
+
 static int add_table(struct spec_seccomp *s, const struct request *r,
-		     bool shared_network)
+		     unsigned int traps, bool shared_network)
 {
 	int n = 0;
 
@@ -222,8 +228,9 @@ static int add_table(struct spec_seccomp *s, const struct request *r,
 		const struct syscall_row *row = &syscall_rows[i];
 
 		if (row_holds(row, r, shared_network))
-			n = add_call(s, row->name, SECCOMP_RET_ERRNO,
-				     row->error, row->args, row->n_args);
+			n = add_call(s, row->name,
+				     action_for(traps, row->error), row->error,
+				     row->args, row->n_args);
 	}
 	return n;
 }
@@ -236,7 +243,8 @@ static bool is_denied(const struct spec_seccomp *s, const char *name)
 	return false;
 }
 
-static int add_extra(struct spec_seccomp *s, const struct request *r)
+static int add_extra(struct spec_seccomp *s, const struct request *r,
+		     unsigned int traps)
 {
 	int n = 0;
 
@@ -244,8 +252,8 @@ static int add_extra(struct spec_seccomp *s, const struct request *r)
 		const char *name = r->extra_deny.v[i];
 
 		if (find_group(name) < 0 && !is_denied(s, name))
-			n = add_call(s, name, SECCOMP_RET_ERRNO, EPERM, NULL,
-				     0);
+			n = add_call(s, name, action_for(traps, EPERM), EPERM,
+				     NULL, 0);
 	}
 	return n;
 }
@@ -279,9 +287,9 @@ int policy_filter(const struct request *r, unsigned int traps,
 		n = check_denied(r, err);
 	if (n < 0)
 		return n;
-	n = add_table(&s, r, shared_network);
+	n = add_table(&s, r, traps, shared_network);
 	if (n == 0)
-		n = add_extra(&s, r);
+		n = add_extra(&s, r, traps);
 	if (n == 0)
 		n = add_traps(&s, traps);
 	if (n < 0) {
@@ -291,6 +299,77 @@ int policy_filter(const struct request *r, unsigned int traps,
 	}
 	*ret = s;
 	return 0;
+}
+
+bool policy_is_trapped(const char *name, unsigned int traps)
+{
+	for (size_t i = 0; i < ARRAY_LEN(trap_rows); i++)
+		if ((trap_rows[i].traps & traps) &&
+		    strcmp(trap_rows[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static bool arg_matches(const struct spec_seccomp_arg *a, uint64_t v)
+{
+	switch (a->op) {
+	case SCMP_CMP_NE:
+		return v != a->value;
+	case SCMP_CMP_LT:
+		return v < a->value;
+	case SCMP_CMP_LE:
+		return v <= a->value;
+	case SCMP_CMP_EQ:
+		return v == a->value;
+	case SCMP_CMP_GE:
+		return v >= a->value;
+	case SCMP_CMP_GT:
+		return v > a->value;
+	case SCMP_CMP_MASKED_EQ:
+		return (v & a->value) == a->value_two;
+	default:
+		return false;
+	}
+}
+
+/* "or" within an argument, "and" between several. */
+static bool row_matches(const struct syscall_row *row, const uint64_t *args)
+{
+	unsigned int named = 0, met = 0;
+
+	for (size_t i = 0; i < row->n_args; i++) {
+		const struct spec_seccomp_arg *a = &row->args[i];
+
+		named |= 1U << a->index;
+		if (arg_matches(a, args[a->index]))
+			met |= 1U << a->index;
+	}
+	return named == met;
+}
+
+bool policy_refusal(const struct request *r, bool shared_network,
+		    const char *name, const uint64_t *args,
+		    struct syscall_refusal *ret)
+{
+	for (size_t i = 0; i < r->extra_deny.n; i++) {
+		if (strcmp(r->extra_deny.v[i], name) != 0)
+			continue;
+		*ret = (struct syscall_refusal){ .extra = r->extra_deny.v[i],
+						 .error = EPERM };
+		return true;
+	}
+	for (size_t i = 0; i < syscall_rows_len; i++) {
+		const struct syscall_row *row = &syscall_rows[i];
+
+		if (strcmp(row->name, name) != 0 ||
+		    !row_holds(row, r, shared_network) ||
+		    (args && !row_matches(row, args)))
+			continue;
+		*ret = (struct syscall_refusal){ .row = row,
+						 .error = row->error };
+		return true;
+	}
+	return false;
 }
 
 void policy_syscalls_json(struct json_out *o)

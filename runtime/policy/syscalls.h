@@ -72,6 +72,12 @@ enum syscall_trap {
 	TRAP_FORK = 1 << 4,    /* new processes, not threads */
 	TRAP_EXEC = 1 << 5,    /* programs that are executed */
 	TRAP_OPEN = 1 << 6,    /* files that are opened */
+	/*
+	 * What the table refuses, so that it can be put on record: the
+	 * supervisor answers with the row's errno (supervise/refuse.h). But
+	 * for ENOSYS, which is no refusal: libc tries another call then.
+	 */
+	TRAP_DENIED = 1 << 7,
 };
 
 /*
@@ -84,6 +90,27 @@ enum syscall_trap {
 int policy_filter(const struct request *r, unsigned int traps,
 		  bool shared_network, struct spec_seccomp *ret,
 		  struct error *err);
+
+/*
+ * Why a call that policy_filter refuses is refused: by a row of the table, or
+ * by name, the value of "syscalls.extra_deny".
+ */
+struct syscall_refusal {
+	const struct syscall_row *row; /* or NULL */
+	const char *extra;	       /* borrowed from the request, or NULL */
+	int error;
+};
+
+/*
+ * Judges @name with @args as the filter of the same request does. False: it is
+ * not refused. Without @args, by name: the first row that could refuse it.
+ */
+bool policy_refusal(const struct request *r, bool shared_network,
+		    const char *name, const uint64_t *args,
+		    struct syscall_refusal *ret);
+
+/* True if one of @traps but TRAP_DENIED traps some calls of @name. */
+bool policy_is_trapped(const char *name, unsigned int traps);
 
 /* The table as a JSON array of objects. */
 void policy_syscalls_json(struct json_out *o);

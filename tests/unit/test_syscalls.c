@@ -14,11 +14,15 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/fd.h"
 #include "base/json.h"
 #include "kernel/seccomp.h"
 #include "policy/syscalls.h"
 #include "spec/parse.h"
 #include "spec/request.h"
+#include "supervise/denials.h"
+#include "supervise/refuse.h"
+#include "supervise/supervisor.h"
 
 static void add(struct spec_strings *list, const char *text)
 {
@@ -218,6 +222,86 @@ static void test_denied(void **state)
 	check_ok(under(&none, 0, true, no_interfaces));
 }
 
+/* The child's side of `watched`. */
+static int load_and_run(const struct seccomp_program *p, int sock,
+			int (*body)(int listener))
+{
+	struct error err = ERROR_INIT;
+	char byte;
+	int fd;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return 254;
+	fd = seccomp_program_load(p, &err);
+	if (fd < 0 || fd_send(sock, "x", 1, &fd, 1) < 0 ||
+	    read(sock, &byte, 1) != 1)
+		return 255;
+	return body(fd);
+}
+
+/* As `under`, but refused by a supervisor; what it recorded goes to @d. */
+static int watched(const struct request *r, unsigned int traps, bool shared,
+		   struct denials *d, int (*body)(int listener))
+{
+	auto_ptr(refusals_free) struct refusals *f =
+		refusals_new(r, traps, shared, d);
+	struct supervisor_options o = { .handlers = NULL };
+	struct seccomp_program p = { .insns = NULL };
+	struct spec_seccomp s = { .default_action = 0 };
+	struct supervisor *sup = NULL;
+	struct error err = ERROR_INIT;
+	int sock[2], fd = -1, status;
+	size_t n_fds = 1;
+	char byte;
+	pid_t pid;
+
+	if (policy_filter(r, traps, shared, &s, &err) < 0 ||
+	    seccomp_program_get(&s, NULL, NULL, &p, &err) < 0)
+		fail_msg("%s", err.msg);
+	spec_seccomp_done(&s);
+	o.handlers = refusals_rows(f, &o.n_handlers);
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)close(sock[0]);
+		_exit(load_and_run(&p, sock[1], body));
+	}
+	(void)close(sock[1]);
+	assert_int_equal(fd_recv(sock[0], &byte, 1, &fd, &n_fds), 1);
+	assert_int_equal(supervisor_new(&o, &sup, &err), 0);
+	assert_int_equal(supervisor_add_listener(sup, fd, &err), 0);
+	assert_int_equal(supervisor_start(sup, &err), 0);
+	assert_int_equal(write(sock[0], "x", 1), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	(void)close(sock[0]);
+	supervisor_free(sup);
+	seccomp_program_done(&p);
+	return status;
+}
+
+/* Who judges for the record judges as the filter does. */
+static void test_denied_by_a_supervisor(void **state)
+{
+	auto_ptr(denials_free) struct denials *d = denials_new();
+	auto_(buf) struct buf b = BUF_INIT;
+
+	check_ok(watched(&none, TRAP_DENIED, false, d, namespaces));
+	check_ok(watched(&none, TRAP_DENIED | TRAP_FORK, false, d, namespaces));
+	check_ok(watched(&none, TRAP_DENIED, false, d, mounts));
+	check_ok(watched(&none, TRAP_DENIED, false, d, others));
+	check_ok(watched(&none, TRAP_DENIED, false, d, personalities));
+	check_ok(watched(&none, TRAP_DENIED, false, d, arguments));
+	check_ok(watched(&none, TRAP_DENIED, false, d, sockets));
+	check_ok(watched(&none, TRAP_DENIED, true, d, no_interfaces));
+	assert_int_equal(denials_page(d, 0, 1024 * 1024, &b), 0);
+	assert_non_null(strstr(b.data, "\"code\":\"syscall.mount\""));
+	assert_non_null(strstr(b.data, "\"object\":\"TIOCSTI, TIOCLINUX\""));
+	assert_non_null(strstr(b.data, "--extra-allow-syscall keys"));
+	assert_null(strstr(b.data, "clone3"));
+}
+
 static void test_x32_is_killed(void **state)
 {
 #ifdef __x86_64__
@@ -267,6 +351,8 @@ static int no_mkdir(int fd)
 
 static void test_deny(void **state)
 {
+	auto_ptr(denials_free) struct denials *d = denials_new();
+	auto_(buf) struct buf b = BUF_INIT;
 	struct request r = { .exec = NULL };
 	struct spec_seccomp s = { .default_action = 0 };
 	struct error err = ERROR_INIT;
@@ -279,6 +365,9 @@ static void test_deny(void **state)
 	add(&r.extra_deny, "renameat2");
 	add(&r.extra_deny, "mount"); /* denied as it is */
 	check_ok(under(&r, TRAP_RENAME, false, no_mkdir));
+	check_ok(watched(&r, TRAP_RENAME | TRAP_DENIED, false, d, no_mkdir));
+	assert_int_equal(denials_page(d, 0, 65536, &b), 0);
+	assert_non_null(strstr(b.data, "\"rule\":\"syscalls.extra_deny mkdir"));
 	add(&r.extra_deny, "mkdirs");
 	assert_int_equal(policy_filter(&r, 0, false, &s, &err), -EINVAL);
 	drop(&r.extra_deny);
@@ -407,6 +496,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_denied),
+		cmocka_unit_test(test_denied_by_a_supervisor),
 		cmocka_unit_test(test_x32_is_killed),
 		cmocka_unit_test(test_allow),
 		cmocka_unit_test(test_deny),
