@@ -95,11 +95,13 @@ int create_send_pidfd(const char *path, int pidfd, struct error *err);
 
 /*
  * run.c: the signals that go to the payload, and waiting for it meanwhile; at
- * @end_ms (CLOCK_MONOTONIC, -1: never) it is killed: EXIT_TIMEOUT.
+ * @end_ms (CLOCK_MONOTONIC, -1: never) it is killed: EXIT_TIMEOUT. With @c (or
+ * NULL) its command's hook is watched for, unless there is a terminal.
  */
 void run_forwarded_signals(sigset_t *set);
 int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
-	     int64_t end_ms, struct exit_status *ret, struct error *err);
+	     int64_t end_ms, struct create *c, struct exit_status *ret,
+	     struct error *err);
 
 /* Waits for the end of messages: 0 when the payload was executed. */
 int create_wait_exec(int fd, const char *path, struct error *err);

@@ -460,7 +460,7 @@ static int exec_found(struct exec *e, struct sandbox_result *ret,
 			  : launch(e, err);
 	if (r == 0 && !e->request->detach)
 		r = run_wait(e->pid, e->pidfd, e->console_master, signal_fd, -1,
-			     &ret->status, err);
+			     NULL, &ret->status, err);
 	(void)sigprocmask(SIG_SETMASK, &e->original_mask, NULL);
 	return r;
 }

@@ -61,23 +61,55 @@ int create_wait_exec(int fd, const char *path, struct error *err)
 	return sync_take_error(&packet, (size_t)n, err);
 }
 
-static int start_inline(struct create *c, struct error *err)
+static const struct command_hooks *hooks_of(const struct create *c)
 {
-	const struct spec *s = c->plan->spec;
-	int sent = sync_send(c->sync_fd, SYNC_GO, 0);
+	static const struct command_hooks none = { .watch_fd = -1 };
+
+	return c && c->command && c->command->hooks ? c->command->hooks : &none;
+}
+
+/* state.json has been there since the clone, and says "creating". */
+static int write_created(struct create *c, struct error *err)
+{
 	int r;
 
+	if (!c->die_with_parent || !c->slot)
+		return 0;
+	r = state_write(c->slot, c->state, err);
+	if (r == 0)
+		rundir_unlock(c->slot);
+	return r;
+}
+
+/* Whoever asked may take his time, so others may know meanwhile. */
+static int tell_created(struct create *c, struct error *err)
+{
+	const struct command_hooks *h = hooks_of(c);
+	int r;
+
+	if (!h->created)
+		return 0;
+	r = write_created(c, err);
+	return r == 0 ? h->created(h->data, c, err) : r;
+}
+
+static int start_inline(struct create *c, struct error *err)
+{
+	const struct command_hooks *h = hooks_of(c);
+	const struct spec *s = c->plan->spec;
+	int sent, r;
+
+	r = tell_created(c, err);
+	if (r < 0)
+		return r;
+	sent = sync_send(c->sync_fd, SYNC_GO, 0);
 	/* Where init failed after READY, the reason is there to be read. */
 	if (sent < 0 && sent != -EPIPE && sent != -ECONNRESET)
 		return error_set(err, ERR_SYSTEM, -sent, "cannot start '%s'",
 				 c->plan->name);
-	/* state.json has been there since the clone, and says "creating". */
-	if (c->die_with_parent && c->slot) {
-		r = state_write(c->slot, c->state, err);
-		if (r < 0)
-			return r;
-		rundir_unlock(c->slot);
-	}
+	r = h->created ? 0 : write_created(c, err);
+	if (r < 0)
+		return r;
 	r = create_wait_exec(c->sync_fd,
 			     s->has_process ? s->process.args.v[0] : "", err);
 	if (r == 0 && sent < 0)
@@ -85,8 +117,9 @@ static int start_inline(struct create *c, struct error *err)
 	if (r < 0)
 		return r;
 	c->executed = true;
-	return finish_hooks(c->state, s, SPEC_HOOK_POSTSTART, "running",
-			    c->env->log, err);
+	r = finish_hooks(c->state, s, SPEC_HOOK_POSTSTART, "running",
+			 c->env->log, err);
+	return r == 0 && h->started ? h->started(h->data, c, err) : r;
 }
 
 static void forward_signal(int signal_fd, int pidfd)
@@ -123,42 +156,53 @@ static int64_t now_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* Until the process has ended, 0, or until @end_ms, 1. */
-static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct error *err)
+enum wait_end { WAIT_ENDED, WAIT_TIMEOUT, WAIT_UNWANTED };
+
+/* Until the process has ended, or has to. A negative errno. */
+static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
+		    struct error *err)
 {
+	const struct command_hooks *h = hooks_of(c);
 	struct pollfd p[] = {
 		{ .fd = pidfd, .events = POLLIN },
 		{ .fd = signal_fd, .events = POLLIN },
+		{ .fd = h->watch ? h->watch_fd : -1, .events = POLLIN },
 	};
 
 	while (!(p[0].revents & POLLIN)) {
 		int64_t left = end_ms < 0 ? -1 : end_ms - now_ms();
 
 		if (end_ms >= 0 && left <= 0)
-			return 1;
+			return WAIT_TIMEOUT;
 		if (left > INT_MAX)
 			left = INT_MAX;
-		if (poll(p, 2, (int)left) < 0 && errno != EINTR)
+		if (poll(p, ARRAY_LEN(p), (int)left) < 0) {
+			if (errno == EINTR)
+				continue;
 			return error_set(err, ERR_SYSTEM, errno, "poll");
+		}
 		if (p[1].revents & POLLIN)
 			forward_signal(signal_fd, pidfd);
+		if (p[2].revents && h->watch(h->data, c) != 0)
+			return WAIT_UNWANTED;
 	}
-	return 0;
+	return WAIT_ENDED;
 }
 
 int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
-	     int64_t end_ms, struct exit_status *ret, struct error *err)
+	     int64_t end_ms, struct create *c, struct exit_status *ret,
+	     struct error *err)
 {
 	int status = 0, r = 0;
 
 	if (console_master >= 0)
 		r = tty_relay(console_master, pidfd, signal_fd, end_ms, err);
 	if (r == 0)
-		r = wait_end(pidfd, signal_fd, end_ms, err);
+		r = wait_end(pidfd, signal_fd, end_ms, c, err);
 	if (r < 0)
 		return r;
 	/* Time is over: init dies, and its pid namespace with it. */
-	if (r == 1)
+	if (r != WAIT_ENDED)
 		(void)pidfd_signal(pidfd, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
@@ -166,7 +210,7 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 					 "cannot wait for process %d",
 					 (int)pid);
 	*ret = exit_status_from_wait(status);
-	if (r == 1)
+	if (r == WAIT_TIMEOUT)
 		ret->kind = EXIT_TIMEOUT;
 	return 0;
 }
@@ -174,6 +218,7 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 static int run_foreground(struct create *c, int signal_fd,
 			  struct sandbox_result *ret, struct error *err)
 {
+	const struct command_hooks *h = hooks_of(c);
 	uint64_t timeout_ms = c->plan->timeout_ms;
 	bool keep = c->bundle->keep;
 	struct control_server *server = NULL;
@@ -183,7 +228,7 @@ static int run_foreground(struct create *c, int signal_fd,
 	if (serve_start(c, &server, &local) < 0)
 		log_warn(c->env->log, "%s", local.msg);
 	r = run_wait(c->state->init.pid, c->pidfd, c->console_master, signal_fd,
-		     timeout_ms ? now_ms() + (int64_t)timeout_ms : -1,
+		     timeout_ms ? now_ms() + (int64_t)timeout_ms : -1, c,
 		     &ret->status, err);
 
 	/* From here on there are clones again, so one thread. */
@@ -193,6 +238,8 @@ static int run_foreground(struct create *c, int signal_fd,
 	r = finish_processes(c->state, -1, 10000, err);
 	if (r < 0)
 		return r;
+	if (h->ended)
+		h->ended(h->data, c->branch, &ret->status);
 	if (c->branch)
 		finish_branch(c->branch, &ret->status, c->state->pid_ns,
 			      c->command, ret);
@@ -264,7 +311,7 @@ int sandbox_run_command(const struct sandbox_env *env,
 			struct sandbox_result *ret, struct error *err)
 {
 	const struct request *q = o->request;
-	const struct sandbox_bundle b = { .no_new_keyring = false };
+	const struct sandbox_bundle b = { .preserve_fds = o->preserve_fds };
 	struct error local = ERROR_INIT;
 	struct error *e = err ? err : &local;
 	int r = -EEXIST;

@@ -105,9 +105,28 @@ int sandbox_create(const struct sandbox_env *env,
 		   const struct sandbox_bundle *b, struct error *err);
 int sandbox_run(const struct sandbox_env *env, const struct sandbox_bundle *b,
 		struct sandbox_result *ret, struct error *err);
+/*
+ * For a process that runs a command on behalf of another one. All are called
+ * on the thread that called, and may be NULL.
+ */
+struct create;
+struct command_hooks {
+	/* All is made, and nothing executed before it returns 0. */
+	int (*created)(void *data, struct create *c, struct error *err);
+	int (*started)(void *data, struct create *c, struct error *err);
+	/* Called while @watch_fd (or -1) can be read; not 0: end it all. */
+	int (*watch)(void *data, struct create *c);
+	int watch_fd;
+	/* Nothing of it is alive, nothing is settled. @b may be NULL. */
+	void (*ended)(void *data, struct branch *b, struct exit_status *status);
+	void *data;
+};
+
 struct command_options {
 	const struct request *request;
+	const struct command_hooks *hooks; /* or NULL */
 	bool terminal; /* one of its own, else our streams as they are */
+	unsigned int preserve_fds;
 	/* Told of every change before the branch is disposed of, or NULL. */
 	change_fn *on_change;
 	void *data;
