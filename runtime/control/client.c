@@ -230,3 +230,119 @@ int control_ask(struct rundir *d, const char *name, const char *verb,
 	*ret = c.answer;
 	return 0;
 }
+
+static bool set_receive_timeout(int fd, int ms)
+{
+	const struct timeval t = { ms / 1000, ms % 1000 * 1000 };
+
+	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) == 0;
+}
+
+/* Connects and sends, within the time of a call. Blocking from then on. */
+static int open_subscription(struct rundir *d, struct control_call *c)
+{
+	int flags, r;
+
+	begin_call(c);
+	while (!is_done(c) && !c->connected) {
+		struct control_call *const one[] = { c };
+
+		r = try_connect(d, c);
+		c->connected = r == 1;
+		if (r < 0)
+			fail_call(c, -r);
+		else if (r == 0 && now_ms() >= c->end_ms)
+			fail_call(c, ETIMEDOUT);
+		else if (r == 0)
+			wait_for(one, 1);
+	}
+	if (is_done(c))
+		return error_code(&c->err);
+	flags = fcntl(c->fd, F_GETFL);
+	if (flags < 0 || fcntl(c->fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ||
+	    !set_receive_timeout(c->fd, CONTROL_TIMEOUT_MS) ||
+	    send(c->fd, c->out.data, c->out.len, MSG_NOSIGNAL) !=
+		    (ssize_t)c->out.len)
+		fail_call(c, errno);
+	return is_done(c) ? error_code(&c->err) : 0;
+}
+
+/* The next frame's body; 0 at the end, or a negative errno. */
+static int read_frame(int fd, struct buf *ret)
+{
+	unsigned char header[CONTROL_HEADER];
+	char body[CONTROL_BODY_MAX];
+	ssize_t n = fd_read_full(fd, header, sizeof(header));
+	size_t len;
+
+	if (n <= 0)
+		return (int)n;
+	if (n != sizeof(header))
+		return -ECONNRESET;
+	len = control_get_length(header);
+	if (!len || len > sizeof(body))
+		return -EPROTO;
+	n = fd_read_full(fd, body, len);
+	if (n != (ssize_t)len)
+		return n < 0 ? (int)n : -ECONNRESET;
+	buf_clear(ret);
+	buf_add(ret, body, len);
+	return buf_failed(ret) ? -ENOMEM : 1;
+}
+
+static int read_events(struct control_call *c, control_event_fn *fn, void *data)
+{
+	auto_(buf) struct buf body = BUF_INIT;
+	int r;
+
+	while ((r = read_frame(c->fd, &body)) == 1) {
+		struct json *e = NULL;
+
+		r = control_read_event(body.data, body.len, &e, &c->err);
+		if (r < 0)
+			return r;
+		r = fn(data, e);
+		json_free(e);
+		if (r != 0)
+			return r;
+	}
+	/* A server that was killed resets, or ends within a frame. */
+	if (r == -ECONNRESET)
+		r = 0;
+	if (r < 0)
+		(void)error_set(&c->err, ERR_STATE, -r,
+				"cannot read from the supervisor of '%s'",
+				c->name);
+	return r;
+}
+
+int control_subscribe(struct rundir *d, const char *name,
+		      int (*subscribed)(void *data), control_event_fn *fn,
+		      void *data, struct error *err)
+{
+	struct control_call c = { .name = name, .verb = "subscribe" };
+	auto_(buf) struct buf body = BUF_INIT;
+	int r = open_subscription(d, &c);
+
+	if (r == 0) {
+		r = read_frame(c.fd, &body);
+		if (r == 0)
+			r = -ECONNREFUSED;
+		if (r < 0)
+			fail_call(&c, r == -EAGAIN ? ETIMEDOUT : -r);
+		else
+			r = control_read_answer(body.data, body.len, &c.answer,
+						&c.err);
+	}
+	if (r == 0 && !set_receive_timeout(c.fd, 0))
+		r = -errno;
+	if (r == 0 && subscribed)
+		r = subscribed(data);
+	if (r == 0)
+		r = read_events(&c, fn, data);
+	json_free(c.answer);
+	end_call(&c);
+	if (c.err.kind != ERR_NONE && err)
+		*err = c.err;
+	return r;
+}

@@ -32,4 +32,15 @@ void control_ask_all(struct rundir *d, struct control_call *calls, size_t n);
 int control_ask(struct rundir *d, const char *name, const char *verb,
 		const char *args, struct json **ret, struct error *err);
 
+/*
+ * Calls @fn with each event that is published from now on, "event" and "data"
+ * in @e, until it returns something else than 0, which is returned, or the
+ * server ends: 0. @subscribed (may be NULL) is called once the server listens:
+ * what it asks then misses nothing. ERR_STATE where nobody answers.
+ */
+typedef int control_event_fn(void *data, const struct json *e);
+int control_subscribe(struct rundir *d, const char *name,
+		      int (*subscribed)(void *data), control_event_fn *fn,
+		      void *data, struct error *err);
+
 #endif

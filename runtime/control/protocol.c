@@ -93,9 +93,30 @@ static int add_failure(struct buf *b, const char *why)
 	return json_out_end(o, b);
 }
 
-int control_answer(struct buf *frame, const char *data, const char *why)
+static int add_frame(struct buf *frame, const struct buf *body)
 {
 	unsigned char header[CONTROL_HEADER];
+
+	if (buf_failed(body))
+		return -ENOMEM;
+	control_put_length(header, body->len);
+	buf_add(frame, header, sizeof(header));
+	buf_add(frame, body->data, body->len);
+	return buf_failed(frame) ? -ENOMEM : 0;
+}
+
+int control_event(struct buf *frame, const char *event, const char *data)
+{
+	auto_(buf) struct buf body = BUF_INIT;
+
+	buf_printf(&body, "{\"v\":1,\"event\":\"%s\",\"data\":%s}", event,
+		   data);
+	return body.len > CONTROL_BODY_MAX ? -EMSGSIZE
+					   : add_frame(frame, &body);
+}
+
+int control_answer(struct buf *frame, const char *data, const char *why)
+{
 	auto_(buf) struct buf body = BUF_INIT;
 	char text[80];
 	int r = 0;
@@ -111,12 +132,7 @@ int control_answer(struct buf *frame, const char *data, const char *why)
 		buf_clear(&body);
 		r = add_failure(&body, text);
 	}
-	if (r < 0 || buf_failed(&body))
-		return -ENOMEM;
-	control_put_length(header, body.len);
-	buf_add(frame, header, sizeof(header));
-	buf_add(frame, body.data, body.len);
-	return buf_failed(frame) ? -ENOMEM : 0;
+	return r < 0 ? -ENOMEM : add_frame(frame, &body);
 }
 
 int control_read_answer(const char *body, size_t len, struct json **ret,
@@ -142,5 +158,20 @@ int control_read_answer(const char *body, size_t len, struct json **ret,
 		*(struct json *)found = (struct json){ .type = JSON_NULL };
 	}
 	*ret = take_ptr(&data);
+	return 0;
+}
+
+int control_read_event(const char *body, size_t len, struct json **ret,
+		       struct error *err)
+{
+	auto_ptr(json_free) struct json *root = NULL;
+	int r = json_parse(body, len, &limits, "event", &root, err);
+
+	if (r < 0)
+		return r;
+	if (!json_str_or(root, "event", NULL))
+		return error_say(err, ERR_STATE, EPROTO,
+				 "the event is malformed");
+	*ret = take_ptr(&root);
 	return 0;
 }

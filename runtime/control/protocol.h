@@ -44,10 +44,21 @@ void control_request_done(struct control_request *r);
 int control_answer(struct buf *frame, const char *data, const char *why);
 
 /*
+ * Appends the frame of an event: @data is JSON text, @event a word of ours.
+ * -EMSGSIZE, -ENOMEM.
+ */
+int control_event(struct buf *frame, const char *event, const char *data);
+
+/*
  * The "data" of an answer, moved out of the JSON @body, or its error as
  * ERR_STATE. json_free the result.
  */
 int control_read_answer(const char *body, size_t len, struct json **ret,
 			struct error *err);
+
+/* An event: an object with a string "event". ERR_STATE. json_free the result.
+ */
+int control_read_event(const char *body, size_t len, struct json **ret,
+		       struct error *err);
 
 #endif

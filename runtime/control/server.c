@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -15,7 +16,14 @@
 #include "base/fd.h"
 #include "control/peer.h"
 
-enum { MAX_CONNECTIONS = 64, BACKLOG = 128, STACK_BYTES = 256 * 1024 };
+enum {
+	MAX_CONNECTIONS = 64,
+	MAX_SUBSCRIBERS = 16,
+	BACKLOG = 128,
+	STACK_BYTES = 256 * 1024,
+	/* Events that wait, for the thread and for each subscriber. */
+	EVENTS_BYTES_MAX = 256 * 1024
+};
 
 /* What epoll says is ready: a connection, or one of these. */
 enum { EVENT_WAKE = MAX_CONNECTIONS, EVENT_LISTEN };
@@ -29,12 +37,18 @@ struct connection {
 	char *body;
 	struct buf out;
 	size_t sent;
+	bool subscribed; /* no end, no more requests, events go to @out */
 };
 
 struct control_server {
 	int listen_fd, epoll_fd, wake_fd;
 	pthread_t thread;
 	bool has_thread;
+	atomic_bool stop;
+	atomic_uint subscribers;
+	pthread_mutex_t lock; /* of the next two */
+	struct buf events;    /* whole frames */
+	bool lost;	      /* an event did not fit: all subscribers go */
 	control_answer_fn *answer;
 	void *data;
 	struct connection c[MAX_CONNECTIONS];
@@ -49,8 +63,10 @@ static int64_t now_ms(void)
 }
 
 /* Closing takes it out of the epoll set, too. */
-static void drop(struct connection *c)
+static void drop(struct control_server *s, struct connection *c)
 {
+	if (c->subscribed)
+		atomic_fetch_sub(&s->subscribers, 1);
 	cleanup_close(&c->fd);
 	free(c->body);
 	buf_done(&c->out);
@@ -65,7 +81,20 @@ static int watch(struct control_server *s, int fd, uint32_t id, int op,
 	return epoll_ctl(s->epoll_fd, op, fd, &e) < 0 ? -errno : 0;
 }
 
-static void send_answer(struct connection *c)
+/* What a subscriber was sent makes room; others have their answer. */
+static void end_sending(struct control_server *s, struct connection *c)
+{
+	if (!c->subscribed) {
+		drop(s, c);
+		return;
+	}
+	buf_clear(&c->out);
+	c->sent = 0;
+	if (watch(s, c->fd, (uint32_t)(c - s->c), EPOLL_CTL_MOD, EPOLLIN) < 0)
+		drop(s, c);
+}
+
+static void send_answer(struct control_server *s, struct connection *c)
 {
 	while (c->sent < c->out.len) {
 		ssize_t n =
@@ -76,11 +105,13 @@ static void send_answer(struct connection *c)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return;
-		if (n <= 0)
-			break;
+		if (n <= 0) {
+			drop(s, c);
+			return;
+		}
 		c->sent += (size_t)n;
 	}
-	drop(c);
+	end_sending(s, c);
 }
 
 static void answer_with(struct control_server *s, struct connection *c,
@@ -89,10 +120,24 @@ static void answer_with(struct control_server *s, struct connection *c,
 	if (control_answer(&c->out, data, why) < 0 ||
 	    watch(s, c->fd, (uint32_t)(c - s->c), EPOLL_CTL_MOD, EPOLLOUT) <
 		    0) {
-		drop(c);
+		drop(s, c);
 		return;
 	}
-	send_answer(c);
+	send_answer(s, c);
+}
+
+static int subscribe(struct control_server *s, struct connection *c,
+		     struct buf *ret, struct error *err)
+{
+	if (atomic_load(&s->subscribers) >= MAX_SUBSCRIBERS)
+		return error_say(err, ERR_STATE, EUSERS,
+				 "too many subscribers (max %d)",
+				 MAX_SUBSCRIBERS);
+	c->subscribed = true;
+	c->end_ms = INT64_MAX;
+	atomic_fetch_add(&s->subscribers, 1);
+	buf_add_str(ret, "{}");
+	return 0;
 }
 
 static void answer_request(struct control_server *s, struct connection *c)
@@ -103,7 +148,9 @@ static void answer_request(struct control_server *s, struct connection *c)
 	int r = control_parse(c->body, c->len, &q, &err);
 
 	if (r == 0)
-		r = s->answer(s->data, &q, &data, &err);
+		r = strcmp(q.verb, "subscribe") == 0
+			    ? subscribe(s, c, &data, &err)
+			    : s->answer(s->data, &q, &data, &err);
 	control_request_done(&q);
 	if (r == 0 && buf_failed(&data))
 		r = error_set(&err, ERR_SYSTEM, ENOMEM, "answer");
@@ -125,7 +172,7 @@ static bool begin_body(struct control_server *s, struct connection *c)
 	}
 	c->body = malloc(c->len + 1);
 	if (!c->body)
-		drop(c);
+		drop(s, c);
 	return c->body;
 }
 
@@ -145,7 +192,7 @@ static void receive(struct control_server *s, struct connection *c)
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n <= 0) {
-			drop(c);
+			drop(s, c);
 			return;
 		}
 		c->got += (size_t)n;
@@ -166,7 +213,7 @@ static struct connection *take_slot(struct control_server *s)
 		if (s->c[i].end_ms < oldest->end_ms)
 			oldest = &s->c[i];
 	}
-	drop(oldest);
+	drop(s, oldest);
 	return oldest;
 }
 
@@ -177,7 +224,7 @@ static void accept_one(struct control_server *s, int fd)
 	c->fd = fd;
 	c->end_ms = now_ms() + CONTROL_TIMEOUT_MS;
 	if (watch(s, fd, (uint32_t)(c - s->c), EPOLL_CTL_ADD, EPOLLIN) < 0)
-		drop(c);
+		drop(s, c);
 	else if (peer_check(fd) < 0)
 		answer_with(s, c, NULL, "permission denied");
 	else
@@ -194,7 +241,7 @@ static void accept_all(struct control_server *s)
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-			drop(take_slot(s));
+			drop(s, take_slot(s));
 			(void)nanosleep(&pause, NULL);
 		}
 		if (fd < 0)
@@ -211,10 +258,10 @@ static int expire(struct control_server *s)
 	for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
 		struct connection *c = &s->c[i];
 
-		if (c->fd < 0)
+		if (c->fd < 0 || c->subscribed)
 			continue;
 		if (c->end_ms <= now)
-			drop(c);
+			drop(s, c);
 		else if (next < 0 || c->end_ms - now < next)
 			next = c->end_ms - now;
 	}
@@ -234,9 +281,79 @@ static void handle(struct control_server *s, const struct epoll_event *e)
 	if (c->fd < 0)
 		return;
 	if (c->out.len)
-		send_answer(c);
+		send_answer(s, c);
+	else if (c->subscribed)
+		drop(s, c); /* it has gone, or says what nobody asked for */
 	else
 		receive(s, c);
+}
+
+/* A subscriber that does not keep up is dropped: nobody waits for it. */
+static void deliver(struct control_server *s, struct connection *c,
+		    const struct buf *events)
+{
+	bool idle = !c->out.len;
+
+	if (c->out.len - c->sent + events->len > EVENTS_BYTES_MAX) {
+		drop(s, c);
+		return;
+	}
+	buf_add(&c->out, events->data, events->len);
+	if (buf_failed(&c->out) ||
+	    (idle && watch(s, c->fd, (uint32_t)(c - s->c), EPOLL_CTL_MOD,
+			   EPOLLOUT) < 0))
+		drop(s, c);
+	else if (idle)
+		send_answer(s, c);
+}
+
+static void deliver_all(struct control_server *s)
+{
+	auto_(buf) struct buf events = BUF_INIT;
+	uint64_t n;
+	bool lost;
+
+	(void)fd_read_full(s->wake_fd, &n, sizeof(n));
+	(void)pthread_mutex_lock(&s->lock);
+	events = s->events;
+	s->events = (struct buf)BUF_INIT;
+	lost = s->lost;
+	s->lost = false;
+	(void)pthread_mutex_unlock(&s->lock);
+	for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
+		if (!s->c[i].subscribed)
+			continue;
+		if (lost)
+			drop(s, &s->c[i]);
+		else if (events.len)
+			deliver(s, &s->c[i], &events);
+	}
+}
+
+static void wake(struct control_server *s)
+{
+	const uint64_t one = 1;
+
+	(void)fd_write_full(s->wake_fd, &one, sizeof(one));
+}
+
+void control_server_publish(struct control_server *s, const char *event,
+			    const char *json)
+{
+	auto_(buf) struct buf frame = BUF_INIT;
+
+	if (!s || !atomic_load(&s->subscribers))
+		return;
+	if (control_event(&frame, event, json) < 0)
+		return;
+	(void)pthread_mutex_lock(&s->lock);
+	if (s->events.len + frame.len > EVENTS_BYTES_MAX)
+		s->lost = true;
+	else
+		buf_add(&s->events, frame.data, frame.len);
+	s->lost |= buf_failed(&s->events);
+	(void)pthread_mutex_unlock(&s->lock);
+	wake(s);
 }
 
 static void *serve(void *data)
@@ -251,9 +368,12 @@ static void *serve(void *data)
 		if (n < 0 && errno != EINTR)
 			return NULL;
 		for (int i = 0; i < n; i++) {
-			if (events[i].data.u32 == EVENT_WAKE)
+			if (events[i].data.u32 != EVENT_WAKE)
+				handle(s, &events[i]);
+			else if (atomic_load(&s->stop))
 				return NULL;
-			handle(s, &events[i]);
+			else
+				deliver_all(s);
 		}
 	}
 }
@@ -309,6 +429,7 @@ int control_server_start(int dir_fd, control_answer_fn *answer, void *data,
 	s->answer = answer;
 	s->data = data;
 	s->listen_fd = -1;
+	(void)pthread_mutex_init(&s->lock, NULL);
 	for (size_t i = 0; i < MAX_CONNECTIONS; i++)
 		s->c[i].fd = -1;
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -332,16 +453,17 @@ int control_server_start(int dir_fd, control_answer_fn *answer, void *data,
 
 void control_server_stop(struct control_server *s)
 {
-	const uint64_t one = 1;
-
 	if (!s)
 		return;
 	if (s->has_thread) {
-		(void)fd_write_full(s->wake_fd, &one, sizeof(one));
+		atomic_store(&s->stop, true);
+		wake(s);
 		(void)pthread_join(s->thread, NULL);
 	}
 	for (size_t i = 0; i < MAX_CONNECTIONS; i++)
-		drop(&s->c[i]);
+		drop(s, &s->c[i]);
+	buf_done(&s->events);
+	(void)pthread_mutex_destroy(&s->lock);
 	cleanup_close(&s->listen_fd);
 	cleanup_close(&s->wake_fd);
 	cleanup_close(&s->epoll_fd);

@@ -9,6 +9,10 @@
  * place of the oldest. @answer is called on the server's thread, one call at a
  * time; it appends the JSON of "data" to @ret or fails with the text for the
  * client. Nothing else of the caller is touched.
+ *
+ * "subscribe" is the server's own verb: such a connection stays open and is
+ * sent every event that is published from then on. One that does not read what
+ * it is sent is dropped.
  */
 #ifndef SANDLOCK_CONTROL_SERVER_H
 #define SANDLOCK_CONTROL_SERVER_H
@@ -25,6 +29,12 @@ typedef int control_answer_fn(void *data, const struct control_request *q,
 /* Binds control.sock in the directory @dir_fd, mode 0600. */
 int control_server_start(int dir_fd, control_answer_fn *answer, void *data,
 			 struct control_server **ret, struct error *err);
+/*
+ * Sends {"v":1,"event":@event,"data":@json} to who subscribed. Never blocks;
+ * any thread, but not once control_server_stop was called. NULL is fine.
+ */
+void control_server_publish(struct control_server *s, const char *event,
+			    const char *json);
 /* Ends the thread and closes all; the file stays. NULL is fine. */
 void control_server_stop(struct control_server *s);
 

@@ -33,6 +33,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	}
 	control_request_done(&q);
+	json_free(answer);
+	answer = NULL;
+	if (control_read_event((const char *)data, size, &answer, NULL) == 0 &&
+	    !json_str_or(answer, "event", NULL))
+		abort();
+	json_free(answer);
 	buf_done(&frame);
 	return 0;
 }

@@ -107,6 +107,85 @@ static void a_server_answers_and_ends(void **state)
 	(void)close(fd);
 }
 
+struct seen {
+	struct control_server *server;
+	int n, wanted;
+};
+
+static int publish_three(void *data)
+{
+	struct seen *s = data;
+
+	for (int i = 0; i < 3; i++)
+		control_server_publish(s->server, "denial", "{\"id\":7}");
+	return 0;
+}
+
+static int count_event(void *data, const struct json *e)
+{
+	struct seen *s = data;
+
+	assert_string_equal(json_str_or(e, "event", ""), "denial");
+	assert_int_equal(json_int_or(json_get(e, "data"), "id", 0), 7);
+	return ++s->n == s->wanted ? 99 : 0;
+}
+
+/* More than fits anywhere: it does not read, so it is dropped. */
+static int publish_much(void *data)
+{
+	struct seen *s = data;
+	char text[40000];
+
+	memset(text, 'x', sizeof(text));
+	text[0] = text[sizeof(text) - 2] = '"';
+	text[sizeof(text) - 1] = '\0';
+	for (int i = 0; i < 100; i++)
+		control_server_publish(s->server, "denial", text);
+	return 0;
+}
+
+static int ignore_event(void *data, const struct json *e)
+{
+	((struct seen *)data)->n++;
+	return 0;
+}
+
+static void subscribers_are_told_and_slow_ones_dropped(void **state)
+{
+	auto_ptr(rundir_close) struct rundir *d = NULL;
+	auto_ptr(rundir_slot_close) struct rundir_slot *slot = NULL;
+	auto_ptr(json_free) struct json *answer = NULL;
+	struct seen s = { .wanted = 3 };
+	struct error err = ERROR_INIT;
+	char path[256], root[300];
+	int fd = unit_tmpdir(path);
+
+	(void)snprintf(root, sizeof(root), "%s/run", path);
+	assert_int_equal(rundir_open(root, true, &d, NULL), 0);
+	assert_int_equal(rundir_claim(d, "x", &slot, NULL), 0);
+	assert_true(control_subscribe(d, "x", NULL, count_event, &s, &err) < 0);
+	assert_string_equal(err.msg, "'x' has no control socket");
+	control_server_publish(NULL, "denial", "{}");
+	assert_int_equal(control_server_start(rundir_slot_fd(slot), echo, NULL,
+					      &s.server, NULL),
+			 0);
+	assert_int_equal(
+		control_subscribe(d, "x", publish_three, count_event, &s, &err),
+		99);
+	assert_int_equal(s.n, 3);
+	s.n = 0;
+	assert_int_equal(
+		control_subscribe(d, "x", publish_much, ignore_event, &s, &err),
+		0);
+	assert_in_range(s.n, 0, 99);
+	assert_int_equal(control_ask(d, "x", "ports", NULL, &answer, NULL), 0);
+	control_server_stop(s.server);
+	assert_int_equal(rundir_remove(slot, NULL), 0);
+	assert_int_equal(rmdir(root), 0);
+	assert_int_equal(rmdir(path), 0);
+	(void)close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +193,7 @@ int main(void)
 		cmocka_unit_test(
 			an_answer_is_whole_or_says_that_it_is_too_long),
 		cmocka_unit_test(a_server_answers_and_ends),
+		cmocka_unit_test(subscribers_are_told_and_slow_ones_dropped),
 	};
 
 	return RUN_TESTS(tests);
