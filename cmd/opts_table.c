@@ -79,6 +79,8 @@ const struct opt opt_table[] = {
   "run without PROTECTION although this kernel has it (may be repeated)" },
 { V(RUN), "control-socket", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, OPT_NEGATABLE,
   "let other commands list and ask the sandbox (default); without, ps does not show it" },
+{ V(RUN), "no-supervisor", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
+  "run without a process that answers for the sandbox: no control socket, and no rule that needs one" },
 { V(INSPECT), "toml", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "print a profile instead of JSON" },
 { V(RUN), "name", 0, OPT_VALUE, "NAME", NULL, COMPLETE_NONE, 0,

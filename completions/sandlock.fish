@@ -128,6 +128,7 @@ complete -c sandlock -n '__sandlock_options run' -l allow-degraded -x -d 'run al
 complete -c sandlock -n '__sandlock_options run' -l disable -x -d 'run without PROTECTION although this kernel has it (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l control-socket -d 'let other commands list and ask the sandbox (default); without, ps does not show it'
 complete -c sandlock -n '__sandlock_options run' -l no-control-socket
+complete -c sandlock -n '__sandlock_options run' -l no-supervisor -d 'run without a process that answers for the sandbox: no control socket, and no rule that needs one'
 complete -c sandlock -n '__sandlock_options run' -l name -x -d 'name of the sandbox and its branch (default: one is made up)'
 complete -c sandlock -n '__sandlock_options run' -l dry-run -d 'list what the command changed on standard error, and discard it'
 complete -c sandlock -n '__sandlock_options run' -s e -l exec-shell -x -d 'run /bin/sh -c TEXT'

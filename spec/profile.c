@@ -28,7 +28,7 @@ static const char *const missing_keys[] = {
 	"config.http_ca_out",
 	"determinism.random_seed", "determinism.time_start",
 	"determinism.deterministic_dirs", "determinism.no_randomize_memory",
-	"program.no_huge_pages", "program.no_supervisor",
+	"program.no_huge_pages",
 	"filesystem.chroot",
 	"network.allow_bind", "network.deny_bind", "network.allow",
 	"network.deny", "network.port_remap",

@@ -25,6 +25,7 @@ const struct request_key request_keys[] = {
 	KEY("program.clean_env", "clean-env", REQUEST_BOOL, clean_env, "only PATH, HOME, USER, TERM, LANG and the like are passed on"),
 	KEY("program.no_coredump", NULL, REQUEST_BOOL, no_coredump, "no core files"),
 	KEY("program.control_socket", "control-socket", REQUEST_NOT, no_control_socket, "whether other commands can see it and ask it (default: true)"),
+	KEY("program.no_supervisor", "no-supervisor", REQUEST_BOOL, no_supervisor, "no process of ours answers for it: no control socket, no rule that needs one"),
 	KEY("filesystem.read", "fs-read", REQUEST_LIST, read, "what may be read, instead of the system's directories"),
 	KEY("filesystem.write", "fs-write", REQUEST_LIST, write, "what is written through, past the branch"),
 	KEY("filesystem.deny", "fs-deny", REQUEST_LIST, deny, "what is hidden"),

@@ -39,6 +39,12 @@ struct cgroup_options {
 enum cgroup_mode cgroup_host_mode(void);
 
 /*
+ * True if a sandbox's own cgroup can have the controller of the property
+ * @name of linux.resources ("memory", "pids"), as far as looking tells.
+ */
+bool cgroup_can_limit(const char *name, bool rootless);
+
+/*
  * Makes the cgroups and writes the limits. On failure nothing is left. A path
  * is taken from the mount point of each hierarchy, also a relative one; one
  * with ".." or of systemd's form is refused, and a cgroup that exists with

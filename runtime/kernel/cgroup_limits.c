@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -83,6 +84,47 @@ static bool is_v1_mounted(enum cgroup_ctl ctl)
 	return cgroup_file_path(CGROUP_ROOT, cgroup_ctls[ctl].v1, path) == 0 &&
 	       statfs(path, &st) == 0 &&
 	       (unsigned long)st.f_type == CGROUP_SUPER_MAGIC;
+}
+
+static bool is_writable(const char *dir, const char *file)
+{
+	char path[PATH_MAX];
+
+	return cgroup_file_path(dir, file, path) == 0 &&
+	       faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0;
+}
+
+/* Below the root for root, else below the own cgroup, if it was delegated. */
+static bool can_limit_v2(enum cgroup_mode mode, const char *name, bool rootless)
+{
+	auto_(buf) struct buf available = BUF_INIT;
+	auto_free char *own = NULL;
+	char dir[PATH_MAX];
+
+	if (!name || (rootless && cgroup_path_of(0, "", &own) < 0) ||
+	    cgroup_file_path(mode == CGROUP_V2 ? CGROUP_ROOT
+					       : CGROUP_ROOT "/unified",
+			     own ? own : "", dir) < 0 ||
+	    cgroup_read(dir, "cgroup.controllers", &available) < 0)
+		return false;
+	return cgroup_has_word(buf_str(&available), name) &&
+	       is_writable(dir, "") &&
+	       is_writable(dir, "cgroup.subtree_control");
+}
+
+bool cgroup_can_limit(const char *name, bool rootless)
+{
+	enum cgroup_mode mode = cgroup_host_mode();
+	enum cgroup_ctl ctl = CTL_FREEZER;
+
+	while (ctl < CTL_COUNT && strcmp(cgroup_ctls[ctl].property, name) != 0)
+		ctl++;
+	if (ctl == CTL_COUNT || mode == CGROUP_NONE)
+		return false;
+	if (mode != CGROUP_V2 && is_v1_mounted(ctl))
+		return is_writable(CGROUP_ROOT, cgroup_ctls[ctl].v1);
+	return mode != CGROUP_V1 &&
+	       can_limit_v2(mode, cgroup_ctls[ctl].v2, rootless);
 }
 
 static int not_available(const char *property, const char *name,

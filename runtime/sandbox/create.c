@@ -26,6 +26,7 @@
 #include "kernel/userns.h"
 #include "sandbox/launcher.h"
 #include "sandbox/listener.h"
+#include "sandbox/mediate.h"
 #include "sandbox/stale.h"
 #include "sandbox/sync.h"
 #include "sandbox/waiter.h"
@@ -613,6 +614,8 @@ void create_undo(struct create *c)
 
 	if (c->state) {
 		end_init(c);
+		/* From here on there are clones again, so one thread. */
+		mediation_end(take_ptr(&c->mediation));
 		if (c->state->cgroup)
 			(void)cgroup_remove(c->state->cgroup, NULL);
 		if (c->hooks_begun)
@@ -630,6 +633,7 @@ void create_undo(struct create *c)
 
 void create_done(struct create *c)
 {
+	mediation_end(c->mediation);
 	netns_done(&c->netns);
 	cleanup_close(&c->netns_fd);
 	rootfs_free(c->rootfs);

@@ -25,6 +25,7 @@ struct create {
 	struct store *store;
 	struct branch *branch;
 	struct rootfs *rootfs;
+	struct mediation *mediation; /* NULL: nothing is mediated */
 	struct seccomp_program filter;
 	bool has_filter;
 	int filter_fd; /* for the launcher, or -1 */
@@ -103,7 +104,15 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 	     int64_t end_ms, struct create *c, struct exit_status *ret,
 	     struct error *err);
 
-/* Waits for the end of messages: 0 when the payload was executed. */
-int create_wait_exec(int fd, const char *path, struct error *err);
+/* Takes fd @remote_fd of process @pid, the listener of its filter. */
+typedef int create_listener_fn(void *data, pid_t pid, int remote_fd,
+			       struct error *err);
+
+/*
+ * Waits for the end of messages: 0 when the payload was executed. With
+ * @listener, @fd is a socket and was prepared by sync_want_sender.
+ */
+int create_wait_exec(int fd, const char *path, create_listener_fn *listener,
+		     void *data, struct error *err);
 
 #endif

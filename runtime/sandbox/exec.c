@@ -19,6 +19,8 @@
 
 #include "base/capset.h"
 #include "base/fd.h"
+#include "base/json.h"
+#include "control/client.h"
 #include "kernel/cgroup.h"
 #include "kernel/process.h"
 #include "kernel/tty.h"
@@ -207,7 +209,7 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 		.die_with_parent = !e->request->detach,
 		/* Of a host command; a bundle's root is writable anyway. */
 		.workdir = e->found->state->rootfs,
-		.send_listener = send_listener,
+		.send_listener = e->found->state->host ? NULL : send_listener,
 		.data = e,
 	};
 
@@ -378,11 +380,35 @@ static int pump_until_ready(struct exec *e, struct error *err)
 	return r;
 }
 
+static bool is_supervised(const struct exec *e)
+{
+	return e->found->state->host && e->has_filter && e->filter.has_notify;
+}
+
+/* The supervisor fetches it itself: it runs with more rights over us. */
+static int bring_listener(void *data, pid_t pid, int remote_fd,
+			  struct error *err)
+{
+	struct exec *e = data;
+	struct json *answer = NULL;
+	char args[64];
+	int r;
+
+	(void)snprintf(args, sizeof(args), "{\"pid\":%d,\"fd\":%d}", (int)pid,
+		       remote_fd);
+	r = control_ask(e->found->rundir, e->found->state->name, "listen", args,
+			&answer, err);
+	json_free(answer);
+	return r;
+}
+
 static int launch(struct exec *e, struct error *err)
 {
 	const struct sandbox_exec *x = e->request;
 	int r = spawn_process(e, err);
 
+	if (r == 0 && is_supervised(e) && sync_want_sender(e->sync_fd) < 0)
+		r = error_set(err, ERR_SYSTEM, errno, "cannot ask who sends");
 	if (r == 0)
 		r = pump_until_ready(e, err);
 	if (r == 0 && x->pid_file)
@@ -392,7 +418,9 @@ static int launch(struct exec *e, struct error *err)
 	if (r == 0 && sync_send(e->sync_fd, SYNC_GO, 0) < 0)
 		r = error_set(err, ERR_SYSTEM, EPIPE, "cannot start");
 	if (r == 0)
-		r = create_wait_exec(e->sync_fd, e->process->args.v[0], err);
+		r = create_wait_exec(e->sync_fd, e->process->args.v[0],
+				     is_supervised(e) ? bring_listener : NULL,
+				     e, err);
 	if (r < 0 && e->pid) {
 		(void)pidfd_signal(e->pidfd, SIGKILL);
 		while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)

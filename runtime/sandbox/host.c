@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "kernel/landlock.h"
 #include "kernel/userns.h"
+#include "sandbox/mediate.h"
 
 static void context_done(struct host_context *h)
 {
@@ -147,6 +148,8 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	const struct request *r = h->request;
 	int n = host_environment(h, err);
 
+	if (n == 0)
+		n = mediate_decide(h, &p->mediated, &h->traps, err);
 	if (n == 0)
 		n = host_config(h, &p->config, err);
 	if (n == 0)

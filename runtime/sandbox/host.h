@@ -28,6 +28,7 @@ struct host_context {
 	const char *home;	 /* of the caller, or NULL */
 	struct idmap idmap;	 /* empty for root */
 	struct spec_strings env; /* of the command */
+	unsigned int traps;	 /* what the supervisor is told of */
 };
 
 int host_plan(const struct sandbox_env *env, const struct request *r,

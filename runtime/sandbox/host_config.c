@@ -147,7 +147,7 @@ static void add_namespaces(const struct host_context *h, struct json_out *o)
 static void add_resources(const struct host_context *h, struct json_out *o)
 {
 	const struct request *r = h->request;
-	bool pids = r->processes && h->privileged;
+	bool pids = r->processes && h->privileged && !(h->traps & TRAP_FORK);
 
 	if (!r->memory_bytes && !pids)
 		return;
@@ -170,14 +170,17 @@ static void add_resources(const struct host_context *h, struct json_out *o)
 }
 
 /* In config.json, so that what `exec` adds is confined alike. */
-static int add_filter(const struct request *r, struct json_out *o,
+static int add_filter(const struct host_context *h, struct json_out *o,
 		      struct error *err)
 {
 	struct spec_seccomp s = { .default_action = 0 };
-	int n = policy_filter(r, 0, false, &s, err);
+	int n = policy_filter(h->request, h->traps, false, &s, err);
 
 	if (n < 0)
 		return n;
+	/* Never connected to: our supervisor is there. */
+	if (h->traps)
+		s.listener_path = strdup("/dev/null/supervisor");
 	json_out_key(o, "seccomp");
 	spec_seccomp_write(&s, o);
 	spec_seccomp_done(&s);
@@ -225,7 +228,7 @@ static int add_linux(const struct host_context *h, struct json_out *o,
 	json_out_key(o, "maskedPaths");
 	host_view_masks(h, o);
 	add_strings(o, "readonlyPaths", read_only, ARRAY_LEN(read_only));
-	n = add_filter(h->request, o, err);
+	n = add_filter(h, o, err);
 	json_out_object_end(o);
 	return n;
 }

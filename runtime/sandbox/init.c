@@ -326,7 +326,8 @@ static void prepare_process(struct create *c, struct process_setup *s)
  */
 static void report_ready(struct create *c, struct process_setup *s)
 {
-	bool early = c->inline_start && !c->filter.has_notify;
+	bool early =
+		c->inline_start && !(c->filter.has_notify && s->send_listener);
 	struct error err = ERROR_INIT;
 
 	if (!early)
@@ -359,7 +360,7 @@ void init_main(struct create *c)
 		.die_with_parent = c->die_with_parent,
 		.init = c->plan->host,
 		.workdir = c->plan->workdir,
-		.send_listener = send_listener,
+		.send_listener = c->plan->host ? NULL : send_listener,
 		.data = c,
 		.log = c->env->log,
 	};

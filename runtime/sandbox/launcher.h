@@ -20,6 +20,16 @@ int launcher_filter(const struct seccomp_program *p, int *ret_fd,
 		    struct error *err);
 
 /*
+ * What a launcher that loaded a filter with a listener writes to its status fd
+ * (a socket): the number of the listener in its process. It waits for one byte
+ * before it executes the program.
+ */
+struct launcher_listener {
+	int zero; /* no errno */
+	int fd;
+};
+
+/*
  * Replaces the process. @status_fd (inherited by the launcher) gets an errno
  * as int if the program cannot be executed; @filter may be NULL. With @init
  * the launcher stays as pid 1 and the program is its child. Returns only if

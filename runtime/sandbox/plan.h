@@ -38,6 +38,7 @@ struct plan {
 	char *workdir;	     /* real path, or NULL: no branch */
 	uint64_t timeout_ms; /* 0: none */
 	bool hidden;	     /* no runtime directory, in no list */
+	uint32_t mediated; /* features of the supervisor: mediate.h; 0: none */
 };
 
 /* Empty, with what is known of the caller. NULL on ENOMEM. */

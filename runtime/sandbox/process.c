@@ -313,8 +313,8 @@ static int set_landlock(struct process_setup *s, struct error *err)
 static int set_privileges(struct process_setup *s, struct error *err)
 {
 	const struct spec_process *p = s->process;
-	bool early =
-		s->filter && (!p->no_new_privileges || s->filter->has_notify);
+	bool early = s->filter && (!p->no_new_privileges ||
+				   (s->filter->has_notify && s->send_listener));
 	uint64_t missing = 0;
 	int r = 0;
 

@@ -34,7 +34,8 @@ struct process_setup {
 	bool init; /* the program runs under a pid 1 of ours */
 	/*
 	 * Hands over the listener of a filter with SCMP_ACT_NOTIFY, which is
-	 * fd @fd here; called right after the filter was loaded.
+	 * fd @fd here; called right after the filter was loaded. NULL: the
+	 * launcher loads it and says so on its status fd, see launcher.h.
 	 */
 	int (*send_listener)(void *data, int fd, struct error *err);
 	void *data;

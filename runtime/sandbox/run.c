@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 #include "sandbox/create.h"
 #include "sandbox/finish.h"
 #include "sandbox/host.h"
+#include "sandbox/launcher.h"
+#include "sandbox/mediate.h"
 #include "sandbox/process.h"
 #include "sandbox/serve.h"
 #include "sandbox/sync.h"
@@ -23,23 +26,59 @@
 
 enum { RUN_ATTEMPTS = 16 };
 
-int create_wait_exec(int fd, const char *path, struct error *err)
-{
+union exec_packet {
+	int sys; /* the launcher's errno */
+	struct launcher_listener listener;
+	struct error error; /* of init, through a fifo */
 	struct {
 		char header[8];
-		struct error error;
-	} packet;
-	bool reset = false;
+		struct error error; /* the same as a message */
+	} message;
+};
+
+static ssize_t read_packet(int fd, bool is_socket, union exec_packet *p,
+			   pid_t *ret_sender)
+{
 	ssize_t n;
-	int sys;
+
+	if (is_socket)
+		return sync_recv_from(fd, p, sizeof(*p), ret_sender);
+	n = read(fd, p, sizeof(*p));
+	return n < 0 ? -errno : n;
+}
+
+static int take_listener(int fd, const union exec_packet *p, pid_t sender,
+			 create_listener_fn *take, void *data,
+			 struct error *err)
+{
+	int r = take(data, sender, p->listener.fd, err);
+
+	if (r == 0 && send(fd, "", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE)
+		r = error_set(err, ERR_SYSTEM, errno, "cannot start");
+	return r;
+}
+
+int create_wait_exec(int fd, const char *path, create_listener_fn *listener,
+		     void *data, struct error *err)
+{
+	union exec_packet p;
+	bool reset = false;
+	pid_t sender = 0;
+	ssize_t n;
+	int r;
 
 	/* A reset comes before what was sent: init died with GO unread. */
 	for (;;) {
-		n = read(fd, &packet, sizeof(packet));
-		if (n < 0 && errno == ECONNRESET && !reset)
+		n = read_packet(fd, listener != NULL, &p, &sender);
+		if (n == -ECONNRESET && !reset) {
 			reset = true;
-		else if (n >= 0 || errno != EINTR)
+		} else if (n == sizeof(p.listener) && listener) {
+			r = take_listener(fd, &p, sender, listener, data, err);
+			if (r < 0)
+				return r;
+		} else if (n != -EINTR) {
 			break;
+		}
 	}
 	if (n == 0 && reset)
 		return error_say(err, ERR_SYSTEM, ECHILD,
@@ -47,18 +86,21 @@ int create_wait_exec(int fd, const char *path, struct error *err)
 	if (n == 0)
 		return 0;
 	if (n < 0)
-		return error_set(err, ERR_SYSTEM, errno,
+		return error_set(err, ERR_SYSTEM, (int)-n,
 				 "cannot read from init");
-	/* The launcher's errno, or the error of init: through a fifo as it
-	 * is, through the socket as a message. */
-	if (n == sizeof(sys)) {
-		memcpy(&sys, &packet, sizeof(sys));
-		return process_exec_error(path, sys, err);
-	}
-	if (n == sizeof(packet))
-		return sync_take_error(&packet.error, sizeof(packet.error),
-				       err);
-	return sync_take_error(&packet, (size_t)n, err);
+	if (n == sizeof(p.sys))
+		return process_exec_error(path, p.sys, err);
+	if (n == sizeof(p.message))
+		return sync_take_error(&p.message.error,
+				       sizeof(p.message.error), err);
+	return sync_take_error(&p, (size_t)n, err);
+}
+
+static int take_first(void *data, pid_t pid, int remote_fd, struct error *err)
+{
+	struct create *c = data;
+
+	return mediation_take(c->mediation, pid, remote_fd, err);
 }
 
 static const struct command_hooks *hooks_of(const struct create *c)
@@ -93,13 +135,26 @@ static int tell_created(struct create *c, struct error *err)
 	return r == 0 ? h->created(h->data, c, err) : r;
 }
 
+static int begin_mediation(struct create *c, struct error *err)
+{
+	int r = mediation_begin(c, err);
+
+	if (r < 0 || !c->mediation)
+		return r;
+	r = sync_want_sender(c->sync_fd);
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "cannot ask who sends")
+		     : 0;
+}
+
 static int start_inline(struct create *c, struct error *err)
 {
 	const struct command_hooks *h = hooks_of(c);
 	const struct spec *s = c->plan->spec;
 	int sent, r;
 
-	r = tell_created(c, err);
+	r = begin_mediation(c, err);
+	if (r == 0)
+		r = tell_created(c, err);
 	if (r < 0)
 		return r;
 	sent = sync_send(c->sync_fd, SYNC_GO, 0);
@@ -111,7 +166,8 @@ static int start_inline(struct create *c, struct error *err)
 	if (r < 0)
 		return r;
 	r = create_wait_exec(c->sync_fd,
-			     s->has_process ? s->process.args.v[0] : "", err);
+			     s->has_process ? s->process.args.v[0] : "",
+			     c->mediation ? take_first : NULL, c, err);
 	if (r == 0 && sent < 0)
 		r = create_say_child_died(c, err);
 	if (r < 0)
@@ -233,6 +289,7 @@ static int run_foreground(struct create *c, int signal_fd,
 
 	/* From here on there are clones again, so one thread. */
 	control_server_stop(server);
+	mediation_end(take_ptr(&c->mediation));
 	if (r < 0)
 		return r;
 	r = finish_processes(c->state, -1, 10000, err);

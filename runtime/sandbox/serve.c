@@ -1,10 +1,12 @@
 #include "sandbox/serve.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "sandbox/create.h"
+#include "sandbox/mediate.h"
 #include "spec/request.h"
 
 CLEANUP_PTR(struct json_out, json_out_free);
@@ -83,6 +85,26 @@ static int answer_kill(struct create *c, const struct control_request *q,
 	return 0;
 }
 
+/* What `exec` starts is under the same filter, and brings its listener. */
+static int answer_listen(struct create *c, const struct control_request *q,
+			 struct buf *ret, struct error *err)
+{
+	int64_t pid = json_int_or(q->args, "pid", -1);
+	int64_t fd = json_int_or(q->args, "fd", -1);
+	int r;
+
+	if (!c->mediation)
+		return error_say(err, ERR_STATE, EINVAL, "'%s' has no listener",
+				 c->state->name);
+	if (pid <= 0 || pid > INT_MAX || fd < 0 || fd > INT_MAX)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "listen takes a pid and an fd");
+	r = mediation_take(c->mediation, (pid_t)pid, (int)fd, err);
+	if (r == 0)
+		buf_add_str(ret, "{}");
+	return r;
+}
+
 /* clang-format off */
 static const struct {
 	const char *verb;
@@ -91,6 +113,7 @@ static const struct {
 } verbs[] = {
 	{ "config", answer_config },
 	{ "kill",   answer_kill   },
+	{ "listen", answer_listen },
 	{ "ports",  answer_ports  },
 	{ "state",  answer_state  },
 };
@@ -109,7 +132,7 @@ static int answer(void *data, const struct control_request *q, struct buf *ret,
 int serve_start(struct create *c, struct control_server **ret,
 		struct error *err)
 {
-	if (!c->command || !c->slot)
+	if (!c->command || !c->slot || c->command->request->no_supervisor)
 		return 0;
 	return control_server_start(rundir_slot_fd(c->slot), answer, c, ret,
 				    err);

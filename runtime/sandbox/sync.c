@@ -64,6 +64,38 @@ int sync_recv(int sock, struct sync_msg *ret)
 	return 1;
 }
 
+int sync_want_sender(int sock)
+{
+	int yes = 1;
+
+	return setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes)) < 0
+		       ? -errno
+		       : 0;
+}
+
+ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct iovec iov = { .iov_base = data, .iov_len = n };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	ssize_t got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	struct cmsghdr *h = got < 0 ? NULL : CMSG_FIRSTHDR(&msg);
+	struct ucred sender = { .pid = 0 };
+
+	if (got < 0)
+		return -errno;
+	if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_CREDENTIALS)
+		memcpy(&sender, CMSG_DATA(h), sizeof(sender));
+	*ret_pid = sender.pid;
+	return got;
+}
+
 int sync_expect(int sock, enum sync_type type)
 {
 	struct header h;

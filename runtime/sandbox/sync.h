@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 
@@ -49,6 +50,12 @@ int sync_recv(int sock, struct sync_msg *ret);
  * are ended, and it is an error whatever it says.
  */
 int sync_take_error(const void *data, size_t n, struct error *err);
+/*
+ * Who sent a message: asked for before it is sent, it comes with it. As pids
+ * of ours; a negative errno.
+ */
+int sync_want_sender(int sock);
+ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid);
 /* Waits for exactly @type; -EPIPE where the peer is gone. */
 int sync_expect(int sock, enum sync_type type);
 

@@ -279,7 +279,7 @@ void call_abandon(struct call *c, int error)
 
 static struct chain accounts_of(const struct call *c)
 {
-	return table_find(&c->s->table, call_nr(c));
+	return handlers_find(&c->s->table, call_nr(c));
 }
 
 static void undo_accounts(struct call *c, const struct handler *end)

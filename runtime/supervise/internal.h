@@ -53,11 +53,11 @@ struct table {
 	uint16_t first[TABLE_NR_MAX + 1];
 };
 
-int table_init(struct table *t, const struct handler *rows, size_t n,
+int handlers_init(struct table *t, const struct handler *rows, size_t n,
 	       struct error *err);
-void table_done(struct table *t);
+void handlers_done(struct table *t);
 /* The rows of @nr, an empty chain if there are none. */
-struct chain table_find(const struct table *t, int nr);
+struct chain handlers_find(const struct table *t, int nr);
 
 /* ------------------------------------------------------------- calls -- */
 

@@ -248,7 +248,7 @@ static bool serve(struct thread *t)
 	struct outcome o;
 
 	c->deadline_ns = now + s->park_timeout_ns;
-	c->chain = table_find(&s->table, call_nr(c));
+	c->chain = handlers_find(&s->table, call_nr(c));
 	if (c->req.notif.data.arch != NATIVE_ARCH) {
 		call_finish(c, OUTCOME_FAIL(ENOSYS));
 		return true;

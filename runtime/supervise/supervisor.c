@@ -171,7 +171,7 @@ int supervisor_new(const struct supervisor_options *o, struct supervisor **ret,
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot make a supervisor");
-	r = table_init(&s->table, o->handlers, o->n_handlers, err);
+	r = handlers_init(&s->table, o->handlers, o->n_handlers, err);
 	if (r < 0)
 		return r;
 	*ret = take_ptr(&s);
@@ -295,7 +295,7 @@ void supervisor_free(struct supervisor *s)
 		listener_put(s->listeners);
 	if (s->has_handler)
 		(void)sigaction(SIGURG, &s->old_action, NULL);
-	table_done(&s->table);
+	handlers_done(&s->table);
 	lane_done(&s->local);
 	lane_done(&s->external);
 	park_done(&s->park);

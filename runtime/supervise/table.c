@@ -19,7 +19,7 @@ static int check_row(const struct handler *h, struct error *err)
 	return 0;
 }
 
-int table_init(struct table *t, const struct handler *rows, size_t n,
+int handlers_init(struct table *t, const struct handler *rows, size_t n,
 	       struct error *err)
 {
 	uint16_t fill[TABLE_NR_MAX + 1];
@@ -46,13 +46,13 @@ int table_init(struct table *t, const struct handler *rows, size_t n,
 	return 0;
 }
 
-void table_done(struct table *t)
+void handlers_done(struct table *t)
 {
 	free(t->rows);
 	t->rows = NULL;
 }
 
-struct chain table_find(const struct table *t, int nr)
+struct chain handlers_find(const struct table *t, int nr)
 {
 	if (nr < 0 || nr >= TABLE_NR_MAX)
 		return (struct chain){ NULL, NULL };

@@ -17,6 +17,11 @@
  * goes to STATUS_FD as an int, and the exit status is 126 or 127. STATUS_FD is
  * close-on-exec then: its end without bytes means that the payload runs.
  *
+ * A filter with a listener is loaded here, too: the number of the listener
+ * goes to STATUS_FD after an int of 0, and one byte is read before the program
+ * is executed. Until then write, read and close are called, which are never
+ * trapped.
+ *
  * With INIT the launcher stays as pid 1 of a host command: it forks the
  * payload, passes signals on to it, reaps what is orphaned and ends as the
  * payload did (128+n for signal n, for a pid 1 cannot die of its own signals).
@@ -128,6 +133,19 @@ static long load_filter(long fd, unsigned long n, unsigned long flags)
 		     (long)&prog, 0, 0, 0);
 }
 
+/* Returns once somebody else has the listener and answers. */
+static void hand_over(long status_fd, long listener_fd)
+{
+	int said[2] = { 0, (int)listener_fd };
+	char byte;
+
+	if (call6(__NR_write, status_fd, (long)said, sizeof(said), 0, 0, 0) !=
+		    sizeof(said) ||
+	    call6(__NR_read, status_fd, (long)&byte, 1, 0, 0, 0) != 1)
+		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
+	(void)call6(__NR_close, listener_fd, 0, 0, 0, 0, 0);
+}
+
 static void __attribute__((noreturn)) finish(long status)
 {
 	for (;;)
@@ -233,6 +251,8 @@ void __attribute__((noreturn, used)) launch(long *stack)
 		r = load_filter(filter_fd, n_insns, flags);
 		if (r < 0)
 			fail(status_fd, r);
+		if (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)
+			hand_over(status_fd, r);
 	}
 	r = call6(__NR_execve, (long)argv[1], (long)&argv[2], (long)envp, 0, 0,
 		  0);

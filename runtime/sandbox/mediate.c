@@ -1,0 +1,203 @@
+#include "sandbox/mediate.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "kernel/pidfd.h"
+#include "sandbox/create.h"
+#include "sandbox/host.h"
+#include "supervise/supervisor.h"
+
+/* In the order of chains. */
+static const struct mediate_feature *const features[] = {
+	&mediate_processes,
+};
+
+struct owned {
+	void *p;
+	void (*free_fn)(void *);
+};
+
+struct mediation {
+	struct create *create;
+	struct handler *rows;
+	size_t n_rows;
+	struct owned *owned;
+	size_t n_owned;
+	pthread_mutex_t lock; /* of what follows */
+	bool is_started;
+	struct supervisor *supervisor;
+};
+
+int mediate_decide(const struct host_context *h, uint32_t *ret_features,
+		   unsigned int *ret_traps, struct error *err)
+{
+	uint32_t mask = 0;
+	unsigned int traps = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(features); i++) {
+		const struct mediate_feature *f = features[i];
+		unsigned int wanted = f->traps(h);
+
+		if (!wanted)
+			continue;
+		if (!h->request->no_supervisor) {
+			mask |= UINT32_C(1) << i;
+			traps |= wanted;
+		} else if (!f->optional) {
+			(void)error_say(err, ERR_USAGE, EINVAL,
+					"%s needs a supervisor here, and "
+					"--no-supervisor forbids one",
+					f->flag);
+			return error_hint(err, "leave one of the two out");
+		}
+	}
+	*ret_features = mask;
+	*ret_traps = traps;
+	return 0;
+}
+
+const struct create *mediation_create(const struct mediation *m)
+{
+	return m->create;
+}
+
+int mediation_add_row(struct mediation *m, const struct handler *h,
+		      struct error *err)
+{
+	struct handler *v = realloc(m->rows, (m->n_rows + 1) * sizeof(*v));
+
+	if (!v)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	m->rows = v;
+	v[m->n_rows++] = *h;
+	return 0;
+}
+
+int mediation_own(struct mediation *m, void *p, void (*free_fn)(void *),
+		  struct error *err)
+{
+	struct owned *v = realloc(m->owned, (m->n_owned + 1) * sizeof(*v));
+
+	if (!v) {
+		free_fn(p);
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	}
+	m->owned = v;
+	v[m->n_owned++] = (struct owned){ p, free_fn };
+	return 0;
+}
+
+struct supervisor *mediation_supervisor(struct mediation *m)
+{
+	return m->supervisor;
+}
+
+static int begin_features(struct mediation *m, struct error *err)
+{
+	uint32_t mask = m->create->plan->mediated;
+	struct supervisor_options o = { .log = m->create->env->log };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(features); i++)
+		if (mask & UINT32_C(1) << i)
+			r = features[i]->begin(m, err);
+	if (r < 0)
+		return r;
+	o.handlers = m->rows;
+	o.n_handlers = m->n_rows;
+	return supervisor_new(&o, &m->supervisor, err);
+}
+
+int mediation_begin(struct create *c, struct error *err)
+{
+	struct mediation *m;
+	int r;
+
+	if (!c->plan->mediated)
+		return 0;
+	m = calloc(1, sizeof(*m));
+	if (!m || pthread_mutex_init(&m->lock, NULL)) {
+		free(m);
+		return error_set(err, ERR_SYSTEM, ENOMEM, "supervisor");
+	}
+	m->create = c;
+	r = begin_features(m, err);
+	if (r < 0) {
+		mediation_end(m);
+		return r;
+	}
+	c->mediation = m;
+	return 0;
+}
+
+static bool is_inside(pid_t pid, pid_t init)
+{
+	char path[40];
+	struct stat theirs, ours;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+	if (stat(path, &theirs) < 0)
+		return false;
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)init);
+	return stat(path, &ours) == 0 && ours.st_dev == theirs.st_dev &&
+	       ours.st_ino == theirs.st_ino;
+}
+
+/* The first listener starts what was added before. */
+static int start(struct mediation *m, struct error *err)
+{
+	int r = 0;
+
+	(void)pthread_mutex_lock(&m->lock);
+	if (!m->is_started)
+		r = supervisor_start(m->supervisor, err);
+	m->is_started = m->is_started || r == 0;
+	(void)pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
+int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
+		   struct error *err)
+{
+	auto_close int pidfd = pidfd_open_pid(pid);
+	int fd, r;
+
+	if (pidfd < 0)
+		return error_set(err, ERR_SYSTEM, -pidfd,
+				 "cannot open process %d", (int)pid);
+	/* The pidfd holds the process: it is still the one that is named, or
+	 * pidfd_getfd fails. */
+	if (!is_inside(pid, m->create->state->init.pid))
+		return error_say(err, ERR_STATE, EPERM,
+				 "process %d is not in '%s'", (int)pid,
+				 m->create->state->name);
+	fd = (int)syscall(SYS_pidfd_getfd, pidfd, remote_fd, 0);
+	if (fd < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot take the seccomp listener");
+	r = supervisor_add_listener(m->supervisor, fd, err);
+	return r == 0 ? start(m, err) : r;
+}
+
+void mediation_end(struct mediation *m)
+{
+	if (!m)
+		return;
+	supervisor_free(m->supervisor);
+	while (m->n_owned) {
+		struct owned *o = &m->owned[--m->n_owned];
+
+		o->free_fn(o->p);
+	}
+	(void)pthread_mutex_destroy(&m->lock);
+	free(m->owned);
+	free(m->rows);
+	free(m);
+}

@@ -1,0 +1,82 @@
+/*
+ * Mediation: the system calls of a host command that its supervisor is told
+ * of, and what answers them.
+ *
+ * One table of features, in mediate.c, decides. A feature says which calls it
+ * needs trapped (policy/syscalls.h), from the request alone; if no feature
+ * needs any there is no listener, no supervisor and no thread. Those that do
+ * are begun once init exists and add rows of handlers (supervise/handler.h).
+ *
+ *	mediate_decide		in the plan: the traps, for the filter
+ *	mediation_begin		init is ready and waits: features make their
+ *				rows; nothing runs yet
+ *	mediation_take		a listener: the first starts the supervisor,
+ *				and with it threads; exec brings more
+ *	mediation_end		the payload is dead: threads end, all is freed
+ *
+ * To add a feature: a file mediate_NAME.c with a const struct mediate_feature,
+ * declared here, and its address in the table. Its @begin calls
+ * mediation_add_row for every system call it asked for, and gives what the
+ * rows point to away with mediation_own. Rows of one call form a chain in the
+ * order of the table.
+ *
+ * The filter is loaded by the launcher, in the process that becomes the
+ * payload: neither init nor pid 1 is ever trapped. The launcher says the
+ * number of its listener on its status fd and waits until it was taken.
+ */
+#ifndef SANDLOCK_SANDBOX_MEDIATE_H
+#define SANDLOCK_SANDBOX_MEDIATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "supervise/handler.h"
+
+struct create;
+struct error;
+struct host_context;
+struct mediation;
+struct supervisor;
+
+struct mediate_feature {
+	const char *flag; /* what asks for it, for messages: "--max-processes"
+			   */
+	/* Left out with --no-supervisor, which else is refused. */
+	bool optional;
+	/* A mask of enum syscall_trap, 0: not needed. */
+	unsigned int (*traps)(const struct host_context *h);
+	int (*begin)(struct mediation *m, struct error *err);
+};
+
+extern const struct mediate_feature mediate_processes;
+
+/*
+ * Which features are on, as a mask for mediation_begin, and their traps.
+ * ERR_USAGE where the request has no_supervisor and needs one.
+ */
+int mediate_decide(const struct host_context *h, uint32_t *ret_features,
+		   unsigned int *ret_traps, struct error *err);
+
+/* For features. What is being made; constant while handlers run. */
+const struct create *mediation_create(const struct mediation *m);
+int mediation_add_row(struct mediation *m, const struct handler *h,
+		      struct error *err);
+/* Calls @free_fn on @p after the last handler; also if this fails. */
+int mediation_own(struct mediation *m, void *p, void (*free_fn)(void *),
+		  struct error *err);
+/* NULL in @begin. */
+struct supervisor *mediation_supervisor(struct mediation *m);
+
+/* Makes c->mediation where its plan has features. */
+int mediation_begin(struct create *c, struct error *err);
+/*
+ * Takes fd @remote_fd of process @pid, a listener. @pid must be of the
+ * sandbox: what is not in its pid namespace is refused. Thread-safe.
+ */
+int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
+		   struct error *err);
+/* Waits for handlers that run. NULL is fine. */
+void mediation_end(struct mediation *m);
+
+#endif
