@@ -237,6 +237,7 @@ void call_put(struct call *c)
 {
 	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
 		return;
+	call_keep(c, NULL, NULL);
 	listener_put(c->l);
 	free(c);
 }
@@ -244,8 +245,24 @@ void call_put(struct call *c)
 void call_reset(struct call *c)
 {
 	atomic_store_explicit(&c->answered, false, memory_order_relaxed);
+	call_keep(c, NULL, NULL);
 	c->tgid = 0;
+	c->has_gate = false;
 	c->is_blocking = false;
+	c->deadline_errno = EIO;
+}
+
+void call_keep(struct call *c, void *data, void (*free_fn)(void *))
+{
+	if (c->free_kept)
+		c->free_kept(c->kept);
+	c->kept = data;
+	c->free_kept = free_fn;
+}
+
+void *call_kept(const struct call *c)
+{
+	return c->kept;
 }
 
 bool call_claim(struct call *c)
@@ -264,6 +281,8 @@ enum progress call_run(struct call *c, enum lane lane, struct outcome *ret)
 		if (h->lane > lane)
 			return CALL_MUST_PARK;
 		*ret = h->fn(c, h->data);
+		if (ret->kind == OUTCOME_HELD)
+			return CALL_HELD;
 		c->chain.row++;
 		if (ret->kind != OUTCOME_CONTINUE)
 			return CALL_DONE;
@@ -271,10 +290,45 @@ enum progress call_run(struct call *c, enum lane lane, struct outcome *ret)
 	return CALL_DONE;
 }
 
+static void run_again(struct call *c)
+{
+	enum lane lane = c->chain.row->lane;
+
+	atomic_store(&c->hold, HOLD_NOT);
+	lane_push(c, lane < LANE_LOCAL ? LANE_LOCAL : lane);
+}
+
+void call_hold(struct call *c)
+{
+	int none = HOLD_NOT;
+
+	park_add(c, LANE_EXTERNAL);
+	(void)call_get(c);
+	if (!atomic_compare_exchange_strong(&c->hold, &none, HOLD_HELD))
+		run_again(c);
+	else if (atomic_load(&c->s->stopping))
+		call_resume(c);
+	call_put(c);
+}
+
+void call_resume(struct call *c)
+{
+	if (atomic_exchange(&c->hold, HOLD_RESUMED) == HOLD_HELD)
+		run_again(c);
+}
+
+/* An exec that was verified relies on what callers do not do meanwhile. */
+void call_fail(struct call *c, int error)
+{
+	gate_enter(&c->s->gate);
+	(void)notify_fail(c->l->fd, c->req.notif.id, error);
+	gate_leave(&c->s->gate);
+}
+
 void call_abandon(struct call *c, int error)
 {
 	if (call_claim(c))
-		(void)notify_fail(c->l->fd, c->req.notif.id, error);
+		call_fail(c, error);
 }
 
 static struct chain accounts_of(const struct call *c)
@@ -316,15 +370,29 @@ static void close_accounts(struct call *c)
 			h->account->sent(c, h->data);
 }
 
+/* With the gate held, one way or the other. */
+static int send_continue(struct call *c)
+{
+	bool enter = !c->has_gate;
+	int r;
+
+	if (enter)
+		gate_enter(&c->s->gate);
+	r = notify_continue(c->l->fd, c->req.notif.id);
+	if (enter)
+		gate_leave(&c->s->gate);
+	return r;
+}
+
 static void let_go_on(struct call *c)
 {
 	int e = settle_accounts(c);
 
 	if (e) {
-		(void)notify_fail(c->l->fd, c->req.notif.id, e);
+		call_fail(c, e);
 		return;
 	}
-	if (notify_continue(c->l->fd, c->req.notif.id) < 0)
+	if (send_continue(c) < 0)
 		undo_accounts(c, accounts_of(c).end);
 	else
 		close_accounts(c);
@@ -339,18 +407,12 @@ static void answer_fd(struct call *c, int fd, bool cloexec)
 		(void)notify_fail(c->l->fd, c->req.notif.id, -r);
 }
 
-void call_finish(struct call *c, struct outcome o)
+static void answer(struct call *c, struct outcome o, int fd)
 {
-	auto_close int fd = o.kind == OUTCOME_FD ? o.fd : -1;
 	uint64_t id = c->req.notif.id;
 
-	if (!call_claim(c))
-		return;
 	/* That the caller has died meanwhile (ENOENT) is no error. */
 	switch (o.kind) {
-	case OUTCOME_CONTINUE:
-		let_go_on(c);
-		return;
 	case OUTCOME_ERRNO:
 		/* 0 would be success: no handler may allow by mistake. */
 		(void)notify_fail(c->l->fd, id, o.error > 0 ? o.error : EPERM);
@@ -361,6 +423,24 @@ void call_finish(struct call *c, struct outcome o)
 	case OUTCOME_FD:
 		answer_fd(c, fd, o.cloexec);
 		return;
+	case OUTCOME_CONTINUE:
+	case OUTCOME_HELD:
+		break;
 	}
 	(void)notify_fail(c->l->fd, id, EPERM);
+}
+
+void call_finish(struct call *c, struct outcome o)
+{
+	auto_close int fd = o.kind == OUTCOME_FD ? o.fd : -1;
+
+	if (!call_claim(c))
+		return;
+	if (o.kind == OUTCOME_CONTINUE) {
+		let_go_on(c);
+		return;
+	}
+	gate_enter(&c->s->gate);
+	answer(c, o, fd);
+	gate_leave(&c->s->gate);
 }

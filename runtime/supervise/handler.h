@@ -51,7 +51,8 @@ enum outcome_kind {
 	OUTCOME_CONTINUE, /* next handler; at the end the kernel carries on */
 	OUTCOME_ERRNO,	  /* the call fails with @error */
 	OUTCOME_RETURN,	  /* the call returns @value */
-	OUTCOME_FD, /* @fd is installed in the caller and returned; closed */
+	OUTCOME_FD,   /* @fd is installed in the caller and returned; closed */
+	OUTCOME_HELD, /* undecided: see call_resume */
 };
 
 struct outcome {
@@ -72,6 +73,8 @@ enum { OUTCOME_RESTART_ERRNO = 512 };
 	((struct outcome){ .kind = OUTCOME_RETURN, .value = (v), .fd = -1 })
 #define OUTCOME_OPEN(f, c) \
 	((struct outcome){ .kind = OUTCOME_FD, .fd = (f), .cloexec = (c) })
+
+#define OUTCOME_WAIT ((struct outcome){ .kind = OUTCOME_HELD, .fd = -1 })
 
 struct call;
 
@@ -137,6 +140,21 @@ void call_block_begin(struct call *c, int signal_errno);
 void call_block_end(struct call *c);
 /* True once the caller was answered over this handler's head, or died. */
 bool call_is_abandoned(const struct call *c);
+
+/*
+ * Holding a call without a thread: a handler that waits for a decision returns
+ * OUTCOME_WAIT, and is run again, in its lane or a higher one, once somebody
+ * has called call_resume (any thread, before or after the handler returned;
+ * more often than needed is fine). What it knows of the call it leaves with
+ * call_keep: @free_fn is called on it once no handler of the call will run any
+ * more, at the latest when the next call is received. Until then, and only
+ * with a lock that @free_fn takes too, may call_resume be used.
+ */
+void call_keep(struct call *c, void *data, void (*free_fn)(void *));
+void *call_kept(const struct call *c);
+void call_resume(struct call *c);
+/* Another deadline than the supervisor's, and the errno that goes with it. */
+void call_set_deadline(struct call *c, uint64_t deadline_ns, int error);
 
 /* The exec gate of this call's supervisor (supervise/gate.h). */
 struct gate *call_gate(const struct call *c);

@@ -54,7 +54,7 @@ struct table {
 };
 
 int handlers_init(struct table *t, const struct handler *rows, size_t n,
-	       struct error *err);
+		  struct error *err);
 void handlers_done(struct table *t);
 /* The rows of @nr, an empty chain if there are none. */
 struct chain handlers_find(const struct table *t, int nr);
@@ -72,15 +72,20 @@ struct call {
 	/* Of the thread that runs the handlers. */
 	struct chain chain; /* what is still to run */
 	pid_t tgid;	    /* 0: not asked yet */
+	void *kept;
+	void (*free_kept)(void *);
+	bool has_gate; /* an account of it holds the exclusive side */
 	/* Who sets it answers the call, or found it dead. */
 	atomic_bool answered;
 	atomic_uint refs;
+	atomic_int hold; /* enum hold */
 	/* parked */
 	struct call *park_prev, *park_next;
 	bool is_parked; /* the list holds a reference */
 	bool has_begun; /* a handler of it runs */
 	bool is_blocking;
 	int signal_errno;
+	int deadline_errno;
 	enum lane lane;
 	pthread_t runner; /* while it is blocking */
 	/* queued; the queue holds a reference */
@@ -97,14 +102,21 @@ void call_reset(struct call *c);
 /* Claims the right to answer; false if somebody has it. */
 bool call_claim(struct call *c);
 
-enum progress { CALL_DONE, CALL_MUST_PARK };
+/* HELD: nobody runs it, and who resumes it passes the runner's reference on. */
+enum hold { HOLD_NOT, HOLD_HELD, HOLD_RESUMED };
+
+enum progress { CALL_DONE, CALL_MUST_PARK, CALL_HELD };
 
 /*
  * Runs rows of at most @lane, from where it stands. CALL_DONE: the chain has
  * ended, or its caller is gone, and *@ret is the outcome. CALL_MUST_PARK: the
- * next row is of a higher lane.
+ * next row is of a higher lane. CALL_HELD: the row that ran waits for
+ * call_resume and will run again; call_hold follows.
  */
 enum progress call_run(struct call *c, enum lane lane, struct outcome *ret);
+
+/* Parks it without a thread; takes the reference. */
+void call_hold(struct call *c);
 
 /*
  * The one way an outcome takes, parked or inline: claims the call, settles the
@@ -112,6 +124,8 @@ enum progress call_run(struct call *c, enum lane lane, struct outcome *ret);
  */
 void call_finish(struct call *c, struct outcome o);
 
+/* Answers with an errno; for who has claimed it. */
+void call_fail(struct call *c, int error);
 /* Answers a parked call over its handler's head. */
 void call_abandon(struct call *c, int error);
 
@@ -139,7 +153,7 @@ void park_watch(struct supervisor *s);
 bool park_begin(struct call *c);
 /* Takes it out, if it is in: its handlers are done. */
 void park_remove(struct call *c);
-/* The ticker ends with the last parked call. */
+/* The ticker ends with the last parked call: held ones are resumed. */
 void park_stop(struct park *p);
 
 /* -------------------------------------------------------------- lanes -- */

@@ -75,6 +75,10 @@ void lane_finish(struct call *c, enum progress p, struct outcome o)
 		lane_push(c, LANE_EXTERNAL);
 		return;
 	}
+	if (p == CALL_HELD) {
+		call_hold(c);
+		return;
+	}
 	call_finish(c, o);
 	park_remove(c);
 	call_put(c);

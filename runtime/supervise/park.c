@@ -91,11 +91,12 @@ void park_remove(struct call *c)
 		call_put(c);
 }
 
-void park_stop(struct park *p)
+void call_set_deadline(struct call *c, uint64_t deadline_ns, int error)
 {
-	(void)pthread_mutex_lock(&p->lock);
-	(void)pthread_cond_broadcast(&p->changed);
-	(void)pthread_mutex_unlock(&p->lock);
+	(void)pthread_mutex_lock(&c->s->park.lock);
+	c->deadline_ns = deadline_ns;
+	c->deadline_errno = error;
+	(void)pthread_mutex_unlock(&c->s->park.lock);
 }
 
 void call_block_begin(struct call *c, int signal_errno)
@@ -129,7 +130,7 @@ static int verdict(const struct call *c, uint64_t now, bool signalled)
 		return 0;
 	if (signalled)
 		return c->is_blocking ? c->signal_errno : OUTCOME_RESTART_ERRNO;
-	return !c->is_blocking && now >= c->deadline_ns ? EIO : 0;
+	return !c->is_blocking && now >= c->deadline_ns ? c->deadline_errno : 0;
 }
 
 /* A handler in a system call that nobody waits for: make it return. */
@@ -169,9 +170,11 @@ static void look_at(struct call *c)
 	e = judge(c, !notify_is_valid(c->l->fd, c->req.notif.id),
 		  task.signalled);
 	if (e)
-		(void)notify_fail(c->l->fd, c->req.notif.id, e);
-	if (call_is_abandoned(c))
+		call_fail(c, e);
+	if (call_is_abandoned(c)) {
 		lane_cancel(c);
+		call_resume(c);
+	}
 }
 
 /* References to all parked calls; NULL if there are none, or no memory. */
@@ -188,6 +191,21 @@ static struct call **take_all(struct park *p, size_t *ret_n)
 	(void)pthread_mutex_unlock(&p->lock);
 	*ret_n = n;
 	return v;
+}
+
+void park_stop(struct park *p)
+{
+	size_t n;
+	struct call **v = take_all(p, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		call_resume(v[i]);
+		call_put(v[i]);
+	}
+	free(v);
+	(void)pthread_mutex_lock(&p->lock);
+	(void)pthread_cond_broadcast(&p->changed);
+	(void)pthread_mutex_unlock(&p->lock);
 }
 
 static void look_at_all(struct park *p)

@@ -197,8 +197,11 @@ static enum role monitor(struct thread *t)
 
 /* ----------------------------------------------------------- receiver -- */
 
-/* Parks the call in another lane; the receiver gets a new one to fill. */
-static void hand_off(struct thread *t, enum lane lane)
+/*
+ * Parks the call, to be run in @lane, or if held to be resumed; the receiver
+ * gets a new one to fill.
+ */
+static void hand_off(struct thread *t, enum progress p, enum lane lane)
 {
 	struct call *c = t->call, *next = call_new(t->l);
 
@@ -207,7 +210,10 @@ static void hand_off(struct thread *t, enum lane lane)
 		return;
 	}
 	t->call = next;
-	lane_push(c, lane);
+	if (p == CALL_HELD)
+		call_hold(c);
+	else
+		lane_push(c, lane);
 }
 
 /*
@@ -224,10 +230,10 @@ static bool run_local(struct thread *t, uint64_t now)
 	see_to_monitor(t->l);
 	p = call_run(c, LANE_LOCAL, &o);
 	if (atomic_exchange(&t->busy, BUSY_NO) != BUSY_TAKEN) {
-		if (p == CALL_MUST_PARK)
-			hand_off(t, LANE_EXTERNAL);
-		else
+		if (p == CALL_DONE)
 			call_finish(c, o);
+		else
+			hand_off(t, p, LANE_EXTERNAL);
 		return true;
 	}
 	/* The monitor reads t->call until it has let go of the park lock. */
@@ -246,6 +252,7 @@ static bool serve(struct thread *t)
 	struct supervisor *s = c->s;
 	uint64_t now = now_ns();
 	struct outcome o;
+	enum progress p;
 
 	c->deadline_ns = now + s->park_timeout_ns;
 	c->chain = handlers_find(&s->table, call_nr(c));
@@ -257,16 +264,17 @@ static bool serve(struct thread *t)
 		call_finish(c, OUTCOME_FAIL(EPERM));
 		return true;
 	}
-	if (call_run(c, LANE_INLINE, &o) == CALL_DONE) {
+	p = call_run(c, LANE_INLINE, &o);
+	if (p == CALL_DONE) {
 		call_finish(c, o);
 		return true;
 	}
-	if (c->chain.row->lane == LANE_EXTERNAL) {
-		hand_off(t, LANE_EXTERNAL);
+	if (p == CALL_HELD || c->chain.row->lane == LANE_EXTERNAL) {
+		hand_off(t, p, LANE_EXTERNAL);
 		return true;
 	}
 	if (!lane_has_room(&s->local)) {
-		hand_off(t, LANE_LOCAL);
+		hand_off(t, p, LANE_LOCAL);
 		return true;
 	}
 	return run_local(t, now);
