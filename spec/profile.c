@@ -30,8 +30,6 @@ static const char *const missing_keys[] = {
 	"determinism.deterministic_dirs", "determinism.no_randomize_memory",
 	"program.no_huge_pages",
 	"filesystem.chroot",
-	"network.allow_bind", "network.deny_bind", "network.allow",
-	"network.deny", "network.port_remap",
 	"http.ports", "http.allow", "http.deny",
 	"limits.cpu", "limits.disk", "limits.gpu_devices", "limits.cpu_cores",
 	"limits.num_cpus",
@@ -103,6 +101,21 @@ static int set_integer(const struct reader *r, const char *key,
 	return set(r, key, v, text);
 }
 
+/* One of an array: a port may be a number. */
+static int set_item(const struct reader *r, const struct request_key *k,
+		    const struct toml *item)
+{
+	bool is_ports =
+		k->kind == REQUEST_BIND_ALLOW || k->kind == REQUEST_BIND_DENY;
+
+	if (item->type == TOML_STRING)
+		return set(r, k->key, item, item->text);
+	if (item->type == TOML_INTEGER && is_ports)
+		return set_integer(r, k->key, item);
+	return fail(r, item->at, "%s: %s is no string", k->key,
+		    toml_type_name(item->type));
+}
+
 /* Strings, or one of them by itself. */
 static int set_strings(const struct reader *r, const struct request_key *k,
 		       const struct toml *v)
@@ -111,14 +124,8 @@ static int set_strings(const struct reader *r, const struct request_key *k,
 
 	if (v->type == TOML_STRING)
 		return set(r, k->key, v, v->text);
-	for (size_t i = 0; n == 0 && i < v->n; i++) {
-		const struct toml *item = v->items[i];
-
-		n = item->type == TOML_STRING
-			    ? set(r, k->key, item, item->text)
-			    : fail(r, item->at, "%s: %s is no string", k->key,
-				   toml_type_name(item->type));
-	}
+	for (size_t i = 0; n == 0 && i < v->n; i++)
+		n = set_item(r, k, v->items[i]);
 	return n;
 }
 
@@ -168,6 +175,12 @@ const char *request_kind_form(enum request_kind kind)
 		return "[\"INSIDE:HOST[:ro|:rw]\", ...]";
 	case REQUEST_USER:
 		return "\"UID:GID\"";
+	case REQUEST_NET_ALLOW:
+	case REQUEST_NET_DENY:
+		return "[\"HOST:PORT\", ...]";
+	case REQUEST_BIND_ALLOW:
+	case REQUEST_BIND_DENY:
+		return "[port or \"FIRST-LAST\", ...]";
 	}
 	return "";
 }
@@ -181,8 +194,14 @@ static unsigned int kind_types(enum request_kind kind, const char **ret)
 	case REQUEST_USER:
 		*ret = "a string";
 		return 1 << TOML_STRING;
+	case REQUEST_BIND_ALLOW:
+	case REQUEST_BIND_DENY:
+		*ret = "an array of ports";
+		return 1 << TOML_STRING | 1 << TOML_ARRAY | 1 << TOML_INTEGER;
 	case REQUEST_LIST:
 	case REQUEST_MOUNTS:
+	case REQUEST_NET_ALLOW:
+	case REQUEST_NET_DENY:
 		*ret = "an array of strings";
 		return 1 << TOML_STRING | 1 << TOML_ARRAY;
 	case REQUEST_BOOL:

@@ -34,6 +34,11 @@ const struct request_key request_keys[] = {
 	KEY("filesystem.on_error", "on-error", REQUEST_DISPOSE, on_error, "what becomes of the branch after a failure"),
 	KEY("config.workdir", "workdir", REQUEST_LIST, workdirs, "the directory that is worked in, on a branch"),
 	KEY("config.fs_storage", "storage", REQUEST_STRING, storage, "where the branch is kept"),
+	KEY("network.allow", "net-allow", REQUEST_NET_ALLOW, net_allow, "what may be connected to"),
+	KEY("network.deny", "net-deny", REQUEST_NET_DENY, net_deny, "what may not be connected to, instead"),
+	KEY("network.allow_bind", "net-allow-bind", REQUEST_BIND_ALLOW, bind_allow, "ports that may be bound"),
+	KEY("network.deny_bind", "net-deny-bind", REQUEST_BIND_DENY, bind_deny, "ports that may not be bound, instead"),
+	KEY("network.port_remap", "port-remap", REQUEST_BOOL, port_remap, "ports that are bound are free ones of the host"),
 	KEY("syscalls.extra_allow", "extra-allow-syscall", REQUEST_LIST, extra_allow, "groups of system calls that are allowed after all"),
 	KEY("syscalls.extra_deny", "extra-deny-syscall", REQUEST_LIST, extra_deny, "system calls, or groups of them, that are denied, too"),
 	KEY("limits.memory", "max-memory", REQUEST_SIZE, memory_bytes, "memory, in bytes or with K, M, G"),
@@ -83,6 +88,10 @@ static void clear_key(struct request *r, const struct request_key *k)
 		break;
 	case REQUEST_LIST:
 	case REQUEST_ENV:
+	case REQUEST_NET_ALLOW:
+	case REQUEST_NET_DENY:
+	case REQUEST_BIND_ALLOW:
+	case REQUEST_BIND_DENY:
 		spec_strings_done(at);
 		*(struct spec_strings *)at = (struct spec_strings){ .n = 0 };
 		break;
@@ -354,6 +363,11 @@ static int set_value(struct request *r, const struct request_key *k,
 		return add_mount(r, value);
 	case REQUEST_USER:
 		return set_user(r, value);
+	case REQUEST_NET_ALLOW:
+	case REQUEST_NET_DENY:
+	case REQUEST_BIND_ALLOW:
+	case REQUEST_BIND_DENY:
+		break;
 	}
 	return -EINVAL;
 }
@@ -381,6 +395,11 @@ static const char *kind_form(enum request_kind k)
 		return "/INSIDE:HOST, with :ro or :rw behind it";
 	case REQUEST_USER:
 		return "UID:GID, in numbers";
+	case REQUEST_NET_ALLOW:
+	case REQUEST_NET_DENY:
+	case REQUEST_BIND_ALLOW:
+	case REQUEST_BIND_DENY:
+		return "a network rule";
 	}
 	return "";
 }
@@ -411,10 +430,62 @@ static int set_protections(uint32_t *mask, const char *value, const char *where,
 	return 0;
 }
 
+bool request_kind_is_rule(enum request_kind kind, enum net_rule_use *ret)
+{
+	switch (kind) {
+	case REQUEST_NET_ALLOW:
+		*ret = NET_RULE_ALLOW;
+		return true;
+	case REQUEST_NET_DENY:
+		*ret = NET_RULE_DENY;
+		return true;
+	case REQUEST_BIND_ALLOW:
+		*ret = NET_RULE_BIND_ALLOW;
+		return true;
+	case REQUEST_BIND_DENY:
+		*ret = NET_RULE_BIND_DENY;
+		return true;
+	case REQUEST_STRING:
+	case REQUEST_LIST:
+	case REQUEST_ENV:
+	case REQUEST_BOOL:
+	case REQUEST_NOT:
+	case REQUEST_SIZE:
+	case REQUEST_COUNT:
+	case REQUEST_TIME:
+	case REQUEST_DISPOSE:
+	case REQUEST_MOUNTS:
+	case REQUEST_USER:
+		break;
+	}
+	return false;
+}
+
+/* Kept as it is printed, so that equal rules are equal texts. */
+static int add_rule(struct request *r, const struct request_key *k,
+		    enum net_rule_use use, const char *value, const char *where,
+		    struct error *err)
+{
+	struct spec_strings *list = (void *)((char *)r + k->offset);
+	auto_(net_rule) struct net_rule rule = { .protos = 0 };
+	auto_(buf) struct buf b = BUF_INIT;
+	struct error local = ERROR_INIT;
+	struct error *e = err ? err : &local;
+
+	if (net_rule_parse(value, use, &rule, e) < 0)
+		return error_wrap(e, "%s", where);
+	net_rule_format(&rule, use, &b);
+	if (buf_failed(&b) || spec_strings_add(list, buf_str(&b)) < 0 ||
+	    add_origin(r, k, buf_str(&b), where) < 0)
+		return error_set(e, ERR_SYSTEM, ENOMEM, "%s", where);
+	return 0;
+}
+
 int request_set(struct request *r, const char *key, const char *value,
 		const char *where, struct error *err)
 {
 	const struct request_key *k = request_find_key(key);
+	enum net_rule_use use;
 	int n;
 
 	if (strcmp(key, "name") == 0)
@@ -432,6 +503,8 @@ int request_set(struct request *r, const char *key, const char *value,
 	if (!k)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "%s: there is no key '%s'", where, key);
+	if (request_kind_is_rule(k->kind, &use))
+		return add_rule(r, k, use, value, where, err);
 	n = set_value(r, k, value);
 	if (n == 0 && k->kind == REQUEST_LIST && k->flag)
 		n = add_origin(r, k, value, where);
@@ -450,5 +523,13 @@ int request_check(const struct request *r, struct error *err)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "--dry-run already says what becomes of the "
 				 "branch: drop --on-exit and --on-error");
+	if (r->net_allow.n && r->net_deny.n)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "--net-allow and --net-deny exclude each "
+				 "other: what is not allowed is denied");
+	if (r->bind_allow.n && r->bind_deny.n)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "--net-allow-bind and --net-deny-bind exclude "
+				 "each other: what is not allowed is denied");
 	return 0;
 }

@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/disposition.h"
+#include "spec/net_rule.h"
 #include "spec/spec.h"
 
 struct buf;
@@ -73,9 +74,8 @@ struct request {
 	enum disposition on_exit, on_error;
 	bool dry_run;
 	/* [network] */
-	struct spec_strings net_allow, net_deny; /* grammar: policy/net.h */
-	struct spec_strings bind_allow,
-		bind_deny; /* "8080", "9000-9005", "*" */
+	/* Rules as net_rule_format prints them: spec/net_rule.h */
+	struct spec_strings net_allow, net_deny, bind_allow, bind_deny;
 	bool port_remap;
 	/* Groups, and for extra_deny names too: policy/syscalls.h */
 	struct spec_strings extra_allow, extra_deny;
@@ -109,6 +109,11 @@ enum request_kind {
 	REQUEST_ENV,	 /* struct spec_strings of "K=V"; a table in TOML */
 	REQUEST_MOUNTS,	 /* "INSIDE:HOST[:ro|:rw]" */
 	REQUEST_USER,	 /* "UID:GID" */
+	/* struct spec_strings of rules; in TOML numbers are ports */
+	REQUEST_NET_ALLOW,
+	REQUEST_NET_DENY,
+	REQUEST_BIND_ALLOW,
+	REQUEST_BIND_DENY,
 };
 
 struct request_key {
@@ -121,6 +126,8 @@ extern const struct request_key request_keys[];
 extern const size_t request_n_keys;
 /* What stands behind the '=' in a profile: "string", "[string, ...]". */
 const char *request_kind_form(enum request_kind kind);
+/* True for a list of network rules; what they are for in @ret. */
+bool request_kind_is_rule(enum request_kind kind, enum net_rule_use *ret);
 /* NULL if there is none. */
 const struct request_key *request_find_key(const char *key);
 /* True if there are keys in the section @name. */

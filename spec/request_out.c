@@ -34,6 +34,10 @@ static bool is_set(const struct request *r, const struct request_key *k)
 		return *(char *const *)at;
 	case REQUEST_LIST:
 	case REQUEST_ENV:
+	case REQUEST_NET_ALLOW:
+	case REQUEST_NET_DENY:
+	case REQUEST_BIND_ALLOW:
+	case REQUEST_BIND_DENY:
 		return ((const struct spec_strings *)at)->n;
 	case REQUEST_BOOL:
 	case REQUEST_NOT:
@@ -220,6 +224,10 @@ static void put_value(struct sink *s, const struct request *r,
 		put_string(s, *(char *const *)at);
 		break;
 	case REQUEST_LIST:
+	case REQUEST_NET_ALLOW:
+	case REQUEST_NET_DENY:
+	case REQUEST_BIND_ALLOW:
+	case REQUEST_BIND_DENY:
 		put_list(s, at);
 		break;
 	case REQUEST_ENV:

@@ -107,6 +107,10 @@ static int check_request(const struct request *r, struct error *err)
 	}
 	if (r->name && name_check(r->name, err) < 0)
 		return error_code(err);
+	if (r->net_allow.n || r->net_deny.n || r->bind_allow.n ||
+	    r->bind_deny.n || r->port_remap)
+		return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+				 "network rules are not in this version");
 	return request_check(r, err);
 }
 

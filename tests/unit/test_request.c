@@ -29,6 +29,27 @@ static const char *any_text(char text[64], const char *begin)
 	return text;
 }
 
+static void any_rule(enum net_rule_use use, char text[256])
+{
+	static const char *const connect[] = {
+		"*",
+		":80,443",
+		"[2001:DB8::]/32:443",
+		"tcp://10.1.2.3/8:1-2",
+		"icmp://*",
+		"udp://::1",
+		"unix:@a\"b",
+		"unix:/run/x.sock",
+		"Example.org:80",
+	};
+	static const char *const bind[] = { "80", "1,2-5,9", "65535", "*" };
+
+	if (use == NET_RULE_ALLOW || use == NET_RULE_DENY)
+		strcpy(text, connect[dice(use == NET_RULE_ALLOW ? 9 : 8)]);
+	else
+		strcpy(text, bind[dice(use == NET_RULE_BIND_ALLOW ? 4 : 3)]);
+}
+
 static void any_value(enum request_kind kind, char text[256])
 {
 	static const char *const actions[] = { "commit", "abort", "keep",
@@ -67,6 +88,18 @@ static void any_value(enum request_kind kind, char text[256])
 		break;
 	case REQUEST_USER:
 		(void)snprintf(text, 256, "%u:%u", dice(9), dice(70000));
+		break;
+	case REQUEST_NET_ALLOW:
+		any_rule(NET_RULE_ALLOW, text);
+		break;
+	case REQUEST_NET_DENY:
+		any_rule(NET_RULE_DENY, text);
+		break;
+	case REQUEST_BIND_ALLOW:
+		any_rule(NET_RULE_BIND_ALLOW, text);
+		break;
+	case REQUEST_BIND_DENY:
+		any_rule(NET_RULE_BIND_DENY, text);
 		break;
 	}
 }
