@@ -150,6 +150,7 @@ struct sandlock_bundle {
 	/* run only */
 	bool detach;
 	bool keep; /* do not delete the container when it ends */
+	bool no_control_socket;
 };
 #define SANDLOCK_BUNDLE_INIT                                            \
 	{                                                               \

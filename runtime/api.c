@@ -124,6 +124,7 @@ static struct sandbox_bundle bundle_of(const struct sandlock_bundle *b)
 		.durable = b->durable,
 		.detach = b->detach,
 		.keep = b->keep,
+		.no_control_socket = b->no_control_socket,
 	};
 }
 

@@ -30,6 +30,7 @@
 #include "sandbox/stale.h"
 #include "sandbox/sync.h"
 #include "sandbox/waiter.h"
+#include "supervise/denials.h"
 
 enum { NAME_ATTEMPTS = 64 };
 
@@ -634,6 +635,7 @@ void create_undo(struct create *c)
 void create_done(struct create *c)
 {
 	mediation_end(c->mediation);
+	denials_free(c->denials);
 	netns_done(&c->netns);
 	cleanup_close(&c->netns_fd);
 	rootfs_free(c->rootfs);

@@ -154,6 +154,7 @@ static int fill_plan(struct plan *p, struct host_context *h,
 
 	if (n == 0)
 		n = mediate_decide(h, &p->mediated, &h->traps, err);
+	p->traps = h->traps;
 	if (n == 0)
 		n = host_config(h, &p->config, err);
 	if (n == 0)

@@ -12,10 +12,12 @@
 #include "kernel/pidfd.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
+#include "supervise/denials.h"
 #include "supervise/supervisor.h"
 
 /* In the order of chains. */
 static const struct mediate_feature *const features[] = {
+	&mediate_refusals,
 	&mediate_processes,
 };
 
@@ -128,6 +130,11 @@ int mediation_begin(struct create *c, struct error *err)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "supervisor");
 	}
 	m->create = c;
+	c->denials = denials_new();
+	if (!c->denials) {
+		mediation_end(m);
+		return error_set(err, ERR_SYSTEM, ENOMEM, "supervisor");
+	}
 	r = begin_features(m, err);
 	if (r < 0) {
 		mediation_end(m);

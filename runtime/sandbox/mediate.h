@@ -49,6 +49,7 @@ struct mediate_feature {
 	int (*begin)(struct mediation *m, struct error *err);
 };
 
+extern const struct mediate_feature mediate_refusals;
 extern const struct mediate_feature mediate_processes;
 
 /*

@@ -38,6 +38,7 @@ struct plan {
 	char *workdir;	     /* real path, or NULL: no branch */
 	uint64_t timeout_ms; /* 0: none */
 	bool hidden;	     /* no runtime directory, in no list */
+	unsigned int traps; /* of a host command's filter: policy/syscalls.h */
 	uint32_t mediated; /* features of the supervisor: mediate.h; 0: none */
 };
 

@@ -277,18 +277,17 @@ static int run_foreground(struct create *c, int signal_fd,
 	const struct command_hooks *h = hooks_of(c);
 	uint64_t timeout_ms = c->plan->timeout_ms;
 	bool keep = c->bundle->keep;
-	struct control_server *server = NULL;
 	struct error local = ERROR_INIT;
 	int r;
 
-	if (serve_start(c, &server, &local) < 0)
+	if (serve_start(c, &local) < 0)
 		log_warn(c->env->log, "%s", local.msg);
 	r = run_wait(c->state->init.pid, c->pidfd, c->console_master, signal_fd,
 		     timeout_ms ? now_ms() + (int64_t)timeout_ms : -1, c,
 		     &ret->status, err);
 
 	/* From here on there are clones again, so one thread. */
-	control_server_stop(server);
+	serve_stop(c);
 	mediation_end(take_ptr(&c->mediation));
 	if (r < 0)
 		return r;

@@ -57,6 +57,7 @@ struct sandbox_bundle {
 	enum disposition on_exit, on_error;
 	const char *storage;
 	bool durable, detach, keep;
+	bool no_control_socket;
 };
 
 enum sandbox_outcome {

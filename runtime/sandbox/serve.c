@@ -3,13 +3,22 @@
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
+#include "branch/change.h"
+#include "control/server.h"
 #include "sandbox/create.h"
 #include "sandbox/mediate.h"
 #include "spec/request.h"
+#include "supervise/denials.h"
 
 CLEANUP_PTR(struct json_out, json_out_free);
+
+enum {
+	PAGE_BYTES = CONTROL_BODY_MAX - 256, /* with room for what is around */
+	PAGE_MS = 500
+};
 
 static int end_data(struct json_out *o, struct buf *ret, struct error *err)
 {
@@ -38,31 +47,41 @@ static int answer_toml(const struct request *q, struct buf *ret,
 	return end_data(o, ret, err);
 }
 
-/* Made at this moment, so that it is what is in force. */
-static int answer_config(struct create *c, const struct control_request *q,
-			 struct buf *ret, struct error *err)
-{
-	const struct request *request = c->command->request;
-	auto_ptr(json_out_free) struct json_out *o = NULL;
-	const char *format = json_str_or(q->args, "format", "json");
-
-	if (strcmp(format, "toml") == 0)
-		return answer_toml(request, ret, err);
-	if (strcmp(format, "json") != 0)
-		return error_say(err, ERR_USAGE, EINVAL,
-				 "unknown format: %.64s", format);
-	o = json_out_new(false);
-	json_out_object(o);
-	request_to_json(request, o);
-	json_out_object_end(o);
-	return end_data(o, ret, err);
-}
-
 static int answer_state(struct create *c, const struct control_request *q,
 			struct buf *ret, struct error *err)
 {
 	return state_to_json(c->state, c->plan->spec, "running",
 			     c->state->init.pid, false, ret, err);
+}
+
+/*
+ * Made at this moment, so that it is what is in force. A bundle's is its
+ * config.json; what is known of it here is its state.
+ */
+static int answer_config(struct create *c, const struct control_request *q,
+			 struct buf *ret, struct error *err)
+{
+	const struct request *request = c->command ? c->command->request : NULL;
+	auto_ptr(json_out_free) struct json_out *o = NULL;
+	const char *format = json_str_or(q->args, "format", "json");
+
+	if (strcmp(format, "toml") == 0 && request)
+		return answer_toml(request, ret, err);
+	if (strcmp(format, "toml") == 0)
+		return error_say(err, ERR_UNSUPPORTED, EINVAL,
+				 "'%s' is a bundle, for which there are no "
+				 "profiles",
+				 c->state->name);
+	if (strcmp(format, "json") != 0)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "unknown format: %.64s", format);
+	if (!request)
+		return answer_state(c, q, ret, err);
+	o = json_out_new(false);
+	json_out_object(o);
+	request_to_json(request, o);
+	json_out_object_end(o);
+	return end_data(o, ret, err);
 }
 
 /* Nothing is remapped. */
@@ -105,17 +124,142 @@ static int answer_listen(struct create *c, const struct control_request *q,
 	return r;
 }
 
+/* args.after, a number as "next" gave it; 0 for the first page. */
+static int read_after(const struct control_request *q, uint64_t *ret,
+		      struct error *err)
+{
+	const struct json *after = json_get(q->args, "after");
+
+	*ret = 0;
+	if (after && json_uint64(after, ret) < 0)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "'after' is no number");
+	return 0;
+}
+
+static int answer_denials(struct create *c, const struct control_request *q,
+			  struct buf *ret, struct error *err)
+{
+	uint64_t after;
+	int r = read_after(q, &after, err);
+
+	if (r < 0)
+		return r;
+	if (!c->denials) {
+		buf_add_str(ret,
+			    "{\"denials\":[],\"next\":null,\"dropped\":0}");
+		return 0;
+	}
+	r = denials_page(c->denials, after, PAGE_BYTES, ret);
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "answer") : 0;
+}
+
+/*
+ * A page of changes. The sandbox goes on writing: pages are not one picture.
+ * Comparing may take long, and nobody else is answered meanwhile, so a page
+ * also ends with its time.
+ */
+struct page {
+	struct buf *ret;
+	uint64_t after, seen;
+	size_t begin;
+	int64_t end_ms;
+	bool more;
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static int change_json(const struct change *c, struct buf *ret)
+{
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+	const char letter[] = { change_letter(c->kind), '\0' };
+
+	json_out_object(o);
+	json_out_key(o, "path");
+	json_out_bytes(o, c->path, strlen(c->path));
+	json_out_str_member(o, "change", letter);
+	if (c->flags & CHANGE_CONTENT_SAME)
+		json_out_bool_member(o, "content_unchanged", true);
+	if (S_ISREG(c->after.mode))
+		json_out_uint_member(o, "size", c->after.size);
+	json_out_object_end(o);
+	return json_out_end(o, ret);
+}
+
+static int add_change(void *data, const struct change *c)
+{
+	auto_(buf) struct buf text = BUF_INIT;
+	struct page *p = data;
+	bool first = p->ret->len == p->begin;
+
+	if (p->seen < p->after) {
+		p->seen++;
+		return 0;
+	}
+	if (change_json(c, &text) < 0)
+		return -ENOMEM;
+	if (!first && (p->ret->len - p->begin + text.len > PAGE_BYTES ||
+		       now_ms() >= p->end_ms)) {
+		p->more = true;
+		return 1;
+	}
+	p->seen++;
+	if (!first)
+		buf_add_char(p->ret, ',');
+	buf_add(p->ret, text.data, text.len - 1);
+	return 0;
+}
+
+static int answer_changes(struct create *c, const struct control_request *q,
+			  struct buf *ret, struct error *err)
+{
+	auto_ptr(store_close) struct store *st = NULL;
+	/* The run's own belongs to the main thread. */
+	auto_ptr(branch_close) struct branch *b = NULL;
+	struct page p = { .ret = ret, .end_ms = now_ms() + PAGE_MS };
+	int r = read_after(q, &p.after, err);
+
+	if (r < 0)
+		return r;
+	buf_add_str(ret, "{\"changes\":[");
+	p.begin = ret->len;
+	if (c->branch) {
+		r = store_open(c->state->store, NULL, &st, err);
+		if (r == 0)
+			r = branch_find(st, c->state->name, &b, err);
+		if (r == 0)
+			r = branch_changes(b, CHANGE_WANT_UNCHANGED, NULL, 0,
+					   add_change, &p, err);
+		if (r < 0)
+			return r;
+	}
+	if (p.more)
+		buf_printf(ret, "],\"next\":%llu}", (unsigned long long)p.seen);
+	else
+		buf_add_str(ret, "],\"next\":null}");
+	return 0;
+}
+
 /* clang-format off */
 static const struct {
 	const char *verb;
 	int (*answer)(struct create *c, const struct control_request *q,
 		      struct buf *ret, struct error *err);
 } verbs[] = {
-	{ "config", answer_config },
-	{ "kill",   answer_kill   },
-	{ "listen", answer_listen },
-	{ "ports",  answer_ports  },
-	{ "state",  answer_state  },
+	{ "changes", answer_changes },
+	{ "config",  answer_config  },
+	{ "denials", answer_denials },
+	{ "inspect", answer_config  },
+	{ "kill",    answer_kill    },
+	{ "listen",  answer_listen  },
+	{ "ports",   answer_ports   },
+	{ "state",   answer_state   },
 };
 /* clang-format on */
 
@@ -129,11 +273,34 @@ static int answer(void *data, const struct control_request *q, struct buf *ret,
 			 q->verb);
 }
 
-int serve_start(struct create *c, struct control_server **ret,
-		struct error *err)
+static void publish_denial(void *data, const char *json)
 {
-	if (!c->command || !c->slot || c->command->request->no_supervisor)
+	control_server_publish(data, "denial", json);
+}
+
+static bool is_wanted(const struct create *c)
+{
+	if (!c->slot || c->bundle->no_control_socket)
+		return false;
+	return !c->command || !c->command->request->no_supervisor;
+}
+
+int serve_start(struct create *c, struct error *err)
+{
+	int r;
+
+	if (!is_wanted(c))
 		return 0;
-	return control_server_start(rundir_slot_fd(c->slot), answer, c, ret,
-				    err);
+	r = control_server_start(rundir_slot_fd(c->slot), answer, c, &c->server,
+				 err);
+	if (r == 0 && c->denials)
+		denials_tell(c->denials, publish_denial, c->server);
+	return r;
+}
+
+void serve_stop(struct create *c)
+{
+	if (c->denials)
+		denials_tell(c->denials, NULL, NULL);
+	control_server_stop(take_ptr(&c->server));
 }

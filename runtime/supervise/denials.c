@@ -15,17 +15,11 @@
 
 CLEANUP_PTR(struct json_out, json_out_free);
 
-enum { COMM_MAX = 16 };
+enum { COMM_MAX = 16, ERRNO_MAX = 256 };
 
 struct record {
-	uint64_t number; /* 1 and up, in the order of the first time */
-	uint64_t count;
-	struct timespec first, last;
-	pid_t pid;
-	int error;
+	struct denial_record r; /* its strings are in @text and @comm */
 	char comm[COMM_MAX];
-	const char *code, *call; /* in text, as are these, or NULL */
-	const char *object, *rule, *where, *remedy;
 	char text[];
 };
 
@@ -99,18 +93,21 @@ static struct record *new_record(const struct denial *x)
 		      room_for(x->where, DENIAL_TEXT_MAX) +
 		      room_for(x->remedy, DENIAL_TEXT_MAX);
 	struct record *r = calloc(1, sizeof(*r) + room);
+	struct denial *w;
 	char *at;
 
 	if (!r)
 		return NULL;
 	at = r->text;
-	r->error = x->error;
-	r->code = put(&at, x->code, DENIAL_TEXT_MAX);
-	r->call = put(&at, x->call, DENIAL_TEXT_MAX);
-	r->object = put(&at, x->object, DENIAL_OBJECT_MAX);
-	r->rule = put(&at, x->rule, DENIAL_TEXT_MAX);
-	r->where = put(&at, x->where, DENIAL_TEXT_MAX);
-	r->remedy = put(&at, x->remedy, DENIAL_TEXT_MAX);
+	w = &r->r.what;
+	r->r.program = r->comm;
+	w->error = x->error;
+	w->code = put(&at, x->code, DENIAL_TEXT_MAX);
+	w->call = put(&at, x->call, DENIAL_TEXT_MAX);
+	w->object = put(&at, x->object, DENIAL_OBJECT_MAX);
+	w->rule = put(&at, x->rule, DENIAL_TEXT_MAX);
+	w->where = put(&at, x->where, DENIAL_TEXT_MAX);
+	w->remedy = put(&at, x->remedy, DENIAL_TEXT_MAX);
 	return r;
 }
 
@@ -131,12 +128,16 @@ static bool is_equal(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static bool is_same(const struct record *a, const struct record *b)
+static bool is_same(const struct denial_record *p,
+		    const struct denial_record *q)
 {
+	const struct denial *a = &p->what, *b = &q->what;
+
 	return a->error == b->error && is_equal(a->object, b->object) &&
 	       is_equal(a->call, b->call) && is_equal(a->code, b->code) &&
 	       is_equal(a->rule, b->rule) && is_equal(a->where, b->where) &&
-	       is_equal(a->remedy, b->remedy) && is_equal(a->comm, b->comm);
+	       is_equal(a->remedy, b->remedy) &&
+	       is_equal(p->program, q->program);
 }
 
 static void write_time(struct json_out *o, const char *key,
@@ -162,26 +163,82 @@ static void write_name(struct json_out *o, const char *key, const char *s)
 		json_out_null(o);
 }
 
-static void write_record(struct json_out *o, const struct record *r)
+static void write_record(struct json_out *o, const struct denial_record *r)
 {
+	const struct denial *w = &r->what;
+
 	json_out_object(o);
-	json_out_uint_member(o, "id", r->number);
-	json_out_str_member(o, "code", r->code);
-	json_out_str_member(o, "call", r->call);
-	json_out_str_member(o, "errno", strerrorname_np(r->error));
-	write_name(o, "object", r->object);
-	write_name(o, "program", r->comm);
+	json_out_uint_member(o, "id", r->id);
+	json_out_str_member(o, "code", w->code);
+	json_out_str_member(o, "call", w->call);
+	json_out_str_member(o, "errno", strerrorname_np(w->error));
+	write_name(o, "object", w->object);
+	write_name(o, "program", r->program);
 	json_out_int_member(o, "pid", r->pid);
-	write_name(o, "rule", r->rule);
-	write_name(o, "where", r->where);
-	write_name(o, "remedy", r->remedy);
+	write_name(o, "rule", w->rule);
+	write_name(o, "where", w->where);
+	write_name(o, "remedy", w->remedy);
 	json_out_uint_member(o, "count", r->count);
 	write_time(o, "first", &r->first);
 	write_time(o, "last", &r->last);
 	json_out_object_end(o);
 }
 
-static int record_json(const struct record *r, struct buf *ret)
+static void read_time(const struct json *j, const char *key,
+		      struct timespec *ret)
+{
+	struct tm tm = { .tm_isdst = 0 };
+	const char *end =
+		strptime(json_str_or(j, key, ""), "%Y-%m-%dT%H:%M:%S", &tm);
+
+	*ret = (struct timespec){ .tv_sec = end ? timegm(&tm) : 0 };
+	if (end && *end == '.')
+		ret->tv_nsec = strtol(end + 1, NULL, 10) % 1000 * 1000000;
+}
+
+static int read_errno(const char *name)
+{
+	for (int e = 1; e < ERRNO_MAX; e++) {
+		const char *known = strerrorname_np(e);
+
+		if (known && strcmp(known, name) == 0)
+			return e;
+	}
+	return EPERM;
+}
+
+/* As it can be shown, where it is no text. */
+static const char *read_name(const struct json *j, const char *key)
+{
+	const struct json *v = json_get(j, key);
+
+	if (v && v->type == JSON_STRING)
+		return v->text;
+	return json_str_or(v, "display", NULL);
+}
+
+void denial_from_json(const struct json *j, struct denial_record *ret)
+{
+	*ret = (struct denial_record){
+		.what = {
+			.code = json_str_or(j, "code", ""),
+			.call = json_str_or(j, "call", ""),
+			.error = read_errno(json_str_or(j, "errno", "")),
+			.object = read_name(j, "object"),
+			.rule = read_name(j, "rule"),
+			.where = read_name(j, "where"),
+			.remedy = read_name(j, "remedy"),
+		},
+		.id = (uint64_t)json_int_or(j, "id", 0),
+		.count = (uint64_t)json_int_or(j, "count", 0),
+		.pid = (pid_t)json_int_or(j, "pid", 0),
+		.program = read_name(j, "program"),
+	};
+	read_time(j, "first", &ret->first);
+	read_time(j, "last", &ret->last);
+}
+
+static int record_json(const struct denial_record *r, struct buf *ret)
 {
 	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
 	int n;
@@ -194,7 +251,7 @@ static int record_json(const struct record *r, struct buf *ret)
 	return n;
 }
 
-static void tell(struct denials *d, const struct record *r)
+static void tell(struct denials *d, const struct denial_record *r)
 {
 	auto_(buf) struct buf text = BUF_INIT;
 
@@ -210,7 +267,7 @@ static void keep(struct denials *d, struct record *r)
 		d->n--;
 		d->dropped++;
 	}
-	r->number = ++d->numbers;
+	r->r.id = ++d->numbers;
 	*slot_of(d, d->n++) = r;
 }
 
@@ -222,27 +279,27 @@ void denials_add(struct denials *d, pid_t pid, const struct denial *x)
 		return;
 	r = new_record(x);
 	if (r) {
-		r->pid = pid;
-		r->count = 1;
+		r->r.pid = pid;
+		r->r.count = 1;
 		read_comm(pid, r->comm);
-		(void)clock_gettime(CLOCK_REALTIME, &r->first);
-		r->last = r->first;
+		(void)clock_gettime(CLOCK_REALTIME, &r->r.first);
+		r->r.last = r->r.first;
 	}
 	(void)pthread_mutex_lock(&d->lock);
 	for (size_t i = 0; r && !old && i < d->n; i++)
-		if (is_same(*slot_of(d, i), r))
+		if (is_same(&(*slot_of(d, i))->r, &r->r))
 			old = *slot_of(d, i);
 	if (!r) {
 		d->dropped++;
 	} else if (old) {
-		old->count++;
-		old->last = r->last;
-		old->pid = r->pid;
-		tell(d, old);
+		old->r.count++;
+		old->r.last = r->r.last;
+		old->r.pid = r->r.pid;
+		tell(d, &old->r);
 		free(r);
 	} else {
 		keep(d, r);
-		tell(d, r);
+		tell(d, &r->r);
 	}
 	(void)pthread_mutex_unlock(&d->lock);
 }
@@ -272,6 +329,17 @@ size_t denials_count(struct denials *d)
 	return n;
 }
 
+int denials_each(struct denials *d, denial_fn *fn, void *data)
+{
+	int r = 0;
+
+	(void)pthread_mutex_lock(&d->lock);
+	for (size_t i = 0; r == 0 && i < d->n; i++)
+		r = fn(data, &(*slot_of(d, i))->r);
+	(void)pthread_mutex_unlock(&d->lock);
+	return r;
+}
+
 /* The records after number @after that fit; returns whether more are left. */
 static int add_records(struct denials *d, uint64_t after, size_t max,
 		       struct buf *ret, uint64_t *ret_next)
@@ -280,10 +348,10 @@ static int add_records(struct denials *d, uint64_t after, size_t max,
 
 	*ret_next = 0;
 	for (size_t i = 0; i < d->n; i++) {
-		const struct record *r = *slot_of(d, i);
+		const struct denial_record *r = &(*slot_of(d, i))->r;
 		auto_(buf) struct buf text = BUF_INIT;
 
-		if (r->number <= after)
+		if (r->id <= after)
 			continue;
 		if (record_json(r, &text) < 0)
 			return -ENOMEM;
@@ -292,7 +360,7 @@ static int add_records(struct denials *d, uint64_t after, size_t max,
 		if (ret->len > begin)
 			buf_add_char(ret, ',');
 		buf_add(ret, text.data, text.len);
-		*ret_next = r->number;
+		*ret_next = r->id;
 	}
 	return 0;
 }

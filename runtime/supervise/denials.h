@@ -16,13 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 
 struct buf;
 struct call;
 struct denials;
-struct json_out;
 
 enum {
 	DENIALS_MAX = 1000,
@@ -44,6 +44,16 @@ struct denial {
 	const char *where;  /* "dev.toml:12:3", "--net-deny"; or NULL */
 	const char *remedy; /* the narrowest option that would allow it:
 			       "--net-allow 192.0.2.1:443"; NULL: none would */
+};
+
+/* One that is kept. Names may hold any bytes. */
+struct denial_record {
+	struct denial what;
+	uint64_t id; /* 1 and up, in the order of the first time */
+	uint64_t count;
+	struct timespec first, last;
+	pid_t pid; /* of the last time */
+	const char *program;
 };
 
 /* NULL on ENOMEM. */
@@ -75,6 +85,17 @@ void denials_tell(struct denials *d, denials_told_fn *fn, void *data);
  */
 int denials_page(struct denials *d, uint64_t after, size_t max,
 		 struct buf *ret);
+/*
+ * Calls @fn for each, oldest first, until it returns something else than 0,
+ * which is returned. A lock is held: it must not add.
+ */
+typedef int denial_fn(void *data, const struct denial_record *r);
+int denials_each(struct denials *d, denial_fn *fn, void *data);
+
+/* A record from its JSON object, whose strings it borrows. */
+struct json;
+void denial_from_json(const struct json *j, struct denial_record *ret);
+
 /* How many are kept. */
 size_t denials_count(struct denials *d);
 

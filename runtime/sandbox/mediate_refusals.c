@@ -1,0 +1,48 @@
+/* Calls that the filter refuses are refused here, so that it is on record. */
+#include <errno.h>
+
+#include "base/error.h"
+#include "policy/syscalls.h"
+#include "sandbox/create.h"
+#include "sandbox/host.h"
+#include "sandbox/mediate.h"
+#include "supervise/refuse.h"
+
+static unsigned int traps(const struct host_context *h)
+{
+	return TRAP_DENIED;
+}
+
+static void free_refusals(void *p)
+{
+	refusals_free(p);
+}
+
+static int begin(struct mediation *m, struct error *err)
+{
+	const struct create *c = mediation_create(m);
+	bool shared =
+		c->plan->spec->ns[SPEC_NS_NETWORK].want == SPEC_NS_INHERIT;
+	struct refusals *f = refusals_new(c->command->request, c->plan->traps,
+					  shared, c->denials);
+	const struct handler *rows;
+	size_t n;
+	int r;
+
+	if (!f)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	r = mediation_own(m, f, free_refusals, err);
+	if (r < 0)
+		return r;
+	rows = refusals_rows(f, &n);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = mediation_add_row(m, &rows[i], err);
+	return r;
+}
+
+const struct mediate_feature mediate_refusals = {
+	.flag = "the record of refused system calls",
+	.optional = true,
+	.traps = traps,
+	.begin = begin,
+};
