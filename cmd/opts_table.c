@@ -94,9 +94,9 @@ const struct opt opt_table[] = {
 { V(RUN), "status-fd", 0, OPT_NUMBER, "FD", NULL, COMPLETE_NONE, 0,
   "write a JSON line about the end of the command to this descriptor" },
 
-/* branches of bundles */
+/* branches */
 { V(CREATE) | V(RUN), "branch", 0, OPT_ENUM, "WHICH", "auto|none", COMPLETE_NONE, 0,
-  "none: writes go to the root file system itself, at once" },
+  "none: a bundle writes to its root file system itself, at once; a command of the host has no workdir" },
 { V(CREATE) | V(RUN), "on-exit", 0, OPT_ENUM, "WHAT", "commit|abort|keep|defer", COMPLETE_NONE, 0,
   "what becomes of the branch after success (default: defer)" },
 { V(CREATE) | V(RUN), "on-error", 0, OPT_ENUM, "WHAT", "commit|abort|keep|defer", COMPLETE_NONE, 0,

@@ -37,6 +37,7 @@ static int set_waived(const struct args *args, const char *option,
 static int set_options(const struct args *args, struct sandlock_request *q,
 		       struct sandlock_error *err)
 {
+	const char *branch = args_str(args, "branch");
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < args->n_values; i++) {
@@ -56,6 +57,9 @@ static int set_options(const struct args *args, struct sandlock_request *q,
 	if (r == 0 && args_str(args, "name"))
 		r = sandlock_request_set(q, "name", args_str(args, "name"),
 					 "--name", err);
+	if (r == 0 && branch && strcmp(branch, "none") == 0)
+		r = sandlock_request_set(q, "config.branch", "false",
+					 "--branch=none", err);
 	if (r == 0)
 		r = set_waived(args, "allow-degraded", "allow_degraded", q,
 			       err);
@@ -107,10 +111,10 @@ static int refuse_bundle_options(const struct args *args,
 				 struct sandlock_error *err)
 {
 	static const char *const names[] = {
-		"config",	  "detach",	    "keep",
-		"branch",	  "durable",	    "pid-file",
-		"no-pivot",	  "no-new-keyring", "preserve-fds",
-		"console-socket", "pidfd-socket",
+		"config",	  "detach",	  "keep",
+		"durable",	  "pid-file",	  "no-pivot",
+		"no-new-keyring", "preserve-fds", "console-socket",
+		"pidfd-socket",
 	};
 
 	for (size_t i = 0; i < args->n_values; i++)

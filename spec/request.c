@@ -33,6 +33,7 @@ const struct request_key request_keys[] = {
 	KEY("filesystem.on_exit", "on-exit", REQUEST_DISPOSE, on_exit, "what becomes of the branch after success"),
 	KEY("filesystem.on_error", "on-error", REQUEST_DISPOSE, on_error, "what becomes of the branch after a failure"),
 	KEY("config.workdir", "workdir", REQUEST_LIST, workdirs, "the directory that is worked in, on a branch"),
+	KEY("config.branch", NULL, REQUEST_NOT, no_branch, "whether the workdir is on a branch; false: no workdir at all (default: true)"),
 	KEY("config.fs_storage", "storage", REQUEST_STRING, storage, "where the branch is kept"),
 	KEY("network.allow", "net-allow", REQUEST_NET_ALLOW, net_allow, "what may be connected to"),
 	KEY("network.deny", "net-deny", REQUEST_NET_DENY, net_deny, "what may not be connected to, instead"),
@@ -531,5 +532,9 @@ int request_check(const struct request *r, struct error *err)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "--net-allow-bind and --net-deny-bind exclude "
 				 "each other: what is not allowed is denied");
+	if (r->no_branch && r->workdirs.n)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "a workdir is always on a branch: drop it, or "
+				 "what says that there is none");
 	return 0;
 }

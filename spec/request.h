@@ -70,6 +70,7 @@ struct request {
 	char *chroot;
 	/* [config] */
 	struct spec_strings workdirs;
+	bool no_branch; /* and no workdir, so not the current directory */
 	char *storage;
 	enum disposition on_exit, on_error;
 	bool dry_run;

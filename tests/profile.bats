@@ -122,3 +122,26 @@ timeout = "5m"'
 	run sandlock profile frob
 	expect_status 2
 }
+
+@test "config.branch = false: no workdir, nothing to decide, and the current directory is not shown" {
+	cat >p.toml <<-E
+		[config]
+		branch = false
+		[filesystem]
+		write = ["$W/out"]
+	E
+	mkdir "$W/out"
+	run sandlock run --profile-file p.toml -- \
+		sh -c "pwd; ls; echo x >\"$W/out/f\""
+	expect_status 0
+	expect_exactly "$W/work"
+	equal written "$(cat "$W/out/f")" x
+	equal store "$(ls -A "$W/store/branches" 2>/dev/null)" ""
+	# A directory that cannot be worked in as a whole is no obstacle then.
+	cd /
+	run sandlock run --branch=none -- pwd
+	expect_exactly /
+	run sandlock run --branch=none --workdir "$W/work" -- true
+	expect_status 125
+	expect_output 'a workdir is always on a branch'
+}

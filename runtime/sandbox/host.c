@@ -47,6 +47,10 @@ static int find_workdir(struct host_context *h, struct error *err)
 	const struct request *r = h->request;
 	int n;
 
+	if (r->no_branch) {
+		h->cwd = r->cwd ? strdup(r->cwd) : getcwd(NULL, 0);
+		return h->cwd ? 0 : error_set(err, ERR_SYSTEM, errno, "--cwd");
+	}
 	if (r->workdirs.n > 1)
 		return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
 				 "more than one --workdir is not in this "
@@ -158,15 +162,16 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	if (n == 0)
 		n = host_config(h, &p->config, err);
 	if (n == 0)
-		n = spec_parse(p->config.data, p->config.len, h->workdir,
-			       env->log, &p->spec, err);
+		n = spec_parse(p->config.data, p->config.len,
+			       h->workdir ? h->workdir : "/", env->log,
+			       &p->spec, err);
 	if (n < 0)
 		return n;
 	if (keep_process(&p->spec->process, h) < 0)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "arguments");
 	p->host = true;
 	p->hidden = r->no_control_socket;
-	p->branch = true;
+	p->branch = !r->no_branch;
 	p->workdir = take_ptr(&h->workdir);
 	p->storage = r->storage;
 	p->timeout_ms = r->timeout_ms;
