@@ -32,6 +32,8 @@
 #include "sandbox/process.h"
 #include "sandbox/sync.h"
 
+enum { SOCKET_NAPS = 100, SOCKET_NAP_MS = 20 };
+
 static int check_status(const struct found *f, const struct sandbox_exec *x,
 			struct error *err)
 {
@@ -396,8 +398,19 @@ static int bring_listener(void *data, pid_t pid, int remote_fd,
 
 	(void)snprintf(args, sizeof(args), "{\"pid\":%d,\"fd\":%d}", (int)pid,
 		       remote_fd);
-	r = control_ask(e->found->rundir, e->found->state->name, "listen", args,
-			&answer, err);
+	/* The socket comes a moment after the command was executed. */
+	for (int i = 0;; i++) {
+		struct error local = ERROR_INIT;
+
+		r = control_ask(e->found->rundir, e->found->state->name,
+				"listen", args, &answer, &local);
+		if (r != -ENOENT || i == SOCKET_NAPS) {
+			if (r < 0 && err)
+				*err = local;
+			break;
+		}
+		(void)poll(NULL, 0, SOCKET_NAP_MS);
+	}
 	json_free(answer);
 	return r;
 }
@@ -436,7 +449,8 @@ static int open_all(struct exec *e, struct error *err)
 				   err);
 
 	if (r == 0)
-		r = exec_process_spec(x, e->spec, &e->process, err);
+		r = exec_process_spec(x, e->spec, e->found->state->host,
+				      &e->process, err);
 	if (r == 0)
 		r = plan_check_preserved(x->preserve_fds, err);
 	if (r < 0)

@@ -30,10 +30,10 @@ struct exec {
 
 /*
  * The process to be executed: a process.json, or that of the container with
- * what the request says instead.
+ * what the request says instead; with @host nothing that loosens.
  */
 int exec_process_spec(const struct sandbox_exec *x, const struct spec *spec,
-		      struct spec_process **ret, struct error *err);
+		      bool host, struct spec_process **ret, struct error *err);
 void exec_done(struct exec *e);
 
 #endif

@@ -123,8 +123,37 @@ static int check_process(const struct spec_process *p, struct error *err)
 	return 0;
 }
 
+/*
+ * In the sandbox of a host command nothing is less confined than the command
+ * itself, whoever asks: its limits hold, and capabilities are not added.
+ */
+static int confine_alike(struct spec_process *p, const struct spec_process *own,
+			 struct error *err)
+{
+	struct spec_rlimit *limits =
+		calloc(own->n_rlimits + 1, sizeof(*limits));
+
+	if (!limits)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "exec");
+	if (own->n_rlimits)
+		memcpy(limits, own->rlimits, own->n_rlimits * sizeof(*limits));
+	free(p->rlimits);
+	p->rlimits = limits;
+	p->n_rlimits = own->n_rlimits;
+	p->no_new_privileges = true;
+	if (p->has_capabilities &&
+	    ((p->caps.bounding & ~own->caps.bounding) ||
+	     (p->caps.permitted & ~own->caps.permitted) ||
+	     (p->caps.effective & ~own->caps.effective) ||
+	     p->caps.inheritable || p->caps.ambient))
+		return error_say(err, ERR_USAGE, EPERM,
+				 "exec: the sandbox of a host command gives no "
+				 "further capabilities");
+	return 0;
+}
+
 int exec_process_spec(const struct sandbox_exec *x, const struct spec *spec,
-		      struct spec_process **ret, struct error *err)
+		      bool host, struct spec_process **ret, struct error *err)
 {
 	auto_ptr(spec_process_free) struct spec_process *p = NULL;
 	int r;
@@ -146,6 +175,8 @@ int exec_process_spec(const struct sandbox_exec *x, const struct spec *spec,
 		r = apply_request(x, p, err);
 	if (r == 0)
 		r = check_process(p, err);
+	if (r == 0 && host)
+		r = confine_alike(p, &spec->process, err);
 	if (r < 0)
 		return r;
 	*ret = take_ptr(&p);
