@@ -1,0 +1,244 @@
+#include "policy/event.h"
+
+#include <sha2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/path.h"
+
+enum { ARGV_JSON_MAX = 8 * 1024 };
+
+const char *event_category_name(enum event_category c)
+{
+	switch (c) {
+	case EVENT_FILE:
+		return "file";
+	case EVENT_NETWORK:
+		return "network";
+	case EVENT_PROCESS:
+		return "process";
+	case EVENT_MEMORY:
+		return "memory";
+	}
+	return "file";
+}
+
+void event_done(struct event *e)
+{
+	free(e->program);
+	free(e->path);
+	free(e->host);
+	free(e->argv);
+	*e = (struct event){ .syscall = NULL };
+}
+
+void event_free(struct event *e)
+{
+	if (e)
+		event_done(e);
+	free(e);
+}
+
+static bool copy_string(char **at, const char *s)
+{
+	*at = s ? strdup(s) : NULL;
+	return *at || !s;
+}
+
+struct event *event_dup(const struct event *e)
+{
+	auto_ptr(event_free) struct event *d = malloc(sizeof(*d));
+
+	if (!d)
+		return NULL;
+	*d = *e;
+	d->program = d->path = d->host = d->argv = NULL;
+	if (!copy_string(&d->program, e->program) ||
+	    !copy_string(&d->path, e->path) || !copy_string(&d->host, e->host))
+		return NULL;
+	if (e->argv) {
+		d->argv = malloc(e->argv_len + 1);
+		if (!d->argv)
+			return NULL;
+		memcpy(d->argv, e->argv, e->argv_len);
+	}
+	return take_ptr(&d);
+}
+
+/* With its length, so that no two requests feed the same bytes. */
+static void add_part(SHA2_CTX *sha, const void *data, size_t len)
+{
+	uint64_t n = len;
+
+	SHA256Update(sha, (const uint8_t *)&n, sizeof(n));
+	SHA256Update(sha, data, len);
+}
+
+static void add_string(SHA2_CTX *sha, const char *s)
+{
+	add_part(sha, s ? s : "", s ? strlen(s) + 1 : 0);
+}
+
+void event_digest(const struct event *e, char ret[EVENT_DIGEST_LEN + 1])
+{
+	const unsigned char more[] = { (unsigned char)e->category,
+				       (unsigned char)e->writes,
+				       (unsigned char)e->denied,
+				       (unsigned char)(e->port >> 8),
+				       (unsigned char)e->port };
+	SHA2_CTX sha;
+
+	SHA256Init(&sha);
+	add_string(&sha, e->syscall);
+	add_string(&sha, e->program);
+	add_string(&sha, e->path);
+	add_string(&sha, e->host);
+	add_string(&sha, e->protocol);
+	add_part(&sha, more, sizeof(more));
+	add_part(&sha, e->argv ? e->argv : "", e->argv_len);
+	(void)SHA256End(&sha, ret);
+}
+
+/* The words with blanks between them, up to @max bytes. */
+static bool add_words(const struct event *e, size_t max, struct buf *b)
+{
+	size_t at = 0, begin = b->len;
+
+	while (at < e->argv_len) {
+		const char *word = e->argv + at;
+		size_t len = strnlen(word, e->argv_len - at);
+		size_t used = b->len - begin;
+		size_t room = used < max ? max - used : 0;
+
+		if (at)
+			buf_add_char(b, ' ');
+		if (len > room) {
+			text_escape(b, word, room);
+			buf_add_str(b, "...");
+			return true;
+		}
+		text_escape(b, word, len);
+		at += len + 1;
+	}
+	return false;
+}
+
+static bool add_text(const char *s, size_t max, struct buf *b)
+{
+	size_t len = s ? strlen(s) : 0;
+
+	text_escape(b, s ? s : "", len < max ? len : max);
+	if (len <= max)
+		return false;
+	buf_add_str(b, "...");
+	return true;
+}
+
+static bool describe_process(const struct event *e, size_t max, struct buf *b)
+{
+	bool cut;
+
+	buf_add_str(b, "run '");
+	cut = add_text(e->path, max, b);
+	buf_add_char(b, '\'');
+	if (!e->argv_len)
+		return cut;
+	buf_add_str(b, " as '");
+	cut = add_words(e, max, b) || cut;
+	buf_add_char(b, '\'');
+	return cut;
+}
+
+static bool describe_network(const struct event *e, size_t max, struct buf *b)
+{
+	bool is_bind = e->syscall && strcmp(e->syscall, "bind") == 0;
+	bool is_send = e->syscall && strncmp(e->syscall, "send", 4) == 0;
+	bool cut;
+
+	buf_add_str(b,
+		    is_bind ? "bind " : (is_send ? "send to " : "connect to "));
+	if (!e->host) {
+		buf_add_char(b, '\'');
+		cut = add_text(e->path, max, b);
+		buf_add_char(b, '\'');
+		return cut;
+	}
+	buf_printf(b, strchr(e->host, ':') ? "[%s]:%u" : "%s:%u", e->host,
+		   (unsigned int)e->port);
+	if (e->protocol)
+		buf_printf(b, " (%s)", e->protocol);
+	return false;
+}
+
+void event_describe(const struct event *e, size_t max, struct buf *ret,
+		    bool *ret_cut)
+{
+	bool cut = false;
+
+	switch (e->category) {
+	case EVENT_PROCESS:
+		cut = describe_process(e, max, ret);
+		break;
+	case EVENT_NETWORK:
+		cut = describe_network(e, max, ret);
+		break;
+	case EVENT_FILE:
+	case EVENT_MEMORY:
+		buf_printf(ret, "%s '", e->writes ? "write" : "read");
+		cut = add_text(e->path, max, ret);
+		buf_add_char(ret, '\'');
+		break;
+	}
+	if (ret_cut)
+		*ret_cut = cut;
+}
+
+static void add_bytes(struct json_out *o, const char *key, const char *s)
+{
+	if (!s)
+		return;
+	json_out_key(o, key);
+	json_out_bytes(o, s, strlen(s));
+}
+
+static void add_argv(const struct event *e, struct json_out *o)
+{
+	size_t at = 0;
+
+	json_out_key(o, "argv");
+	json_out_array(o);
+	while (at < e->argv_len) {
+		size_t len = strnlen(e->argv + at, e->argv_len - at);
+
+		if (at + len > ARGV_JSON_MAX)
+			break;
+		json_out_bytes(o, e->argv + at, len);
+		at += len + 1;
+	}
+	json_out_array_end(o);
+	if (at < e->argv_len)
+		json_out_bool_member(o, "argv_cut", true);
+}
+
+void event_to_json(const struct event *e, struct json_out *o)
+{
+	json_out_str_member(o, "syscall", e->syscall);
+	json_out_str_member(o, "category", event_category_name(e->category));
+	json_out_int_member(o, "pid", e->pid);
+	json_out_int_member(o, "parent_pid", e->parent_pid);
+	add_bytes(o, "program", e->program);
+	add_bytes(o, "path", e->path);
+	if (e->category == EVENT_FILE)
+		json_out_bool_member(o, "writes", e->writes);
+	if (e->host) {
+		json_out_str_member(o, "host", e->host);
+		json_out_uint_member(o, "port", e->port);
+	}
+	if (e->protocol)
+		json_out_str_member(o, "protocol", e->protocol);
+	if (e->argv)
+		add_argv(e, o);
+	json_out_bool_member(o, "denied", e->denied);
+}

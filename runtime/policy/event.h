@@ -1,0 +1,69 @@
+/*
+ * What a person, a hook or an embedder is told of a system call: one event.
+ * Plain data, copied from the caller once; nothing in it is trusted, and who
+ * prints it escapes it. Pure.
+ */
+#ifndef SANDLOCK_POLICY_EVENT_H
+#define SANDLOCK_POLICY_EVENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+
+struct buf;
+struct json_out;
+
+enum event_category {
+	EVENT_FILE,
+	EVENT_NETWORK,
+	EVENT_PROCESS,
+	EVENT_MEMORY,
+};
+/* "file", "network", "process", "memory". */
+const char *event_category_name(enum event_category c);
+
+enum { EVENT_DIGEST_LEN = 64 };
+
+struct event {
+	const char *syscall; /* static */
+	enum event_category category;
+	pid_t pid, parent_pid; /* as the supervisor sees them */
+	char *program;	       /* of the caller; NULL: unknown */
+	char *path;	       /* file, program, or unix socket; NULL: none */
+	bool writes;	       /* the file is opened for more than reading */
+	char *host;	       /* numeric; NULL: none */
+	uint16_t port;
+	const char *protocol; /* static: "tcp", "udp", "unix", or NULL */
+	char *argv;	      /* words, each with its NUL; or NULL */
+	size_t argv_len;
+	bool denied; /* by a rule, before anybody was asked */
+};
+
+void event_done(struct event *e);
+/* Frees what event_dup made. */
+void event_free(struct event *e);
+CLEANUP_PTR(struct event, event_free);
+/* A copy of its own; NULL on ENOMEM. */
+struct event *event_dup(const struct event *e);
+
+/*
+ * SHA-256, in hex, of what makes the request: call, program, object. Not of
+ * pids: the same request of another process is the same request.
+ */
+void event_digest(const struct event *e, char ret[EVENT_DIGEST_LEN + 1]);
+
+/*
+ * In words, escaped, at most about @max bytes of the object: "run 'cc -c a.c'",
+ * "connect to 192.0.2.1:443", "write '/etc/hosts'". With what was left out
+ * *@ret_cut is set (NULL is allowed).
+ */
+void event_describe(const struct event *e, size_t max, struct buf *ret,
+		    bool *ret_cut);
+
+/* The members of an object that is open. Long argv are cut ("argv_cut"). */
+void event_to_json(const struct event *e, struct json_out *o);
+
+#endif

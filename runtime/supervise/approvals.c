@@ -1,0 +1,559 @@
+#include "supervise/approvals.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json.h"
+
+struct approval {
+	struct approvals *book;
+	struct approval *prev, *next; /* in order of their numbers */
+	uint64_t id;
+	char digest[EVENT_DIGEST_LEN + 1];
+	struct event *event;
+	char *rule;
+	uint64_t deadline_ns;
+	struct timespec asked, closed;
+	atomic_int state; /* enum approval_state */
+	atomic_int error; /* written before the state */
+	bool is_open;
+	unsigned int count;
+	struct approval_wait *waits;
+	char who[APPROVAL_TEXT_MAX], reason[APPROVAL_TEXT_MAX];
+};
+
+struct list {
+	struct approval *first, *last;
+	size_t n;
+};
+
+struct approvals {
+	/*
+	 * Recursive: a call that is woken while the supervisor stops ends
+	 * there and then, and leaves.
+	 */
+	pthread_mutex_t lock;
+	bool is_waking;
+	struct list waiting, closed;
+	unsigned int max_open, n_open;
+	uint64_t last_id;
+	bool is_closing;
+	int event_fd;
+	approvals_told_fn *told;
+	void *data;
+};
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static void append(struct list *l, struct approval *a)
+{
+	a->next = NULL;
+	a->prev = l->last;
+	if (l->last)
+		l->last->next = a;
+	else
+		l->first = a;
+	l->last = a;
+	l->n++;
+}
+
+static void remove_from(struct list *l, struct approval *a)
+{
+	if (a->prev)
+		a->prev->next = a->next;
+	else
+		l->first = a->next;
+	if (a->next)
+		a->next->prev = a->prev;
+	else
+		l->last = a->prev;
+	l->n--;
+}
+
+static void free_approval(struct approval *a)
+{
+	if (!a)
+		return;
+	event_free(a->event);
+	free(a->rule);
+	free(a);
+}
+CLEANUP_PTR(struct approval, free_approval);
+
+static int init_lock(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+	int r = pthread_mutexattr_init(&attr);
+
+	if (r)
+		return -r;
+	(void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	r = pthread_mutex_init(lock, &attr);
+	(void)pthread_mutexattr_destroy(&attr);
+	return -r;
+}
+
+struct approvals *approvals_new(unsigned int max_open, approvals_told_fn *told,
+				void *data)
+{
+	struct approvals *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (b->event_fd < 0 || init_lock(&b->lock) < 0) {
+		cleanup_close(&b->event_fd);
+		free(b);
+		return NULL;
+	}
+	b->max_open = max_open ? max_open : APPROVALS_MAX_OPEN;
+	b->told = told;
+	b->data = data;
+	return b;
+}
+
+void approvals_free(struct approvals *b)
+{
+	struct approval *a;
+
+	if (!b)
+		return;
+	while ((a = b->waiting.first)) {
+		remove_from(&b->waiting, a);
+		free_approval(a);
+	}
+	while ((a = b->closed.first)) {
+		remove_from(&b->closed, a);
+		free_approval(a);
+	}
+	(void)pthread_mutex_destroy(&b->lock);
+	(void)close(b->event_fd);
+	free(b);
+}
+
+int approvals_fd(const struct approvals *b)
+{
+	return b->event_fd;
+}
+
+static struct approval_info info_of(const struct approval *a)
+{
+	return (struct approval_info){
+		.id = a->id,
+		.digest = a->digest,
+		.event = a->event,
+		.rule = a->rule,
+		.state = (enum approval_state)atomic_load(&a->state),
+		.is_open = a->is_open,
+		.error = atomic_load(&a->error),
+		.who = *a->who ? a->who : NULL,
+		.reason = *a->reason ? a->reason : NULL,
+		.count = a->count,
+		.asked = a->asked,
+		.closed = a->closed,
+		.deadline_ns = a->deadline_ns,
+	};
+}
+
+static void tell(const struct approval *a)
+{
+	const uint64_t one = 1;
+	struct approval_info i = info_of(a);
+
+	(void)fd_write_full(a->book->event_fd, &one, sizeof(one));
+	if (a->book->told)
+		a->book->told(a->book->data, &i);
+}
+
+/* Opens what may be, in order. With the lock held, as all that follow. */
+static void open_next(struct approvals *b)
+{
+	for (struct approval *a = b->waiting.first;
+	     a && b->n_open < b->max_open; a = a->next) {
+		if (a->is_open)
+			continue;
+		a->is_open = true;
+		b->n_open++;
+		tell(a);
+	}
+}
+
+/* The oldest of those that nobody is joined to are forgotten. */
+static void forget_old(struct approvals *b)
+{
+	struct approval *next;
+
+	for (struct approval *a = b->closed.first;
+	     a && b->closed.n > APPROVALS_KEPT; a = next) {
+		next = a->next;
+		if (a->waits)
+			continue;
+		remove_from(&b->closed, a);
+		free_approval(a);
+	}
+}
+
+/* Each once; who is woken may leave, so we begin anew after each. */
+static void wake_all(struct approval *a)
+{
+	bool was = a->book->is_waking;
+	struct approval_wait *w;
+
+	a->book->is_waking = true;
+	do {
+		for (w = a->waits; w && w->is_woken; w = w->next)
+			;
+		if (w) {
+			w->is_woken = true;
+			if (w->wake)
+				w->wake(w->data);
+		}
+	} while (w);
+	a->book->is_waking = was;
+}
+
+/* Leaves "waiting", if it still is; false if somebody else was faster. */
+static bool end(struct approval *a, enum approval_state state, int error)
+{
+	struct approvals *b = a->book;
+	int waiting = APPROVAL_WAITING;
+
+	if (atomic_load(&a->state) != APPROVAL_WAITING)
+		return false;
+	atomic_store(&a->error, error);
+	if (!atomic_compare_exchange_strong(&a->state, &waiting, (int)state))
+		return false;
+	(void)clock_gettime(CLOCK_REALTIME, &a->closed);
+	remove_from(&b->waiting, a);
+	append(&b->closed, a);
+	wake_all(a);
+	if (a->is_open) {
+		b->n_open--;
+		tell(a);
+	}
+	a->is_open = false;
+	return true;
+}
+
+/* What is over its deadline is no more, whoever looks first. */
+static void expire(struct approvals *b)
+{
+	uint64_t now = monotonic_ns();
+	struct approval *next;
+
+	for (struct approval *a = b->waiting.first; a; a = next) {
+		next = a->next;
+		if (now >= a->deadline_ns)
+			(void)end(a, APPROVAL_EXPIRED, EPERM);
+	}
+	open_next(b);
+	forget_old(b);
+}
+
+void approvals_close(struct approvals *b)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	b->is_closing = true;
+	while (b->waiting.first)
+		(void)end(b->waiting.first, APPROVAL_CANCELLED, EPERM);
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+/* ------------------------------------------------------------- asking -- */
+
+static struct approval *new_approval(struct approvals *b, const struct event *e,
+				     const char *rule, const char *digest,
+				     uint64_t deadline_ns)
+{
+	auto_ptr(free_approval) struct approval *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	a->book = b;
+	a->event = event_dup(e);
+	a->rule = rule ? strdup(rule) : NULL;
+	if (!a->event || (rule && !a->rule))
+		return NULL;
+	memcpy(a->digest, digest, sizeof(a->digest));
+	a->deadline_ns = deadline_ns;
+	(void)clock_gettime(CLOCK_REALTIME, &a->asked);
+	atomic_init(&a->state, APPROVAL_WAITING);
+	atomic_init(&a->error, EPERM);
+	a->id = ++b->last_id;
+	append(&b->waiting, a);
+	return take_ptr(&a);
+}
+
+static struct approval *find_equal(struct approvals *b, const char *digest)
+{
+	for (struct approval *a = b->waiting.first; a; a = a->next)
+		if (strcmp(a->digest, digest) == 0)
+			return a;
+	return NULL;
+}
+
+int approval_join(struct approvals *b, const struct event *e, const char *rule,
+		  uint64_t deadline_ns, struct approval_wait *w)
+{
+	char digest[EVENT_DIGEST_LEN + 1];
+	struct approval *a;
+
+	event_digest(e, digest);
+	(void)pthread_mutex_lock(&b->lock);
+	expire(b);
+	a = find_equal(b, digest);
+	if (!a)
+		a = new_approval(b, e, rule, digest, deadline_ns);
+	if (a) {
+		a->count++;
+		w->approval = a;
+		w->is_woken = false;
+		w->prev = NULL;
+		w->next = a->waits;
+		if (a->waits)
+			a->waits->prev = w;
+		a->waits = w;
+		if (b->is_closing)
+			(void)end(a, APPROVAL_CANCELLED, EPERM);
+		else if (monotonic_ns() >= a->deadline_ns)
+			(void)end(a, APPROVAL_EXPIRED, EPERM);
+		open_next(b);
+	}
+	(void)pthread_mutex_unlock(&b->lock);
+	return a ? 0 : -ENOMEM;
+}
+
+void approval_leave(struct approval_wait *w)
+{
+	struct approval *a = w->approval;
+	struct approvals *b = a ? a->book : NULL;
+
+	if (!a)
+		return;
+	(void)pthread_mutex_lock(&b->lock);
+	if (w->prev)
+		w->prev->next = w->next;
+	else
+		a->waits = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	w->approval = NULL;
+	if (!a->waits)
+		(void)end(a,
+			  monotonic_ns() >= a->deadline_ns ? APPROVAL_EXPIRED
+							   : APPROVAL_CANCELLED,
+			  EPERM);
+	if (!b->is_waking)
+		expire(b);
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+enum approval_state approval_look(struct approval_wait *w, int *ret_error)
+{
+	struct approval *a = w->approval;
+	enum approval_state state = (enum approval_state)atomic_load(&a->state);
+
+	if (state == APPROVAL_WAITING && monotonic_ns() >= a->deadline_ns) {
+		(void)pthread_mutex_lock(&a->book->lock);
+		expire(a->book);
+		(void)pthread_mutex_unlock(&a->book->lock);
+		state = (enum approval_state)atomic_load(&a->state);
+	}
+	*ret_error =
+		state == APPROVAL_ANSWERED ? atomic_load(&a->error) : EPERM;
+	return state;
+}
+
+uint64_t approval_deadline_ns(const struct approval_wait *w)
+{
+	return w->approval->deadline_ns;
+}
+
+/* ---------------------------------------------------------- answering -- */
+
+static struct approval *find(const struct list *l, uint64_t id)
+{
+	for (struct approval *a = l->first; a; a = a->next)
+		if (a->id == id)
+			return a;
+	return NULL;
+}
+
+static int say_closed(const struct approval *a, struct error *err)
+{
+	unsigned long long id = a->id;
+
+	switch ((enum approval_state)atomic_load(&a->state)) {
+	case APPROVAL_ANSWERED:
+		return error_say(err, ERR_STATE, EALREADY,
+				 "approval %llu was %s already, by %s", id,
+				 atomic_load(&a->error) ? "denied" : "allowed",
+				 a->who);
+	case APPROVAL_EXPIRED:
+		return error_say(err, ERR_STATE, ETIMEDOUT,
+				 "approval %llu has expired: the call was "
+				 "denied",
+				 id);
+	case APPROVAL_CANCELLED:
+	case APPROVAL_WAITING:
+		break;
+	}
+	return error_say(err, ERR_STATE, ECANCELED,
+			 "approval %llu was withdrawn: nobody waits for it",
+			 id);
+}
+
+/* Whole, or enough of its beginning. */
+static bool is_digest(const struct approval *a, const char *digest)
+{
+	size_t n = digest ? strlen(digest) : 0;
+
+	return n >= APPROVAL_PREFIX_MIN && n <= EVENT_DIGEST_LEN &&
+	       strncmp(a->digest, digest, n) == 0;
+}
+
+static int resolve(struct approvals *b, uint64_t id, const char *digest,
+		   int error, const char *who, const char *reason,
+		   struct error *err)
+{
+	struct approval *closed, *a;
+
+	expire(b);
+	closed = find(&b->closed, id);
+	a = find(&b->waiting, id);
+	if (!closed && (!a || !a->is_open))
+		return error_say(err, ERR_NOT_FOUND, ENOENT,
+				 "there is no approval %llu",
+				 (unsigned long long)id);
+	if (!is_digest(closed ? closed : a, digest))
+		return error_say(err, ERR_CONFLICT, EBADMSG,
+				 "approval %llu is not what was shown: its "
+				 "digest is another one",
+				 (unsigned long long)id);
+	if (closed)
+		return say_closed(closed, err);
+	(void)snprintf(a->who, sizeof(a->who), "%s", who);
+	(void)snprintf(a->reason, sizeof(a->reason), "%s",
+		       reason ? reason : "");
+	(void)end(a, APPROVAL_ANSWERED, error);
+	open_next(b);
+	forget_old(b);
+	return 0;
+}
+
+int approvals_resolve(struct approvals *b, uint64_t id, const char *digest,
+		      int error, const char *who, const char *reason,
+		      struct error *err)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&b->lock);
+	r = resolve(b, id, digest, error, who, reason, err);
+	(void)pthread_mutex_unlock(&b->lock);
+	return r;
+}
+
+/* ------------------------------------------------------------ looking -- */
+
+void approvals_each(struct approvals *b, uint64_t after, bool closed,
+		    bool (*fn)(void *data, const struct approval_info *i),
+		    void *data)
+{
+	bool go_on = true;
+
+	(void)pthread_mutex_lock(&b->lock);
+	expire(b);
+	for (struct approval *a = closed ? b->closed.first : NULL; a && go_on;
+	     a = a->next) {
+		struct approval_info i = info_of(a);
+
+		if (a->id > after)
+			go_on = fn(data, &i);
+	}
+	for (struct approval *a = b->waiting.first; a && go_on; a = a->next) {
+		struct approval_info i = info_of(a);
+
+		if (a->id > after && a->is_open)
+			go_on = fn(data, &i);
+	}
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+const char *approval_state_name(const struct approval_info *i)
+{
+	switch (i->state) {
+	case APPROVAL_WAITING:
+		return "waiting";
+	case APPROVAL_ANSWERED:
+		return i->error ? "denied" : "allowed";
+	case APPROVAL_EXPIRED:
+		return "expired";
+	case APPROVAL_CANCELLED:
+		return "withdrawn";
+	}
+	return "withdrawn";
+}
+
+static void add_time(struct json_out *o, const char *key,
+		     const struct timespec *ts)
+{
+	char text[40];
+	struct tm tm;
+
+	(void)gmtime_r(&ts->tv_sec, &tm);
+	(void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_out_str_member(o, key, text);
+}
+
+void approval_to_json(const struct approval_info *i, struct json_out *o)
+{
+	uint64_t now = monotonic_ns();
+	char answer[32];
+
+	(void)snprintf(answer, sizeof(answer), "%llu-%.*s",
+		       (unsigned long long)i->id, (int)APPROVAL_PREFIX_MIN,
+		       i->digest);
+	json_out_object(o);
+	json_out_str_member(o, "id", answer);
+	json_out_uint_member(o, "number", i->id);
+	json_out_str_member(o, "digest", i->digest);
+	json_out_str_member(o, "state", approval_state_name(i));
+	json_out_uint_member(o, "count", i->count);
+	add_time(o, "asked", &i->asked);
+	if (i->state == APPROVAL_WAITING)
+		json_out_uint_member(o, "seconds_left",
+				     now < i->deadline_ns ? (i->deadline_ns -
+							     now) / 1000000000
+							  : 0);
+	else
+		add_time(o, "closed", &i->closed);
+	if (i->rule)
+		json_out_str_member(o, "rule", i->rule);
+	if (i->state == APPROVAL_ANSWERED) {
+		json_out_str_member(o, "by", i->who);
+		if (i->error)
+			json_out_str_member(o, "errno",
+					    strerrorname_np(i->error));
+		if (i->reason)
+			json_out_str_member(o, "reason", i->reason);
+	}
+	json_out_key(o, "event");
+	json_out_object(o);
+	event_to_json(i->event, o);
+	json_out_object_end(o);
+	json_out_object_end(o);
+}

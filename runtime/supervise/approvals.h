@@ -1,0 +1,129 @@
+/*
+ * Approvals: what somebody has to be asked about, and their answers.
+ *
+ *	approval_join -> waiting -> answered | expired | cancelled
+ *
+ * An approval is one-shot. Its state leaves "waiting" once, by compare and
+ * swap: by an answer, at its deadline (absolute, taken when it was made), or
+ * because it is withdrawn: nobody waits for it any more, or the book is closed.
+ * Only an answer that says so allows; everything else is a denial.
+ *
+ * Who asks joins with a struct approval_wait of its own, and leaves before that
+ * goes away. Equal requests (event_digest) that wait share one approval, its
+ * deadline too. At most @max_open are open, which is: shown and answered; what
+ * is asked meanwhile waits in order, with its deadline running.
+ *
+ * An answer names the number and the digest of what its author saw. Late,
+ * repeated, unknown, withdrawn and mismatching ones have errors of their own,
+ * and change nothing.
+ *
+ * Thread-safe. Callbacks run under the lock of the book and must not call back
+ * into it, but @wake may leave.
+ */
+#ifndef SANDLOCK_SUPERVISE_APPROVALS_H
+#define SANDLOCK_SUPERVISE_APPROVALS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "policy/event.h"
+
+struct approval;
+struct approvals;
+struct buf;
+struct error;
+struct json_out;
+
+enum approval_state {
+	APPROVAL_WAITING,
+	APPROVAL_ANSWERED,
+	APPROVAL_EXPIRED,
+	APPROVAL_CANCELLED,
+};
+
+enum {
+	APPROVALS_MAX_OPEN = 64,
+	APPROVALS_KEPT = 256,	 /* closed ones, to tell late from unknown */
+	APPROVAL_TEXT_MAX = 256, /* who, reason */
+	APPROVAL_PREFIX_MIN = 8, /* digits of a digest that an answer names */
+};
+
+/* A copy-free look at one; borrowed, valid under the lock of the book. */
+struct approval_info {
+	uint64_t id;
+	const char *digest;
+	const struct event *event;
+	const char *rule; /* why it is asked; or NULL */
+	enum approval_state state;
+	bool is_open;
+	int error;	 /* the verdict: 0 allows */
+	const char *who; /* answered it, or NULL */
+	const char *reason;
+	unsigned int count;	       /* how often it was asked so far */
+	struct timespec asked, closed; /* CLOCK_REALTIME */
+	uint64_t deadline_ns;	       /* CLOCK_MONOTONIC */
+};
+
+/* One that became open, or was closed after having been open. */
+typedef void approvals_told_fn(void *data, const struct approval_info *i);
+
+/* @max_open 0: APPROVALS_MAX_OPEN. NULL on ENOMEM. */
+struct approvals *approvals_new(unsigned int max_open, approvals_told_fn *told,
+				void *data);
+/* Withdraws what waits; what is asked from now on is withdrawn at once. */
+void approvals_close(struct approvals *b);
+/* Nobody is joined any more. NULL is allowed. */
+void approvals_free(struct approvals *b);
+CLEANUP_PTR(struct approvals, approvals_free);
+
+/*
+ * An eventfd, readable after one became open or was closed; whoever reads it
+ * looks again (approvals_each). Belongs to the book.
+ */
+int approvals_fd(const struct approvals *b);
+
+struct approval_wait {
+	struct approval *approval; /* NULL: not joined */
+	struct approval_wait *prev, *next;
+	void (*wake)(void *data); /* the state has changed */
+	void *data;
+	bool is_woken;
+};
+
+/*
+ * Asks. @event is copied. @w->wake and @w->data are set by the caller. -ENOMEM.
+ */
+int approval_join(struct approvals *b, const struct event *e, const char *rule,
+		  uint64_t deadline_ns, struct approval_wait *w);
+/* The last one that leaves withdraws it. Idempotent. */
+void approval_leave(struct approval_wait *w);
+/* Its state now; *@ret_error is the verdict, never 0 unless it was allowed. */
+enum approval_state approval_look(struct approval_wait *w, int *ret_error);
+uint64_t approval_deadline_ns(const struct approval_wait *w);
+
+/*
+ * Answers number @id: @error 0 allows, else it is the errno that the caller
+ * gets. @digest is that of what was shown, or at least APPROVAL_PREFIX_MIN
+ * digits of it. ERR_NOT_FOUND (-ENOENT) unknown; ERR_STATE: -EALREADY
+ * repeated, -ETIMEDOUT late, -ECANCELED withdrawn; ERR_CONFLICT (-EBADMSG) for
+ * another digest.
+ */
+int approvals_resolve(struct approvals *b, uint64_t id, const char *digest,
+		      int error, const char *who, const char *reason,
+		      struct error *err);
+
+/* Calls @fn for each open one with a number over @after, in order, until it
+ * returns false; with @closed for those that are not open any more, too. */
+void approvals_each(struct approvals *b, uint64_t after, bool closed,
+		    bool (*fn)(void *data, const struct approval_info *i),
+		    void *data);
+
+/* "waiting", "allowed", "denied", "expired", "withdrawn". */
+const char *approval_state_name(const struct approval_info *i);
+/* One object. */
+void approval_to_json(const struct approval_info *i, struct json_out *o);
+
+#endif
