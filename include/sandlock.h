@@ -228,6 +228,9 @@ int sandlock_profiles(char ***ret, size_t *ret_n, struct sandlock_error *err);
 /* The file that is the profile @name. */
 int sandlock_profile_path(const char *name, char **ret,
 			  struct sandlock_error *err);
+/* What was set, as one JSON object of sections with their keys. */
+int sandlock_request_json(const struct sandlock_request *q, char **ret_json,
+			  struct sandlock_error *err);
 /* Called for each change before the branch is disposed of. */
 struct sandlock_change;
 void sandlock_request_on_changes(struct sandlock_request *q,

@@ -4,12 +4,14 @@
  */
 #include "sandlock.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "kernel/seccomp.h"
 #include "spec/features.h"
 #include "spec/request.h"
@@ -237,6 +239,29 @@ API int sandlock_profile_path(const char *name, char **ret,
 	struct error e = ERROR_INIT;
 
 	return api_result(profile_path(name, ret, &e), &e, err);
+}
+
+API int sandlock_request_json(const struct sandlock_request *q, char **ret_json,
+			      struct sandlock_error *err)
+{
+	struct json_out *o = json_out_new(false);
+	auto_(buf) struct buf b = BUF_INIT;
+	struct error e = ERROR_INIT;
+	char *text = NULL;
+	int r;
+
+	json_out_object(o);
+	request_to_json(q->request, o);
+	json_out_object_end(o);
+	r = json_out_end(o, &b);
+	json_out_free(o);
+	if (r == 0)
+		text = buf_take(&b, NULL);
+	if (!text)
+		return api_result(error_set(&e, ERR_SYSTEM, ENOMEM, "JSON"), &e,
+				  err);
+	*ret_json = text;
+	return 0;
 }
 
 API void sandlock_request_on_changes(struct sandlock_request *q,
