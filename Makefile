@@ -195,7 +195,7 @@ check:
 	@scripts/packages install build test
 	+@$(MAKE) --no-print-directory check-built
 
-check-built: all unit-build fuzz-build
+check-built: all unit-build fuzz-build $B/sdk/libsandlock.pc
 	BUILD=$(abspath $B) tests/run $(TESTS)
 
 lint:
@@ -231,6 +231,13 @@ compile_commands.json: Makefile $B/flags
 			'$(subst ",\",$(cc)) -c '"$$f"; \
 		sep=','; echo; \
 	done; echo ']'; } >$@
+
+# For programs that use the libraries where they are built, as the tests of the
+# SDKs: PKG_CONFIG_PATH=build/sdk.
+$B/sdk/libsandlock.pc: libsandlock.pc.in include/sandlock.h $B/flags
+	@mkdir -p $(@D)
+	@sed -e 's|@PREFIX@|$(CURDIR)|' -e 's|@LIBDIR@|$(abspath $B)|' \
+		-e 's|@VERSION@|$(version)|' $< >$@
 
 # -------------------------------------------------------------- install --
 

@@ -1,0 +1,42 @@
+#include "bridge.h"
+
+#include "_cgo_export.h"
+
+static void log_line(void *data, enum sandlock_log_level level, const char *msg)
+{
+	goLog((uintptr_t)data, (int)level, (char *)msg);
+}
+
+void bridge_log(struct sandlock_env *env, uintptr_t handle)
+{
+	env->log = log_line;
+	env->log_data = (void *)handle;
+}
+
+static int change(void *data, const struct sandlock_change *c)
+{
+	return goChange((uintptr_t)data, (struct sandlock_change *)c);
+}
+
+int bridge_diff(const struct sandlock_env *env, const char *name,
+		unsigned int want, const char *const *paths, size_t n_paths,
+		uintptr_t handle, struct sandlock_error *err)
+{
+	return sandlock_diff(env, name, want, paths, n_paths, change,
+			     (void *)handle, err);
+}
+
+int bridge_uncovered(const struct sandlock_env *env, const char *name,
+		     uintptr_t handle, struct sandlock_error *err)
+{
+	return sandlock_uncovered(env, name, change, (void *)handle, err);
+}
+
+int bridge_commit(const struct sandlock_env *env, const char *name,
+		  struct sandlock_commit *c, uintptr_t handle,
+		  struct sandlock_error *err)
+{
+	c->on_conflict = change;
+	c->data = (void *)handle;
+	return sandlock_commit(env, name, c, err);
+}

@@ -1,0 +1,23 @@
+/*
+ * What cgo cannot do itself: functions of Go as callbacks of the library. A
+ * handle is a runtime/cgo.Handle: an integer, never a pointer, to the checker
+ * of either language.
+ */
+#ifndef BRIDGE_H
+#define BRIDGE_H
+
+#include <sandlock.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+void bridge_log(struct sandlock_env *env, uintptr_t handle);
+int bridge_diff(const struct sandlock_env *env, const char *name,
+		unsigned int want, const char *const *paths, size_t n_paths,
+		uintptr_t handle, struct sandlock_error *err);
+int bridge_uncovered(const struct sandlock_env *env, const char *name,
+		     uintptr_t handle, struct sandlock_error *err);
+int bridge_commit(const struct sandlock_env *env, const char *name,
+		  struct sandlock_commit *c, uintptr_t handle,
+		  struct sandlock_error *err);
+
+#endif

@@ -1,0 +1,3 @@
+module github.com/sandlock/sandlock/sdk/go
+
+go 1.19

@@ -1,0 +1,27 @@
+# The Go SDK: its own suite, with the race detector; its examples.
+load lib/common
+
+setup() {
+	begin
+	only_sandlock
+	export SANDLOCK
+	export PKG_CONFIG_PATH=$BUILD/sdk CGO_LDFLAGS=-Wl,-rpath,$BUILD
+	# Nothing is fetched: the modules need none.
+	export GOFLAGS=-buildvcs=false GOPROXY=off GOTOOLCHAIN=local
+	export GOCACHE=$BUILD/sdk/go-cache GO111MODULE=on
+	cd "$TESTS/../sdk/go" || return 1
+}
+
+teardown() { finish; }
+
+@test "go: it is formatted and free of what vet finds" {
+	run gofmt -l .
+	expect_status 0
+	expect_exactly ''
+	go vet ./...
+}
+
+@test "go: the suite, with the race detector" {
+	# The runtime of cgo checks that no pointer of Go stays with C.
+	GODEBUG=cgocheck=1 go test -race -timeout 8m ./...
+}
