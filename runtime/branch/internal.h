@@ -6,7 +6,7 @@
  * branch.c	struct branch: find, close, info, state, lock, removal
  * meta.c, meta_read.c  meta.json: written atomically, read strictly
  * record.c	what an object was: the identity in "made" and "bases"
- * overlay.c	the mount
+ * overlay.c	the mount; movable.c renames its directories
  * probe.c	is anything of it alive
  * settle.c, scan.c  the one step at the end
  * dispose.c	the automatic disposition

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "branch/change.h"
 #include "branch/internal.h"
+#include "branch/movable.h"
 #include "branch/scan.h"
 
 enum {
@@ -256,8 +257,11 @@ static int settle_first(struct branch *b, const struct exit_status *status,
 	struct found found;
 	struct tally tally;
 	bool sync;
-	int r = examine(b, false, &found);
+	int r = branch_undo_moves(b, err);
 
+	if (r < 0)
+		return r;
+	r = examine(b, false, &found);
 	if (r < 0)
 		return sync_failed(b, -r, err);
 	count_changes(b, &found, &tally);

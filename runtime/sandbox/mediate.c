@@ -19,6 +19,7 @@
 static const struct mediate_feature *const features[] = {
 	&mediate_refusals,
 	&mediate_processes,
+	&mediate_rename,
 };
 
 struct owned {

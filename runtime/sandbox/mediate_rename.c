@@ -1,0 +1,80 @@
+/* Renames of directories in the branch; --no-supervisor does without. */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "branch/movable.h"
+#include "policy/syscalls.h"
+#include "sandbox/create.h"
+#include "sandbox/host.h"
+#include "sandbox/mediate.h"
+#include "supervise/rename.h"
+
+struct rename_state {
+	struct rename_branch branch;
+	struct renames *renames;
+};
+
+static void free_renames(void *p)
+{
+	struct rename_state *s = p;
+
+	renames_free(s->renames);
+	free(s);
+}
+
+static bool is_lower(const void *data, const char *path)
+{
+	return branch_has_lower_dir(data, path);
+}
+
+static int make_movable(const void *data, int parent_fd, const char *name,
+			const char *path)
+{
+	return branch_make_movable(data, parent_fd, name, path);
+}
+
+static unsigned int wanted(const struct host_context *h)
+{
+	return h->workdir ? TRAP_RENAME : 0;
+}
+
+static int begin(struct mediation *m, struct error *err)
+{
+	const struct create *c = mediation_create(m);
+	struct rename_state *s = calloc(1, sizeof(*s));
+	struct handler rows[RENAMES_ROWS];
+	bool own;
+	size_t n;
+	int r;
+
+	if (!s)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	*s = (struct rename_state){
+		.branch = { .path = branch_lower(c->branch),
+			    .is_lower = is_lower,
+			    .make_movable = make_movable,
+			    .data = c->branch },
+	};
+	r = mediation_own(m, s, free_renames, err);
+	if (r < 0)
+		return r;
+	/* Root's overlay belongs to the host. */
+	own = c->plan->new_flags & CLONE_NEWUSER;
+	s->renames = renames_new(&s->branch, 1, own ? c->state->init.pid : 0);
+	if (!s->renames)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	n = renames_rows(s->renames, rows);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = mediation_add_row(m, &rows[i], err);
+	return r;
+}
+
+const struct mediate_feature mediate_rename = {
+	.flag = "--workdir",
+	.optional = true,
+	.traps = wanted,
+	.begin = begin,
+};

@@ -1,0 +1,590 @@
+#include "supervise/rename.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/uapi.h"
+
+enum { STATUS_MAX = 64 * 1024, GROUPS_MAX = 1024 };
+
+struct renames {
+	const struct rename_branch *branches;
+	size_t n;
+	pid_t init;
+	pthread_mutex_t lock; /* one directory at a time */
+};
+
+struct renames *renames_new(const struct rename_branch *branches, size_t n,
+			    pid_t init)
+{
+	struct renames *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	*r = (struct renames){ .branches = branches, .n = n, .init = init };
+	if (pthread_mutex_init(&r->lock, NULL)) {
+		free(r);
+		return NULL;
+	}
+	return r;
+}
+
+void renames_free(struct renames *r)
+{
+	if (!r)
+		return;
+	(void)pthread_mutex_destroy(&r->lock);
+	free(r);
+}
+
+/* ------------------------------------------------------------- the call -- */
+
+struct side {
+	int dirfd;
+	uint64_t addr;
+	char path[PATH_MAX];
+};
+
+struct request {
+	struct side from, to;
+	unsigned int flags;
+};
+
+static void read_args(const struct call *c, struct request *q)
+{
+	q->flags = 0;
+	if (call_nr(c) == SYS_renameat2)
+		q->flags = (unsigned int)call_arg(c, 4);
+#ifdef SYS_rename
+	if (call_nr(c) == SYS_rename) {
+		q->from.dirfd = q->to.dirfd = AT_FDCWD;
+		q->from.addr = call_arg(c, 0);
+		q->to.addr = call_arg(c, 1);
+		return;
+	}
+#endif
+	q->from.dirfd = (int)call_arg(c, 0);
+	q->from.addr = call_arg(c, 1);
+	q->to.dirfd = (int)call_arg(c, 2);
+	q->to.addr = call_arg(c, 3);
+}
+
+/* The path of an fd in another mount namespace, as it is known there. */
+static int path_of(int fd, char ret[PATH_MAX])
+{
+	char link[FD_PATH_MAX];
+	ssize_t n = readlink(fd_proc_path(fd, link), ret, PATH_MAX);
+
+	if (n < 0)
+		return -errno;
+	if (n == PATH_MAX)
+		return -ENAMETOOLONG;
+	ret[n] = '\0';
+	return 0;
+}
+
+/*
+ * Opens @path as the caller's kernel would find it. An absolute link on the
+ * way has to start at the caller's root, so what meets one starts there, too.
+ */
+static int open_as(struct call *c, int dirfd, const char *path, int flags)
+{
+	auto_close int base_fd = -1;
+	auto_close int root_fd = -1;
+	auto_free char *whole = NULL;
+	char base[PATH_MAX];
+	int r;
+
+	if (path[0] != '/') {
+		base_fd = call_open_dirfd(c, dirfd);
+		if (base_fd < 0)
+			return base_fd;
+		r = fd_openat2(base_fd, path, flags | O_NOFOLLOW, 0,
+			       RESOLVE_NO_SYMLINKS);
+		if (r != -ELOOP)
+			return r;
+		r = path_of(base_fd, base);
+		if (r < 0)
+			return r;
+		whole = path_join(base, path);
+		if (!whole)
+			return -ENOMEM;
+		path = whole;
+	}
+	root_fd = call_open_root(c);
+	if (root_fd < 0)
+		return root_fd;
+	return fd_open_in_root(root_fd, path, flags | O_NOFOLLOW, 0);
+}
+
+/* ------------------------------------------------- what is to be renamed -- */
+
+/* A directory of a branch that the kernel will not rename. */
+struct stuck {
+	const struct rename_branch *branch; /* NULL: none of ours */
+	int parent_fd;
+	char whole[PATH_MAX];
+	const char *path; /* relative to the branch */
+	const char *name;
+};
+#define STUCK_INIT              \
+	{                       \
+		.parent_fd = -1 \
+	}
+
+static void stuck_done(struct stuck *s)
+{
+	cleanup_close(&s->parent_fd);
+}
+
+static const struct rename_branch *find_branch(const struct renames *r,
+					       const char *path)
+{
+	const struct rename_branch *best = NULL;
+
+	/* The deepest: one may be mounted within another. */
+	for (size_t i = 0; i < r->n; i++) {
+		const struct rename_branch *b = &r->branches[i];
+
+		if (path_is_under(path, b->path) &&
+		    strcmp(path, b->path) != 0 &&
+		    (!best || path_is_under(b->path, best->path)))
+			best = b;
+	}
+	return best;
+}
+
+static bool is_same(int dirfd, const char *name, int fd)
+{
+	struct stat a, b;
+
+	return fstatat(dirfd, name, &a, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstat(fd, &b) == 0 && a.st_ino == b.st_ino &&
+	       a.st_dev == b.st_dev;
+}
+
+/* @ret->branch is set if the kernel would say EXDEV for this directory. */
+static void examine(const struct renames *r, int dir_fd, struct stuck *ret)
+{
+	const struct rename_branch *b;
+	struct statfs sfs;
+
+	if (fstatfs(dir_fd, &sfs) < 0 || sfs.f_type != OVERLAYFS_SUPER_MAGIC ||
+	    path_of(dir_fd, ret->whole) < 0)
+		return;
+	b = find_branch(r, ret->whole);
+	if (!b)
+		return;
+	ret->path = ret->whole + strlen(b->path);
+	ret->path += strspn(ret->path, "/");
+	ret->name = strrchr(ret->whole, '/') + 1;
+	ret->parent_fd = fd_openat2(dir_fd, "..", O_PATH | O_DIRECTORY, 0,
+				    RESOLVE_NO_XDEV);
+	if (ret->parent_fd >= 0 && is_same(ret->parent_fd, ret->name, dir_fd) &&
+	    b->is_lower(b->data, ret->path))
+		ret->branch = b;
+}
+
+/* Where it goes. */
+struct target {
+	int parent_fd;
+	char name[NAME_MAX + 1];
+};
+#define TARGET_INIT             \
+	{                       \
+		.parent_fd = -1 \
+	}
+
+static void target_done(struct target *t)
+{
+	cleanup_close(&t->parent_fd);
+}
+
+/* A directory with something in it, which no rename replaces. */
+static bool is_full(const struct target *t)
+{
+	int fd = openat(t->parent_fd, t->name,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	size_t n = 0;
+
+	if (!dir && fd >= 0)
+		(void)close(fd);
+	while (dir && n <= 2 && readdir(dir))
+		n++;
+	return n > 2;
+}
+
+static bool is_dots(const char *name)
+{
+	return !name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static int open_target(struct call *c, struct side *s, struct target *t)
+{
+	size_t n = strlen(s->path);
+	const char *name, *parent = ".";
+	char *slash;
+
+	while (n > 1 && s->path[n - 1] == '/')
+		s->path[--n] = '\0';
+	slash = strrchr(s->path, '/');
+	name = slash ? slash + 1 : s->path;
+	if (is_dots(name) || strlen(name) > NAME_MAX)
+		return -EINVAL;
+	(void)snprintf(t->name, sizeof(t->name), "%s", name);
+	if (slash == s->path) {
+		parent = "/";
+	} else if (slash) {
+		*slash = '\0';
+		parent = s->path;
+	}
+	t->parent_fd = open_as(c, s->dirfd, parent, O_PATH | O_DIRECTORY);
+	/* The parent itself may be a link. */
+	if (t->parent_fd == -ELOOP || t->parent_fd == -ENOTDIR) {
+		auto_free char *dot = path_join(parent, ".");
+
+		t->parent_fd =
+			dot ? open_as(c, s->dirfd, dot, O_PATH | O_DIRECTORY)
+			    : -ENOMEM;
+	}
+	return t->parent_fd < 0 ? t->parent_fd : 0;
+}
+
+static bool same_mount(int a, int b)
+{
+	struct statx x, y;
+
+	return statx(a, "", AT_EMPTY_PATH, STATX_MNT_ID, &x) == 0 &&
+	       statx(b, "", AT_EMPTY_PATH, STATX_MNT_ID, &y) == 0 &&
+	       x.stx_mnt_id == y.stx_mnt_id;
+}
+
+/* ------------------------------------------------------ in the helper -- */
+
+/* The caller's credentials, in the ids of the namespace we are in. */
+struct creds {
+	uid_t uid;
+	gid_t gid;
+	uint64_t caps;
+	gid_t groups[GROUPS_MAX];
+	size_t n_groups;
+};
+
+static const char *find_line(const char *text, const char *key)
+{
+	const char *p = strstr(text, key);
+
+	return p ? p + strlen(key) : NULL;
+}
+
+static int read_creds(pid_t tid, struct creds *ret)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	char path[40], *end;
+	const char *uid, *gid, *groups, *caps;
+	unsigned int u[4], g[4];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	r = fd_read_file(AT_FDCWD, path, STATUS_MAX, &b);
+	if (r < 0)
+		return r;
+	uid = find_line(buf_str(&b), "\nUid:");
+	gid = find_line(buf_str(&b), "\nGid:");
+	groups = find_line(buf_str(&b), "\nGroups:");
+	caps = find_line(buf_str(&b), "\nCapEff:");
+	if (!uid || !gid || !groups || !caps ||
+	    sscanf(uid, "%u %u %u %u", u, u + 1, u + 2, u + 3) != 4 ||
+	    sscanf(gid, "%u %u %u %u", g, g + 1, g + 2, g + 3) != 4)
+		return -EPROTO;
+	ret->uid = u[3];
+	ret->gid = g[3];
+	ret->caps = strtoull(caps, NULL, 16);
+	ret->n_groups = 0;
+	for (;;) {
+		groups += strspn(groups, " \t");
+		if (*groups < '0' || *groups > '9' ||
+		    ret->n_groups == GROUPS_MAX)
+			return 0;
+		ret->groups[ret->n_groups++] = (gid_t)strtoul(groups, &end, 10);
+		groups = end;
+	}
+}
+
+static int set_effective(uint64_t caps)
+{
+	struct __user_cap_header_struct h = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct d[2];
+
+	if (syscall(SYS_capget, &h, d) < 0)
+		return -errno;
+	d[0].effective = d[0].permitted & (uint32_t)caps;
+	d[1].effective = d[1].permitted & (uint32_t)(caps >> 32);
+	return syscall(SYS_capset, &h, d) < 0 ? -errno : 0;
+}
+
+/* Groups that may not be set cannot have been changed by the caller either. */
+static int become(const struct creds *k)
+{
+	if (syscall(SYS_setgroups, k->n_groups, k->groups) < 0 &&
+	    errno != EPERM)
+		return -errno;
+	(void)setfsgid(k->gid);
+	(void)setfsuid(k->uid);
+	if ((uid_t)setfsuid((uid_t)-1) != k->uid ||
+	    (gid_t)setfsgid((gid_t)-1) != k->gid)
+		return -EPERM;
+	return set_effective(k->caps);
+}
+
+static int become_all_powerful(void)
+{
+	(void)setfsuid(geteuid());
+	(void)setfsgid(getegid());
+	return set_effective(UINT64_MAX);
+}
+
+/*
+ * May the caller? RENAME_WHITEOUT is checked like any other rename, and then
+ * refused by every overlay (EINVAL), so that nothing can come of it. Of an
+ * exchange only the parents are looked at.
+ */
+static bool caller_may(const struct stuck *s, const struct target *t,
+		       unsigned int flags)
+{
+	const int how = AT_EACCESS | AT_EMPTY_PATH;
+
+	if (flags & RENAME_EXCHANGE)
+		return faccessat(s->parent_fd, "", W_OK | X_OK, how) == 0 &&
+		       faccessat(t->parent_fd, "", W_OK | X_OK, how) == 0;
+	return renameat2(s->parent_fd, s->name, t->parent_fd, t->name,
+			 RENAME_WHITEOUT) < 0 &&
+	       errno == EINVAL;
+}
+
+struct work {
+	const struct renames *r;
+	pid_t tid;
+	const struct stuck *from, *to;
+	const struct target *target;
+	unsigned int flags;
+};
+
+static int make_movable(const struct stuck *s)
+{
+	return s->branch
+		       ? s->branch->make_movable(s->branch->data, s->parent_fd,
+						 s->name, s->path)
+		       : 0;
+}
+
+static int enter_userns(pid_t init)
+{
+	auto_close int fd = -1;
+	char path[40];
+
+	if (!init)
+		return 0;
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)init);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 || setns(fd, CLONE_NEWUSER) < 0 ? -errno : 0;
+}
+
+static int work(const struct work *w, struct creds *k)
+{
+	int r;
+
+	r = enter_userns(w->r->init);
+	if (r == 0)
+		r = read_creds(w->tid, k);
+	if (r == 0)
+		r = become(k);
+	if (r < 0)
+		return r;
+	if (!caller_may(w->from, w->target, w->flags))
+		return -EXDEV;
+	if (!(w->flags & RENAME_EXCHANGE) && is_full(w->target))
+		return -ENOTEMPTY;
+	r = become_all_powerful();
+	if (r == 0)
+		r = make_movable(w->from);
+	if (r == 0)
+		r = make_movable(w->to);
+	return r;
+}
+
+/*
+ * Dies with the supervisor, whose thread waits for it. The result is an exit
+ * status: errnos are small.
+ */
+static int run_work(const struct work *w)
+{
+	struct creds *k = calloc(1, sizeof(*k));
+	pid_t parent = getpid(), pid = k ? fork() : -1;
+	int status = 0;
+
+	if (pid == 0) {
+		sigset_t none;
+
+		(void)sigemptyset(&none);
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(EIO);
+		(void)sigprocmask(SIG_SETMASK, &none, NULL);
+		(void)umask(0);
+		_exit(-work(w, k));
+	}
+	free(k);
+	if (pid < 0)
+		return -EIO;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -EIO;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+}
+
+/* ------------------------------------------------------------- handler -- */
+
+/* True if the kernel would refuse before it comes to what we can mend. */
+static bool is_pointless(const struct request *q, const struct stuck *from,
+			 const struct target *t)
+{
+	char to[PATH_MAX];
+	struct stat st;
+
+	if (!same_mount(from->parent_fd, t->parent_fd))
+		return true;
+	/* Into itself. */
+	if (path_of(t->parent_fd, to) < 0 || path_is_under(to, from->whole))
+		return true;
+	if (q->flags & RENAME_EXCHANGE)
+		return false;
+	if (fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	return (q->flags & RENAME_NOREPLACE) || !S_ISDIR(st.st_mode);
+}
+
+/* The directory that an exchange moves the other way. */
+static void examine_target(const struct renames *r, const struct target *t,
+			   struct stuck *ret)
+{
+	auto_close int fd =
+		openat(t->parent_fd, t->name,
+		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0)
+		examine(r, fd, ret);
+}
+
+/* In an exchange the first of the two need not be a directory. */
+static int examine_file(struct call *c, struct side *s, struct stuck *ret)
+{
+	auto_(target) struct target t = TARGET_INIT;
+	int r = open_target(c, s, &t);
+	size_t n;
+
+	if (r == 0)
+		r = path_of(t.parent_fd, ret->whole);
+	if (r < 0)
+		return r;
+	n = strlen(ret->whole);
+	if (n + 1 + strlen(t.name) >= sizeof(ret->whole))
+		return -ENAMETOOLONG;
+	ret->whole[n] = '/';
+	ret->name = strcpy(ret->whole + n + 1, t.name);
+	ret->parent_fd = take_fd(&t.parent_fd);
+	return 0;
+}
+
+static struct outcome mend(struct renames *r, struct call *c, struct request *q,
+			   struct stuck *from)
+{
+	auto_(stuck) struct stuck to = STUCK_INIT;
+	auto_(target) struct target t = TARGET_INIT;
+	struct work w = { .r = r,
+			  .tid = call_tid(c),
+			  .from = from,
+			  .to = &to,
+			  .target = &t,
+			  .flags = q->flags };
+	int n = open_target(c, &q->to, &t);
+
+	if (n < 0)
+		return OUTCOME_GO;
+	if (q->flags & RENAME_EXCHANGE)
+		examine_target(r, &t, &to);
+	if (!from->branch && !to.branch)
+		return OUTCOME_GO;
+	if (from->parent_fd < 0 && examine_file(c, &q->from, from) < 0)
+		return OUTCOME_GO;
+	if (is_pointless(q, from, &t) || !call_is_valid(c))
+		return OUTCOME_GO;
+	(void)pthread_mutex_lock(&r->lock);
+	n = run_work(&w);
+	(void)pthread_mutex_unlock(&r->lock);
+	return n == 0 || n == -EXDEV ? OUTCOME_GO : OUTCOME_FAIL(-n);
+}
+
+static struct outcome handle(struct call *c, void *data)
+{
+	auto_free struct request *q = malloc(sizeof(*q));
+	auto_(stuck) struct stuck from = STUCK_INIT;
+	auto_close int fd = -1;
+	struct renames *r = data;
+
+	if (!q)
+		return OUTCOME_FAIL(ENOMEM);
+	read_args(c, q);
+	if (q->flags & ~(unsigned int)(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
+	    call_read_string(c, q->from.addr, q->from.path, PATH_MAX) < 0)
+		return OUTCOME_GO;
+	/* Nearly always it is a file: that is all we want to know of it. */
+	fd = open_as(c, q->from.dirfd, q->from.path, O_PATH | O_DIRECTORY);
+	if (fd >= 0)
+		examine(r, fd, &from);
+	if (!from.branch && !(q->flags & RENAME_EXCHANGE))
+		return OUTCOME_GO;
+	if (call_read_string(c, q->to.addr, q->to.path, PATH_MAX) < 0)
+		return OUTCOME_GO;
+	return mend(r, c, q, &from);
+}
+
+size_t renames_rows(struct renames *r, struct handler ret[RENAMES_ROWS])
+{
+	size_t n = 0;
+
+#ifdef SYS_rename
+	ret[n++] = (struct handler){ "rename", SYS_rename, LANE_LOCAL,
+				     handle,   r,	   NULL };
+#endif
+	ret[n++] =
+		(struct handler){ "renameat", SYS_renameat, LANE_LOCAL, handle,
+				  r,	      NULL };
+	ret[n++] = (struct handler){ "renameat2", SYS_renameat2,
+				     LANE_LOCAL,  handle,
+				     r,		  NULL };
+	return n;
+}

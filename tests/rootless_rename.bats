@@ -1,0 +1,38 @@
+# Renaming directories of the lower, for an ordinary user.
+load lib/common
+
+setup() {
+	begin
+	mkdir -p "$W/dir/d/e/deep"
+	cd "$W/dir" || return 1
+	echo 1 >d/f
+	echo 2 >d/e/g
+	chmod 555 d/e/deep
+	cp "$SNAP" snap
+	find . -exec touch -h -d '2020-02-02 02:02:02.5' {} +
+}
+
+teardown() {
+	cd "$W" || return 1
+	finish
+}
+
+@test "rename: an ordinary user's directory is renamed, commit and abort are exact" {
+	"$SNAP" d >"$W/before"
+	run --separate-stderr sandlock run --name "$N" -- python3 -c '
+import os
+os.rename("d", "new")
+os.rename("new/e", "e")
+os.rename("e", "new/e")
+os.system("./snap new")'
+	expect_status 0
+	"$SNAP" d >"$W/still"
+	same "$W/before" "$W/still"
+	run sandlock commit "$N"
+	expect_status 0
+	[ ! -e d ]
+	[ -d new/e/deep ]
+	equal g "$(cat new/e/g)" 2
+	equal mode "$(stat -c %a new/e/deep)" 555
+	equal mtime "$(stat -c %Y new/e/deep)" "$(date -d '2020-02-02 02:02:02.5' +%s)"
+}
