@@ -339,6 +339,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(name, "sandlock-waiter"))
 		return sandlock_waiter_main(argc, argv);
+	if (!strcmp(name, "sandlock-supervisor"))
+		return sandlock_supervisor_main(argc, argv);
 	if (!strcmp(name, "sandlock-oci")) {
 		ctx.program = "sandlock-oci";
 		ctx.engine = true;

@@ -130,8 +130,8 @@ static struct sandbox_bundle bundle_of(const struct sandlock_bundle *b)
 	};
 }
 
-static void result_of(const struct sandbox_result *from,
-		      struct sandlock_result *to)
+void api_result_of(const struct sandbox_result *from,
+		   struct sandlock_result *to)
 {
 	*to = (struct sandlock_result){
 		.exit_kind = (enum sandlock_exit_kind)from->status.kind,
@@ -168,15 +168,9 @@ API int sandlock_run(const struct sandlock_env *env,
 
 	api_env_init(&a, env);
 	r = sandbox_run(&a.env, &bundle, &result, &e);
-	result_of(&result, ret);
+	api_result_of(&result, ret);
 	return api_result(r, &e, err);
 }
-
-struct sandlock_request {
-	struct request *request;
-	sandlock_change_fn *on_change;
-	void *data;
-};
 
 API struct sandlock_request *sandlock_request_new(void)
 {
@@ -290,7 +284,7 @@ API int sandlock_run_command(const struct sandlock_env *env,
 
 	api_env_init(&a, env);
 	r = sandbox_run_command(&a.env, &o, &result, &e);
-	result_of(&result, ret);
+	api_result_of(&result, ret);
 	return api_result(r, &e, err);
 }
 
@@ -336,7 +330,7 @@ API int sandlock_exec(const struct sandlock_env *env, const char *name,
 
 	api_env_init(&a, env);
 	r = sandbox_exec(&a.env, name, &exec, &result, &e);
-	result_of(&result, ret);
+	api_result_of(&result, ret);
 	return api_result(r, &e, err);
 }
 

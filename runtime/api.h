@@ -13,6 +13,13 @@ struct api_env {
 	struct log_sink sink;
 };
 
+struct request;
+struct sandlock_request {
+	struct request *request;
+	sandlock_change_fn *on_change;
+	void *data;
+};
+
 /* A change of ours as one of the API's, handed on. */
 struct api_changes {
 	sandlock_change_fn *fn;
@@ -20,6 +27,8 @@ struct api_changes {
 };
 int api_forward_change(void *data, const struct change *c);
 
+void api_result_of(const struct sandbox_result *from,
+		   struct sandlock_result *to);
 /* @env may be NULL; borrowed by @a. */
 void api_env_init(struct api_env *a, const struct sandlock_env *env);
 /* Fills @to (may be NULL) from @from where @r is negative; returns @r. */

@@ -175,6 +175,14 @@ int profile_list(char ***ret_names, size_t *ret_n, struct error *err);
 int profile_path(const char *name, char **ret, struct error *err);
 
 /*
+ * Calls @fn for everything that was set, with what request_set takes to set it
+ * again. What it returns, if not 0, ends the walk and is returned; -ENOMEM.
+ */
+int request_each(const struct request *r,
+		 int (*fn)(void *data, const char *key, const char *value),
+		 void *data);
+
+/*
  * Writes what was set as a profile (-EILSEQ where a string is no UTF-8), and as
  * the members of a JSON object: sections with keys. @r must come from
  * request_set.

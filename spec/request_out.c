@@ -153,16 +153,20 @@ static void put_list(struct sink *s, const struct spec_strings *l)
 	end_array(s);
 }
 
+/* Always said whether read-only, for a path that ends in ":ro" itself. */
+static void add_mount(struct buf *b, const struct request_mount *m)
+{
+	buf_printf(b, "%s:%s:%s", m->inside, m->host,
+		   m->read_only ? "ro" : "rw");
+}
+
 static void put_mounts(struct sink *s, const struct request *r)
 {
 	begin_array(s);
 	for (size_t i = 0; i < r->n_mounts; i++) {
-		const struct request_mount *m = &r->mounts[i];
 		auto_(buf) struct buf b = BUF_INIT;
 
-		/* Always said, for a path that ends in ":ro" itself. */
-		buf_printf(&b, "%s:%s:%s", m->inside, m->host,
-			   m->read_only ? "ro" : "rw");
+		add_mount(&b, &r->mounts[i]);
 		next_item(s);
 		put_string(s, buf_str(&b));
 	}
@@ -346,4 +350,119 @@ void request_to_json(const struct request *r, struct json_out *o)
 	struct sink s = { .b = &unused, .o = o };
 
 	put_request(&s, r);
+}
+
+struct visitor {
+	int (*fn)(void *data, const char *key, const char *value);
+	void *data;
+	const char *key;
+};
+
+static int visit(const struct visitor *v, const char *value)
+{
+	return v->fn(v->data, v->key, value);
+}
+
+static int visit_list(const struct visitor *v, const struct spec_strings *l)
+{
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && i < l->n; i++)
+		n = visit(v, l->v[i]);
+	return n;
+}
+
+static int visit_mounts(const struct visitor *v, const struct request *r)
+{
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && i < r->n_mounts; i++) {
+		auto_(buf) struct buf b = BUF_INIT;
+
+		add_mount(&b, &r->mounts[i]);
+		n = buf_failed(&b) ? -ENOMEM : visit(v, buf_str(&b));
+	}
+	return n;
+}
+
+static int visit_number(const struct visitor *v, uint64_t n, const char *unit)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)n,
+		       unit);
+	return visit(v, text);
+}
+
+static int visit_key(const struct visitor *v, const struct request *r,
+		     const struct request_key *k)
+{
+	const void *at = place(r, k);
+	char text[32];
+
+	switch (k->kind) {
+	case REQUEST_STRING:
+		return visit(v, *(char *const *)at);
+	case REQUEST_LIST:
+	case REQUEST_ENV:
+	case REQUEST_NET_ALLOW:
+	case REQUEST_NET_DENY:
+	case REQUEST_BIND_ALLOW:
+	case REQUEST_BIND_DENY:
+		return visit_list(v, at);
+	case REQUEST_BOOL:
+		return visit(v, "true");
+	case REQUEST_NOT:
+		return visit(v, "false");
+	case REQUEST_SIZE:
+		return visit_number(v, *(const uint64_t *)at, "");
+	case REQUEST_TIME:
+		return visit_number(v, *(const uint64_t *)at, "ms");
+	case REQUEST_COUNT:
+		return visit_number(v, *(const uint32_t *)at, "");
+	case REQUEST_DISPOSE:
+		return visit(v,
+			     disposition_name(*(const enum disposition *)at));
+	case REQUEST_MOUNTS:
+		return visit_mounts(v, r);
+	case REQUEST_USER:
+		(void)snprintf(text, sizeof(text), "%u:%u",
+			       (unsigned int)r->uid, (unsigned int)r->gid);
+		return visit(v, text);
+	}
+	return 0;
+}
+
+static int visit_protections(struct visitor *v, const char *key, uint32_t mask)
+{
+	int n = 0;
+
+	v->key = key;
+	for (int i = 0; n == 0 && i < PROTECT_COUNT; i++)
+		if (mask & UINT32_C(1) << i)
+			n = visit(v, protection_name((enum protection)i));
+	return n;
+}
+
+int request_each(const struct request *r,
+		 int (*fn)(void *data, const char *key, const char *value),
+		 void *data)
+{
+	struct visitor v = { .fn = fn, .data = data };
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && i < request_n_keys; i++) {
+		v.key = request_keys[i].key;
+		if (is_set(r, &request_keys[i]))
+			n = visit_key(&v, r, &request_keys[i]);
+	}
+	if (n == 0)
+		n = visit_protections(&v, "allow_degraded", r->allow_degraded);
+	if (n == 0)
+		n = visit_protections(&v, "disable", r->disabled);
+	v.key = "name";
+	if (n == 0 && r->name)
+		n = visit(&v, r->name);
+	v.key = "dry_run";
+	return n == 0 && r->dry_run ? visit(&v, "true") : n;
 }

@@ -19,6 +19,8 @@ enum {
 	LIMIT_TOML_BYTES = 1024 * 1024, /* a profile */
 	LIMIT_TOML_DEPTH = 32,
 	LIMIT_TOML_VALUES = 10 * 1000,
+	LIMIT_REPORT_BYTES = 256 * 1024 * 1024, /* changes for an embedder */
+	LIMIT_SETTINGS_BYTES = 8 * 1024 * 1024, /* a request of one */
 	LIMIT_ERROR_BYTES = 1024, /* one record on the status pipe */
 };
 

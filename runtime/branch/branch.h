@@ -177,10 +177,11 @@ enum branch_outcome {
 
 /*
  * Carries out the disposition that was asked for when the branch was made,
- * given the recorded status. A commit that meets a conflict leaves the branch
- * pending: returns the error, *ret is OUTCOME_PENDING.
+ * given the recorded status. A commit that meets a conflict, unless by @force
+ * the last writer wins, leaves the branch pending: returns the error, *ret is
+ * OUTCOME_PENDING.
  */
-int branch_dispose(struct branch *b, enum branch_outcome *ret,
+int branch_dispose(struct branch *b, bool force, enum branch_outcome *ret,
 		   struct error *err);
 
 #endif

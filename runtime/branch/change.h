@@ -96,8 +96,12 @@ enum change_content { CONTENT_BEFORE, CONTENT_AFTER };
 int branch_open_content(struct branch *b, const char *path,
 			enum change_content side, int *ret_fd,
 			struct error *err);
-/* SHA-256, 64 hex digits and a NUL. */
+enum { CHANGE_DIGEST = 32 }; /* SHA-256 */
+int branch_digest_bytes(struct branch *b, const char *path,
+			enum change_content side,
+			unsigned char ret[CHANGE_DIGEST], struct error *err);
+/* The same as 64 hex digits and a NUL. */
 int branch_digest(struct branch *b, const char *path, enum change_content side,
-		  char ret[65], struct error *err);
+		  char ret[2 * CHANGE_DIGEST + 1], struct error *err);
 
 #endif

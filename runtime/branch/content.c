@@ -175,7 +175,10 @@ static int open_and_pass(void *data, int out_fd, struct error *err)
 		     : 0;
 }
 
-/* By a child in the namespace of the branch: only it may read everything. */
+/*
+ * By a child in the namespace of the branch, which may read everything, and
+ * costs more than the rest.
+ */
 static int open_inside(struct branch *b, struct opening *o, int *ret_fd,
 		       struct error *err)
 {
@@ -206,17 +209,20 @@ int branch_open_content(struct branch *b, const char *path,
 	struct opening o = { .path = path,
 			     .root_fd = side == CONTENT_BEFORE ? b->lower_fd
 							       : b->upper_fd };
+	int r;
 
 	if (o.root_fd < 0)
 		return error_say(err, ERR_STATE, ENOENT,
 				 "branch '%s' has no such side", b->meta.name);
-	if (branch_needs_userns(&b->meta))
+	r = open_here(&o, ret_fd, err);
+	if ((r == -EACCES || r == -EPERM) && branch_needs_userns(&b->meta))
 		return open_inside(b, &o, ret_fd, err);
-	return open_here(&o, ret_fd, err);
+	return r;
 }
 
-int branch_digest(struct branch *b, const char *path, enum change_content side,
-		  char ret[65], struct error *err)
+int branch_digest_bytes(struct branch *b, const char *path,
+			enum change_content side,
+			unsigned char ret[CHANGE_DIGEST], struct error *err)
 {
 	auto_free unsigned char *chunk = malloc(CONTENT_CHUNK);
 	auto_close int fd = -1;
@@ -239,6 +245,17 @@ int branch_digest(struct branch *b, const char *path, enum change_content side,
 		if (n < CONTENT_CHUNK)
 			break;
 	}
-	(void)SHA256End(&sha, ret);
+	SHA256Final(ret, &sha);
 	return 0;
+}
+
+int branch_digest(struct branch *b, const char *path, enum change_content side,
+		  char ret[2 * CHANGE_DIGEST + 1], struct error *err)
+{
+	unsigned char bytes[CHANGE_DIGEST];
+	int r = branch_digest_bytes(b, path, side, bytes, err);
+
+	for (size_t i = 0; r == 0 && i < sizeof(bytes); i++)
+		(void)snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
+	return r;
 }

@@ -7,10 +7,11 @@
 
 enum { LOCK_WAIT_MS = 5000 };
 
-static int commit(struct branch *b, enum branch_outcome *ret, struct error *err)
+static int commit(struct branch *b, bool force, enum branch_outcome *ret,
+		  struct error *err)
 {
-	static const struct commit_options options = {
-		.conflicts = CONFLICT_REFUSE,
+	const struct commit_options options = {
+		.conflicts = force ? CONFLICT_FORCE : CONFLICT_REFUSE,
 		.lock_timeout_ms = LOCK_WAIT_MS,
 	};
 	struct commit_result done = { 0 };
@@ -25,7 +26,7 @@ static int commit(struct branch *b, enum branch_outcome *ret, struct error *err)
 	return r;
 }
 
-int branch_dispose(struct branch *b, enum branch_outcome *ret,
+int branch_dispose(struct branch *b, bool force, enum branch_outcome *ret,
 		   struct error *err)
 {
 	int r;
@@ -40,7 +41,7 @@ int branch_dispose(struct branch *b, enum branch_outcome *ret,
 				 "branch '%s' is not settled", b->meta.name);
 	switch (branch_wanted(&b->meta)) {
 	case DISPOSE_COMMIT:
-		return commit(b, ret, err);
+		return commit(b, force, ret, err);
 	case DISPOSE_ABORT:
 		r = branch_abort(b, NULL, 0, err);
 		if (r == 0)

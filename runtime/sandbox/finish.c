@@ -65,7 +65,7 @@ void finish_branch(struct branch *b, const struct exit_status *status,
 	    branch_changes(b, 0, NULL, 0, command->on_change, command->data,
 			   err) < 0)
 		return;
-	(void)branch_dispose(b, &outcome, err);
+	(void)branch_dispose(b, command && command->force, &outcome, err);
 	switch (outcome) {
 	case OUTCOME_PENDING:
 		break;

@@ -128,6 +128,7 @@ struct command_options {
 	const struct command_hooks *hooks; /* or NULL */
 	bool terminal; /* one of its own, else our streams as they are */
 	unsigned int preserve_fds;
+	bool force; /* an automatic commit overwrites what the host changed */
 	/* Told of every change before the branch is disposed of, or NULL. */
 	change_fn *on_change;
 	void *data;

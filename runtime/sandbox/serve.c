@@ -304,3 +304,11 @@ void serve_stop(struct create *c)
 		denials_tell(c->denials, NULL, NULL);
 	control_server_stop(take_ptr(&c->server));
 }
+
+int serve_ask(struct create *c, const char *verb, struct buf *ret,
+	      struct error *err)
+{
+	const struct control_request q = { .verb = verb };
+
+	return answer(c, &q, ret, err);
+}

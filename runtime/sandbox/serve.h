@@ -7,6 +7,7 @@
 #ifndef SANDLOCK_SANDBOX_SERVE_H
 #define SANDLOCK_SANDBOX_SERVE_H
 
+struct buf;
 struct create;
 struct error;
 
@@ -17,5 +18,9 @@ struct error;
 int serve_start(struct create *c, struct error *err);
 /* Before handlers end: what they publish goes nowhere from then on. */
 void serve_stop(struct create *c);
+
+/* The same answers without a socket: the JSON of @verb without arguments. */
+int serve_ask(struct create *c, const char *verb, struct buf *ret,
+	      struct error *err);
 
 #endif

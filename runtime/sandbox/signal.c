@@ -123,33 +123,6 @@ int sandbox_kill_tree(const struct sandbox_env *env, const char *name,
 	return r;
 }
 
-static int pause_found(struct found *f, bool pause, struct error *err)
-{
-	const char *verb = pause ? "pause" : "resume";
-	bool can = f->status == STATUS_RUNNING || f->status == STATUS_CREATED;
-
-	if (!f->state->cgroup || !cgroup_can_freeze(f->state->cgroup)) {
-		(void)error_say(err, ERR_UNSUPPORTED, ENOTSUP,
-				"cannot %s '%s': it has no cgroup that can be "
-				"frozen",
-				verb, f->state->name);
-		return error_hint(err, "an ordinary user needs a delegated "
-				       "cgroup");
-	}
-	if (pause && !can)
-		return error_say(err, ERR_STATE, EINVAL,
-				 "container not running or created: '%s' is %s",
-				 f->state->name,
-				 sandbox_status_name(f->status));
-	if (!pause && f->status != STATUS_PAUSED)
-		return error_say(err, ERR_STATE, EINVAL,
-				 "container not paused: '%s' is %s",
-				 f->state->name,
-				 sandbox_status_name(f->status));
-	return pause ? cgroup_freeze(f->state->cgroup, err)
-		     : cgroup_thaw(f->state->cgroup, err);
-}
-
 int sandbox_pause(const struct sandbox_env *env, const char *name, bool pause,
 		  struct error *err)
 {
@@ -157,7 +130,7 @@ int sandbox_pause(const struct sandbox_env *env, const char *name, bool pause,
 	int r = found_open(env, name, true, &f, err);
 
 	if (r == 0)
-		r = pause_found(&f, pause, err);
+		r = state_pause(f.state, f.status, pause, err);
 	found_done(&f);
 	return r;
 }

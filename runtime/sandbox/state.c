@@ -259,3 +259,28 @@ int state_now(char **ret)
 		return -ENOMEM;
 	return 0;
 }
+
+int state_pause(const struct sandbox_state *s, enum sandbox_status status,
+		bool pause, struct error *err)
+{
+	bool can = status == STATUS_RUNNING || status == STATUS_CREATED;
+
+	if (!s->cgroup || !cgroup_can_freeze(s->cgroup)) {
+		(void)error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+				"cannot %s '%s': it has no cgroup that can be "
+				"frozen",
+				pause ? "pause" : "resume", s->name);
+		return error_hint(err, "an ordinary user needs a delegated "
+				       "cgroup");
+	}
+	if (pause && !can)
+		return error_say(err, ERR_STATE, EINVAL,
+				 "container not running or created: '%s' is %s",
+				 s->name, sandbox_status_name(status));
+	if (!pause && status != STATUS_PAUSED)
+		return error_say(err, ERR_STATE, EINVAL,
+				 "container not paused: '%s' is %s", s->name,
+				 sandbox_status_name(status));
+	return pause ? cgroup_freeze(s->cgroup, err)
+		     : cgroup_thaw(s->cgroup, err);
+}

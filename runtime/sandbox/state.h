@@ -55,6 +55,10 @@ bool state_is_alive(const struct sandbox_state *s);
 enum sandbox_status state_status(const struct rundir_slot *slot,
 				 const struct sandbox_state *s);
 
+/* Freezes its cgroup, or thaws it. */
+int state_pause(const struct sandbox_state *s, enum sandbox_status status,
+		bool pause, struct error *err);
+
 /* The configuration as it was at create. */
 int state_load_spec(const struct rundir_slot *slot,
 		    const struct sandbox_state *s, const struct log_sink *log,

@@ -120,6 +120,6 @@ int sandbox_waiter_main(int argc, char **argv)
 	if (branch_settle(b, &status, false, &settled, NULL) < 0)
 		return 1;
 	if (!settled.gone)
-		(void)branch_dispose(b, &outcome, NULL);
+		(void)branch_dispose(b, false, &outcome, NULL);
 	return 0;
 }

@@ -381,7 +381,7 @@ static enum branch_outcome dispose(struct world *w, enum disposition d)
 	put(w->mount_fd, "b", "new\n");
 	unmount(w);
 	assert_int_equal(settle(w).n_changes, 1);
-	assert_int_equal(branch_dispose(w->b, &o, &err), 0);
+	assert_int_equal(branch_dispose(w->b, false, &o, &err), 0);
 	return o;
 }
 
@@ -394,7 +394,7 @@ static void a_disposition_is_carried_out(void **state)
 	assert_int_equal(dispose(&w, DISPOSE_COMMIT), OUTCOME_COMMITTED);
 	assert_true(exists(w.dir_fd, "lower/b"));
 	assert_false(exists(w.dir_fd, "store/branches/web"));
-	assert_int_equal(branch_dispose(w.b, &o, &err), 0);
+	assert_int_equal(branch_dispose(w.b, false, &o, &err), 0);
 	assert_int_equal(o, OUTCOME_GONE);
 	teardown(&w);
 	assert_int_equal(dispose(&w, DISPOSE_ABORT), OUTCOME_ABORTED);
@@ -423,7 +423,7 @@ static void an_unknown_status_disposes_of_nothing(void **state)
 	unmount(&w);
 	assert_int_equal(branch_settle(w.b, &unknown, true, &s, &err), 0);
 	assert_false(branch_has_marker(w.b));
-	assert_int_equal(branch_dispose(w.b, &o, &err), 0);
+	assert_int_equal(branch_dispose(w.b, false, &o, &err), 0);
 	assert_int_equal(o, OUTCOME_PENDING);
 	assert_false(exists(w.dir_fd, "lower/b"));
 	teardown(&w);
@@ -445,7 +445,7 @@ static void a_commit_that_conflicts_leaves_it_pending(void **state)
 	put(w.dir_fd, "lower/a", "theirs\n");
 	assert_int_equal(settle(&w).n_changes, 1);
 	assert_true(branch_has_marker(w.b));
-	assert_true(branch_dispose(w.b, &o, &err) < 0);
+	assert_true(branch_dispose(w.b, false, &o, &err) < 0);
 	assert_int_equal(err.kind, ERR_CONFLICT);
 	assert_int_equal(o, OUTCOME_PENDING);
 	assert_int_equal(state_of(w.b), BRANCH_PENDING);

@@ -1,0 +1,457 @@
+#include "embed/handle.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "embed/report.h"
+#include "spec/request.h"
+
+#define API __attribute__((visibility("default")))
+
+_Static_assert((int)SANDLOCK_UNSAID == (int)DISPOSE_UNSAID,
+	       "dispositions differ");
+
+/* ----------------------------------------------------------------- life -- */
+
+static int copy_key(void *data, const char *key, const char *value)
+{
+	return request_set(data, key, value, key, NULL);
+}
+
+static int copy_string(const char *from, const char **to)
+{
+	*to = from ? strdup(from) : NULL;
+	return from && !*to ? -ENOMEM : 0;
+}
+
+static int copy_env(const struct sandlock_env *from, struct sandlock_env *to)
+{
+	if (!from)
+		return 0;
+	to->log = from->log;
+	to->log_data = from->log_data;
+	if (copy_string(from->root, &to->root) < 0 ||
+	    copy_string(from->store, &to->store) < 0 ||
+	    copy_string(from->program, &to->program) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+static int init_lock(struct sandlock_sandbox *s)
+{
+	pthread_condattr_t attr;
+	int r = pthread_condattr_init(&attr);
+
+	if (r)
+		return -r;
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	r = pthread_cond_init(&s->changed, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	return r ? -r : -pthread_mutex_init(&s->lock, NULL);
+}
+
+static void free_handle(struct sandlock_sandbox *s)
+{
+	request_free(s->request);
+	free((char *)s->env.root);
+	free((char *)s->env.store);
+	free((char *)s->env.program);
+	free(s->name);
+	free(s->root);
+	free(s->upper);
+	report_clear(&s->report);
+	free(s);
+}
+
+static int fill_request(struct request *to, const struct request *from,
+			struct error *err)
+{
+	if (from->dry_run)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "dry_run: abort on exit and on error, and "
+				 "look at the changes");
+	if (request_each(from, copy_key, to) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "request");
+	if (to->on_exit == DISPOSE_UNSAID)
+		to->on_exit = DISPOSE_COMMIT;
+	if (to->on_error == DISPOSE_UNSAID)
+		to->on_error = DISPOSE_ABORT;
+	return request_check(to, err);
+}
+
+API int sandlock_sandbox_new(const struct sandlock_env *env,
+			     const struct sandlock_request *q,
+			     struct sandlock_sandbox **ret,
+			     struct sandlock_error *err)
+{
+	struct sandlock_sandbox *s = calloc(1, sizeof(*s));
+	struct error e = ERROR_INIT;
+	int r = 0;
+
+	if (!s)
+		return api_result(error_set(&e, ERR_SYSTEM, ENOMEM, "sandbox"),
+				  &e, err);
+	s->flight.process =
+		(struct spawned){ .sock = -1, .stdio = { -1, -1, -1 } };
+	s->flight.pidfd = -1;
+	s->request = request_new();
+	if (!s->request || copy_env(env, &s->env) < 0)
+		r = error_set(&e, ERR_SYSTEM, ENOMEM, "sandbox");
+	if (r == 0)
+		r = fill_request(s->request, q->request, &e);
+	if (r == 0 && init_lock(s) < 0)
+		r = error_set(&e, ERR_SYSTEM, EAGAIN, "sandbox");
+	if (r < 0)
+		free_handle(s);
+	else
+		*ret = s;
+	return api_result(r, &e, err);
+}
+
+static bool is_over(const struct sandlock_sandbox *s)
+{
+	return s->state == SANDLOCK_SANDBOX_NEW ||
+	       s->state == SANDLOCK_SANDBOX_ENDED;
+}
+
+API void sandlock_sandbox_free(struct sandlock_sandbox *s)
+{
+	if (!s)
+		return;
+	handle_begin(s);
+	if (s->state == SANDLOCK_SANDBOX_RUNNING) {
+		(void)pidfd_signal(s->flight.pidfd, SIGKILL);
+		(void)flight_pump(s, is_over, -1);
+	}
+	/* What was created and not started is undone when its end is seen. */
+	flight_end(s);
+	handle_finish(s);
+	(void)pthread_mutex_destroy(&s->lock);
+	(void)pthread_cond_destroy(&s->changed);
+	free_handle(s);
+}
+
+void handle_begin(struct sandlock_sandbox *s)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	while (s->busy)
+		(void)pthread_cond_wait(&s->changed, &s->lock);
+	s->busy = true;
+}
+
+void handle_finish(struct sandlock_sandbox *s)
+{
+	s->busy = false;
+	(void)pthread_cond_broadcast(&s->changed);
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+/* Getters lock too: what they read is written by whoever reads messages. */
+static struct sandlock_sandbox *lock(const struct sandlock_sandbox *s)
+{
+	struct sandlock_sandbox *own = (struct sandlock_sandbox *)s;
+
+	(void)pthread_mutex_lock(&own->lock);
+	return own;
+}
+
+static void unlock(struct sandlock_sandbox *s)
+{
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+/* ------------------------------------------------------------------ run -- */
+
+static int check_free(const struct sandlock_sandbox *s, struct error *err)
+{
+	if (!is_over(s))
+		return error_say(err, ERR_STATE, EBUSY, "'%s' is running",
+				 s->name);
+	if (!s->pending)
+		return 0;
+	(void)error_say(err, ERR_STATE, EBUSY,
+			"the branch of '%s' waits for a decision", s->name);
+	return error_hint(err, "commit or abort it first");
+}
+
+static bool is_created(const struct sandlock_sandbox *s)
+{
+	return s->flight.created || s->flight.over;
+}
+
+static bool is_started(const struct sandlock_sandbox *s)
+{
+	return s->flight.started || s->flight.over;
+}
+
+static int launch(struct sandlock_sandbox *s, struct sandlock_launch *l,
+		  struct error *err)
+{
+	int r = check_free(s, err);
+
+	if (r < 0)
+		return r;
+	report_clear(&s->report);
+	s->failure = (struct error)ERROR_INIT;
+	free(take_ptr(&s->name));
+	free(take_ptr(&s->root));
+	free(take_ptr(&s->upper));
+	s->state = SANDLOCK_SANDBOX_NEW;
+	r = flight_begin(s, l, err);
+	if (r < 0)
+		return r;
+	(void)flight_pump(s, is_created, -1);
+	if (s->flight.created && s->name && s->root && s->upper) {
+		s->state = SANDLOCK_SANDBOX_CREATED;
+		return 0;
+	}
+	if (s->flight.created) {
+		flight_end(s);
+		return error_set(err, ERR_SYSTEM, ENOMEM, "sandbox");
+	}
+	*err = s->failure;
+	return error_code(err);
+}
+
+/* On failure nobody has the caller's ends of pipes. */
+static void close_pipe(struct sandlock_stdio *s)
+{
+	if (s->kind == SANDLOCK_STDIO_PIPE && s->fd >= 0)
+		(void)close(take_fd(&s->fd));
+}
+
+API int sandlock_sandbox_create(struct sandlock_sandbox *s,
+				struct sandlock_launch *l,
+				struct sandlock_error *err)
+{
+	struct sandlock_stdio *streams[] = { &l->in, &l->out, &l->err };
+	struct error e = ERROR_INIT;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_LEN(streams); i++)
+		if (streams[i]->kind == SANDLOCK_STDIO_PIPE)
+			streams[i]->fd = -1;
+	handle_begin(s);
+	r = launch(s, l, &e);
+	handle_finish(s);
+	for (size_t i = 0; r < 0 && i < ARRAY_LEN(streams); i++)
+		close_pipe(streams[i]);
+	return api_result(r, &e, err);
+}
+
+static int start(struct sandlock_sandbox *s, struct error *err)
+{
+	if (s->state != SANDLOCK_SANDBOX_CREATED)
+		return error_say(err, ERR_STATE, EINVAL,
+				 "nothing was created that could be started");
+	/* From here on it may run, whoever hears of it first. */
+	s->state = SANDLOCK_SANDBOX_RUNNING;
+	(void)channel_send(s->flight.process.sock, CHANNEL_GO, 0, NULL, 0, -1);
+	(void)flight_pump(s, is_started, -1);
+	if (s->flight.started)
+		return 0;
+	*err = s->failure;
+	return error_code(err);
+}
+
+API int sandlock_sandbox_start(struct sandlock_sandbox *s,
+			       struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+	int r;
+
+	handle_begin(s);
+	r = start(s, &e);
+	handle_finish(s);
+	return api_result(r, &e, err);
+}
+
+static int wait_for(struct sandlock_sandbox *s, int timeout_ms,
+		    const struct sandlock_report **ret, struct error *err)
+{
+	int64_t end = timeout_ms < 0 ? -1 : flight_now_ms() + timeout_ms;
+
+	if (s->state == SANDLOCK_SANDBOX_NEW ||
+	    s->state == SANDLOCK_SANDBOX_CREATED)
+		return error_say(err, ERR_STATE, EINVAL,
+				 "nothing was started that could be waited "
+				 "for");
+	if (flight_pump(s, is_over, end) < 0)
+		return error_say(err, ERR_TIMEOUT, ETIMEDOUT,
+				 "'%s' still runs after %d ms", s->name,
+				 timeout_ms);
+	if (s->failure.kind != ERR_NONE) {
+		*err = s->failure;
+		return error_code(err);
+	}
+	*ret = &s->report;
+	return 0;
+}
+
+API int sandlock_sandbox_wait(struct sandlock_sandbox *s, int timeout_ms,
+			      const struct sandlock_report **ret,
+			      struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+	int r;
+
+	(void)lock(s);
+	r = wait_for(s, timeout_ms, ret, &e);
+	unlock(s);
+	return api_result(r, &e, err);
+}
+
+API int sandlock_sandbox_run(struct sandlock_sandbox *s,
+			     struct sandlock_launch *l,
+			     const struct sandlock_report **ret,
+			     struct sandlock_error *err)
+{
+	int r = sandlock_sandbox_create(s, l, err);
+
+	if (r == 0)
+		r = sandlock_sandbox_start(s, err);
+	return r == 0 ? sandlock_sandbox_wait(s, -1, ret, err) : r;
+}
+
+/* ---------------------------------------------------------- while it runs --
+ */
+
+static int check_runs(const struct sandlock_sandbox *s, struct error *err)
+{
+	if (s->state == SANDLOCK_SANDBOX_RUNNING ||
+	    s->state == SANDLOCK_SANDBOX_CREATED)
+		return 0;
+	return error_say(err, ERR_STATE, ESRCH, "nothing runs");
+}
+
+API int sandlock_sandbox_signal(struct sandlock_sandbox *s, int sig,
+				struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+	int r;
+
+	(void)lock(s);
+	r = check_runs(s, &e);
+	if (r == 0) {
+		r = pidfd_signal(s->flight.pidfd, sig);
+		if (r < 0)
+			(void)error_set(&e, ERR_STATE, -r, "cannot signal '%s'",
+					s->name);
+	}
+	unlock(s);
+	return api_result(r, &e, err);
+}
+
+API int sandlock_sandbox_kill(struct sandlock_sandbox *s,
+			      struct sandlock_error *err)
+{
+	return sandlock_sandbox_signal(s, SIGKILL, err);
+}
+
+static bool is_answered(const struct sandlock_sandbox *s)
+{
+	return s->flight.answered || is_over(s);
+}
+
+static bool is_quiet(const struct sandlock_sandbox *s)
+{
+	return !s->flight.asking || is_over(s);
+}
+
+static int ask(struct sandlock_sandbox *s, enum channel_type what, char **ret,
+	       struct error *err)
+{
+	struct flight *f = &s->flight;
+	int r = flight_pump(s, is_quiet, -1);
+
+	if (r == 0)
+		r = check_runs(s, err);
+	if (r < 0)
+		return r;
+	f->asking = true;
+	f->answered = false;
+	r = channel_send(f->process.sock, what, 0, NULL, 0, -1);
+	if (r == 0)
+		(void)flight_pump(s, is_answered, -1);
+	f->asking = false;
+	if (r < 0 || !f->answered)
+		return error_say(err, ERR_STATE, ESRCH, "nothing runs");
+	if (f->answer < 0) {
+		*err = f->answer_error;
+		return error_code(err);
+	}
+	if (ret)
+		*ret = buf_take(&f->answer_text, NULL);
+	buf_clear(&f->answer_text);
+	return ret && !*ret ? error_set(err, ERR_SYSTEM, ENOMEM, "answer") : 0;
+}
+
+static int ask_locked(struct sandlock_sandbox *s, enum channel_type what,
+		      char **ret, struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+	int r;
+
+	(void)lock(s);
+	r = ask(s, what, ret, &e);
+	(void)pthread_cond_broadcast(&s->changed);
+	unlock(s);
+	return api_result(r, &e, err);
+}
+
+API int sandlock_sandbox_pause(struct sandlock_sandbox *s,
+			       struct sandlock_error *err)
+{
+	return ask_locked(s, CHANNEL_PAUSE, NULL, err);
+}
+
+API int sandlock_sandbox_resume(struct sandlock_sandbox *s,
+				struct sandlock_error *err)
+{
+	return ask_locked(s, CHANNEL_RESUME, NULL, err);
+}
+
+API int sandlock_sandbox_ports(struct sandlock_sandbox *s, char **ret_json,
+			       struct sandlock_error *err)
+{
+	return ask_locked(s, CHANNEL_PORTS, ret_json, err);
+}
+
+API enum sandlock_sandbox_state
+sandlock_sandbox_get_state(const struct sandlock_sandbox *s)
+{
+	struct sandlock_sandbox *own = lock(s);
+	enum sandlock_sandbox_state state = s->state;
+
+	unlock(own);
+	return state;
+}
+
+API pid_t sandlock_sandbox_pid(const struct sandlock_sandbox *s)
+{
+	struct sandlock_sandbox *own = lock(s);
+	pid_t pid = s->flight.pid;
+
+	unlock(own);
+	return pid;
+}
+
+API int sandlock_sandbox_name(const struct sandlock_sandbox *s, char **ret,
+			      struct sandlock_error *err)
+{
+	struct sandlock_sandbox *own = lock(s);
+	struct error e = ERROR_INIT;
+	int r = 0;
+
+	if (!s->name)
+		r = error_say(&e, ERR_STATE, EINVAL,
+			      "it has no name before it is created");
+	else if (!(*ret = strdup(s->name)))
+		r = error_set(&e, ERR_SYSTEM, ENOMEM, "name");
+	unlock(own);
+	return api_result(r, &e, err);
+}

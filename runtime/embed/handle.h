@@ -1,0 +1,84 @@
+/*
+ * A sandbox as an object, from the embedder's side; what handle.c, flight.c
+ * and decide.c share.
+ *
+ *	flight.c	one run: its supervisor, what it says, its streams
+ *	handle.c	the calls that make, run and watch it
+ *	decide.c	pending: publish, discard
+ */
+#ifndef SANDLOCK_EMBED_HANDLE_H
+#define SANDLOCK_EMBED_HANDLE_H
+
+#include <pthread.h>
+
+#include "api.h"
+#include "base/buf.h"
+#include "embed/channel.h"
+#include "embed/spawn.h"
+
+struct request;
+
+/* One run. Belongs to whoever holds the lock, but for what says otherwise. */
+struct flight {
+	struct spawned process; /* pid 0: none */
+	int pidfd;
+	pid_t pid;
+	bool created, started;
+	bool over;  /* it has said its last word, or is dead */
+	bool ended; /* it has said how it ended */
+	bool lost;  /* dead without a word */
+	struct error error;
+	struct channel_end end;
+	bool asking, answered;
+	int answer;
+	struct error answer_error;
+	struct buf answer_text;
+	/* The reader's own. */
+	struct channel_msg *msg;
+	struct capture {
+		struct buf data;
+		bool cut;
+	} out, err;
+	bool capture_out, capture_err;
+	size_t capture_max;
+};
+
+struct sandlock_sandbox {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* monotonic */
+	struct sandlock_env env;
+	struct request *request;
+	enum sandlock_sandbox_state state;
+	bool busy;    /* somebody creates, starts, commits or aborts */
+	bool reading; /* somebody reads what the supervisor says */
+	struct flight flight;
+	char *name, *root, *upper;
+	bool pending;
+	bool nothing; /* pending, but there is no branch on disk */
+	struct sandlock_report report;
+	struct error failure; /* why there is no report */
+};
+
+/* flight.c; all with the lock held. */
+int flight_begin(struct sandlock_sandbox *s, struct sandlock_launch *l,
+		 struct error *err);
+/*
+ * Reads what the supervisor says until @done, at most until @end_ms on
+ * CLOCK_MONOTONIC (-1: for ever): -ETIMEDOUT. Lets go of the lock meanwhile;
+ * one thread reads for all.
+ */
+typedef bool flight_done_fn(const struct sandlock_sandbox *s);
+int flight_pump(struct sandlock_sandbox *s, flight_done_fn *done,
+		int64_t end_ms);
+/* Closes and reaps; the supervisor has to be over, or to see an end. */
+void flight_end(struct sandlock_sandbox *s);
+int64_t flight_now_ms(void);
+
+/* handle.c: the lock, and then nobody else is busy. */
+void handle_begin(struct sandlock_sandbox *s);
+void handle_finish(struct sandlock_sandbox *s);
+
+/* decide.c: after the end, whether there is something to decide. */
+void decide_pending(struct sandlock_sandbox *s);
+
+#endif

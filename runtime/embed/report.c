@@ -1,0 +1,252 @@
+#include "embed/report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/limits.h"
+#include "branch/branch.h"
+#include "branch/change.h"
+
+struct packed_side {
+	uint32_t kind, mode;
+	uint64_t size;
+	bool has_digest, has_target;
+	unsigned char digest[CHANGE_DIGEST];
+};
+
+/* Followed by the path and the targets, each with its NUL. */
+struct packed {
+	uint32_t len; /* of all of it */
+	uint32_t flags;
+	char letter;
+	struct packed_side before, after;
+};
+
+_Static_assert(CHANGE_DIGEST == sizeof(((struct sandlock_entry *)0)->digest),
+	       "digests differ");
+
+static enum sandlock_entry_kind kind_of(mode_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFREG:
+		return SANDLOCK_ENTRY_FILE;
+	case S_IFDIR:
+		return SANDLOCK_ENTRY_DIRECTORY;
+	case S_IFLNK:
+		return SANDLOCK_ENTRY_SYMLINK;
+	case S_IFIFO:
+		return SANDLOCK_ENTRY_FIFO;
+	case S_IFSOCK:
+		return SANDLOCK_ENTRY_SOCKET;
+	case S_IFCHR:
+		return SANDLOCK_ENTRY_CHAR_DEVICE;
+	case S_IFBLK:
+		return SANDLOCK_ENTRY_BLOCK_DEVICE;
+	}
+	return SANDLOCK_ENTRY_NONE;
+}
+
+static struct packed_side pack_side(const struct change_side *s)
+{
+	return (struct packed_side){
+		.kind = kind_of(s->mode),
+		.mode = s->mode & ~(mode_t)S_IFMT,
+		.size = s->size,
+		.has_target = s->link_target,
+	};
+}
+
+struct collecting {
+	struct branch *branch;
+	struct buf *records;
+	struct error *err;
+};
+
+/* What cannot be read has no digest. */
+static void add_digest(struct branch *b, const char *path,
+		       enum change_content side, struct packed_side *s)
+{
+	if (s->kind == SANDLOCK_ENTRY_FILE)
+		s->has_digest = branch_digest_bytes(b, path, side, s->digest,
+						    NULL) == 0;
+}
+
+static void add_digests(struct branch *b, const struct change *c,
+			struct packed *p)
+{
+	bool same = c->flags & CHANGE_CONTENT_SAME;
+
+	add_digest(b, c->path, CONTENT_AFTER, &p->after);
+	if (same && p->after.has_digest &&
+	    p->before.kind == SANDLOCK_ENTRY_FILE) {
+		memcpy(p->before.digest, p->after.digest, CHANGE_DIGEST);
+		p->before.has_digest = true;
+	} else {
+		add_digest(b, c->path, CONTENT_BEFORE, &p->before);
+	}
+}
+
+static size_t text_len(const char *s)
+{
+	return s ? strlen(s) + 1 : 0;
+}
+
+static int add_record(void *data, const struct change *c)
+{
+	struct collecting *x = data;
+	const char *from = c->before.link_target, *to = c->after.link_target;
+	size_t len = sizeof(struct packed) + text_len(c->path) +
+		     text_len(from) + text_len(to);
+	struct packed p = {
+		.len = (uint32_t)len,
+		.flags = c->flags,
+		.letter = change_letter(c->kind),
+		.before = pack_side(&c->before),
+		.after = pack_side(&c->after),
+	};
+
+	if (len > CHANNEL_DATA_MAX ||
+	    x->records->len + len > LIMIT_REPORT_BYTES)
+		return error_say(x->err, ERR_UNSUPPORTED, E2BIG,
+				 "there are more changes than can be "
+				 "reported; the branch has them all");
+	add_digests(x->branch, c, &p);
+	buf_add(x->records, &p, sizeof(p));
+	buf_add(x->records, c->path, text_len(c->path));
+	buf_add(x->records, from ? from : "", text_len(from));
+	buf_add(x->records, to ? to : "", text_len(to));
+	return buf_failed(x->records)
+		       ? error_set(x->err, ERR_SYSTEM, ENOMEM, "changes")
+		       : 0;
+}
+
+int report_collect(struct branch *b, struct buf *records, struct error *err)
+{
+	struct collecting x = { b, records, err };
+
+	return branch_changes(b, CHANGE_WANT_UNCHANGED | CHANGE_WANT_CHILDREN,
+			      NULL, 0, add_record, &x, err);
+}
+
+static uint32_t record_len(const char *data)
+{
+	uint32_t len;
+
+	memcpy(&len, data, sizeof(len));
+	return len;
+}
+
+int report_send(int sock, const struct buf *records)
+{
+	size_t from = 0, at = 0;
+	int r = 0;
+
+	while (r == 0 && at < records->len) {
+		uint32_t len = record_len(records->data + at);
+
+		if (at + len - from > CHANNEL_DATA_MAX) {
+			r = channel_send(sock, CHANNEL_CHANGES, 0,
+					 records->data + from, at - from, -1);
+			from = at;
+		}
+		at += len;
+	}
+	if (r == 0 && at > from)
+		r = channel_send(sock, CHANNEL_CHANGES, 0, records->data + from,
+				 at - from, -1);
+	return r;
+}
+
+static int unpack_side(struct sandlock_entry *to, const struct packed_side *s,
+		       const char **text)
+{
+	*to = (struct sandlock_entry){
+		.kind = (enum sandlock_entry_kind)s->kind,
+		.mode = s->mode,
+		.size = s->size,
+		.has_digest = s->has_digest,
+	};
+	memcpy(to->digest, s->digest, sizeof(to->digest));
+	if (!s->has_target)
+		return 0;
+	to->target = strdup(*text);
+	*text += strlen(*text) + 1;
+	return to->target ? 0 : -ENOMEM;
+}
+
+static int unpack(struct sandlock_changed *to, const char *root,
+		  const char *data)
+{
+	const char *text = data + sizeof(struct packed);
+	struct packed p;
+	int r;
+
+	memcpy(&p, data, sizeof(p));
+	*to = (struct sandlock_changed){
+		.letter = p.letter,
+		.flags = p.flags,
+		.path = strdup(text),
+		.root = root,
+	};
+	text += strlen(text) + 1;
+	r = unpack_side(&to->before, &p.before, &text);
+	if (r == 0)
+		r = unpack_side(&to->after, &p.after, &text);
+	return to->path ? r : -ENOMEM;
+}
+
+static int count_records(const char *data, size_t len, size_t *ret)
+{
+	size_t n = 0, at = 0;
+
+	while (at < len) {
+		uint32_t one;
+
+		if (len - at < sizeof(struct packed))
+			return -EPROTO;
+		one = record_len(data + at);
+		if (one <= sizeof(struct packed) || one > len - at ||
+		    data[at + one - 1] != '\0')
+			return -EPROTO;
+		at += one;
+		n++;
+	}
+	*ret = n;
+	return 0;
+}
+
+int report_add(struct sandlock_report *r, const char *root, const char *data,
+	       size_t len)
+{
+	struct sandlock_changed *v;
+	size_t n;
+	int e = count_records(data, len, &n);
+
+	if (e < 0)
+		return e;
+	v = realloc(r->changes, (r->n_changes + n) * sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	r->changes = v;
+	for (size_t at = 0; at < len; at += record_len(data + at)) {
+		e = unpack(&v[r->n_changes++], root, data + at);
+		if (e < 0)
+			return e;
+	}
+	return 0;
+}
+
+void report_clear(struct sandlock_report *r)
+{
+	for (size_t i = 0; i < r->n_changes; i++) {
+		free(r->changes[i].path);
+		free(r->changes[i].before.target);
+		free(r->changes[i].after.target);
+	}
+	free(r->changes);
+	free(r->out_data);
+	free(r->err_data);
+	*r = (struct sandlock_report){ .n_changes = 0 };
+}
