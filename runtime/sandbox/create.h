@@ -76,6 +76,12 @@ int spawn_sibling(int sync_fd);
 int spawn_follow(int sock, pid_t helper, int *pidfd, const struct idmap *maps,
 		 pid_t *ret_pid, struct error *err);
 
+/*
+ * Right after a user namespace was entered. Where root is not mapped, the user
+ * stays who he is, with the capabilities that entering gave.
+ */
+int spawn_become_root(const struct spec *s, struct error *err);
+
 /* The child's side; never returns. */
 void init_main(struct create *c) __attribute__((noreturn));
 

@@ -254,9 +254,8 @@ static int join_init(struct exec *e, struct error *err)
 				 "cannot join the namespaces of '%s'",
 				 e->found->state->name);
 	if ((e->namespaces & CLONE_NEWUSER) &&
-	    (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
-		return error_set(err, ERR_SYSTEM, errno,
-				 "cannot become root in the user namespace");
+	    spawn_become_root(e->spec, err) < 0)
+		return error_code(err);
 	/* Before anybody inside can see us (CVE-2016-9962). */
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
 		return error_set(err, ERR_SYSTEM, errno,

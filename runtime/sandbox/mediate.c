@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "kernel/pidfd.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
@@ -192,6 +193,26 @@ int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 				 "cannot take the seccomp listener");
 	r = supervisor_add_listener(m->supervisor, fd, err);
 	return r == 0 ? start(m, err) : r;
+}
+
+static bool is_first_of_chain(const struct mediation *m, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (m->rows[j].nr == m->rows[i].nr)
+			return false;
+	return true;
+}
+
+void mediation_calls(const struct mediation *m, struct json_out *o)
+{
+	json_out_object(o);
+	for (size_t i = 0; i < m->n_rows; i++) {
+		uint64_t n = supervisor_received(m->supervisor, m->rows[i].nr);
+
+		if (n && is_first_of_chain(m, i))
+			json_out_uint_member(o, m->rows[i].name, n);
+	}
+	json_out_object_end(o);
 }
 
 void mediation_end(struct mediation *m)

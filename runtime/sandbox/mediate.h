@@ -36,6 +36,7 @@
 struct create;
 struct error;
 struct host_context;
+struct json_out;
 struct mediation;
 struct supervisor;
 
@@ -78,6 +79,8 @@ int mediation_begin(struct create *c, struct error *err);
  */
 int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 		   struct error *err);
+/* What was trapped and how often, as an object; any thread may ask. */
+void mediation_calls(const struct mediation *m, struct json_out *o);
 /* Waits for handlers that run. NULL is fine. */
 void mediation_end(struct mediation *m);
 

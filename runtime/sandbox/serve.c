@@ -104,6 +104,20 @@ static int answer_kill(struct create *c, const struct control_request *q,
 	return 0;
 }
 
+static int answer_calls(struct create *c, const struct control_request *q,
+			struct buf *ret, struct error *err)
+{
+	auto_ptr(json_out_free) struct json_out *o = NULL;
+
+	if (!c->mediation) {
+		buf_add_str(ret, "{}");
+		return 0;
+	}
+	o = json_out_new(false);
+	mediation_calls(c->mediation, o);
+	return end_data(o, ret, err);
+}
+
 /* What `exec` starts is under the same filter, and brings its listener. */
 static int answer_listen(struct create *c, const struct control_request *q,
 			 struct buf *ret, struct error *err)
@@ -252,6 +266,7 @@ static const struct {
 	int (*answer)(struct create *c, const struct control_request *q,
 		      struct buf *ret, struct error *err);
 } verbs[] = {
+	{ "calls",   answer_calls   },
 	{ "changes", answer_changes },
 	{ "config",  answer_config  },
 	{ "denials", answer_denials },

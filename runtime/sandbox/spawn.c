@@ -43,16 +43,12 @@ static int ask_for_maps(struct create *c, struct error *err)
 	return 0;
 }
 
-/*
- * Where root is not mapped, the user stays who he is, with the capabilities
- * that making the namespace gave.
- */
-static int become_root(const struct create *c, struct error *err)
+int spawn_become_root(const struct spec *s, struct error *err)
 {
-	const struct idmap *m = &c->plan->spec->idmap;
+	const struct idmap *m = &s->idmap;
 	uint32_t id;
 
-	if (c->plan->spec->ns[SPEC_NS_USER].want == SPEC_NS_NEW &&
+	if (s->ns[SPEC_NS_USER].want == SPEC_NS_NEW &&
 	    (idmap_to_outside(&m->uids, 0, &id) < 0 ||
 	     idmap_to_outside(&m->gids, 0, &id) < 0))
 		return 0;
@@ -101,14 +97,14 @@ static int detour_join(struct create *c, struct error *err)
 	if (c->plan->join_fds[SPEC_NS_USER] >= 0) {
 		r = join_namespaces(c, true, NULL, err);
 		if (r == 0)
-			r = become_root(c, err);
+			r = spawn_become_root(c->plan->spec, err);
 	} else if (c->plan->new_flags & CLONE_NEWUSER) {
 		if (unshare(CLONE_NEWUSER) < 0)
 			return error_set(err, ERR_SYSTEM, errno,
 					 "cannot make a user namespace");
 		r = ask_for_maps(c, err);
 		if (r == 0)
-			r = become_root(c, err);
+			r = spawn_become_root(c->plan->spec, err);
 	}
 	return r == 0 && denied ? join_namespaces(c, false, NULL, err) : r;
 }
@@ -167,7 +163,7 @@ static void __attribute__((noreturn)) direct_main(struct create *c)
 
 	if ((c->plan->new_flags & CLONE_NEWUSER) &&
 	    (sync_expect(c->child_sync_fd, SYNC_MAPPED) < 0 ||
-	     become_root(c, &err) < 0)) {
+	     spawn_become_root(c->plan->spec, &err) < 0)) {
 		if (err.kind == ERR_NONE)
 			_exit(1);
 		die(c, &err);

@@ -246,6 +246,7 @@ struct supervisor {
 	size_t request_size;
 	const struct log_sink *log;
 	atomic_bool stopping;
+	_Atomic uint64_t received[TABLE_NR_MAX]; /* by number */
 
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t ended;

@@ -329,6 +329,13 @@ static int become_receiver(struct thread *t)
 	return 0;
 }
 
+static void count(struct supervisor *s, int nr)
+{
+	if (nr >= 0 && nr < TABLE_NR_MAX)
+		(void)atomic_fetch_add_explicit(&s->received[nr], 1,
+						memory_order_relaxed);
+}
+
 static enum role receive(struct thread *t)
 {
 	struct listener *l = t->l;
@@ -347,6 +354,7 @@ static enum role receive(struct thread *t)
 				return ROLE_END;
 			continue;
 		}
+		count(s, call_nr(t->call));
 		if (!serve(t)) {
 			unsigned int none = MONITOR_NONE;
 

@@ -304,6 +304,13 @@ void supervisor_free(struct supervisor *s)
 	free(s);
 }
 
+uint64_t supervisor_received(const struct supervisor *s, int nr)
+{
+	if (nr < 0 || nr >= TABLE_NR_MAX)
+		return 0;
+	return atomic_load_explicit(&s->received[nr], memory_order_relaxed);
+}
+
 struct gate *supervisor_gate(struct supervisor *s)
 {
 	return &s->gate;

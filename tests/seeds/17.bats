@@ -1,6 +1,6 @@
 # SEEDS part 3, row 17: `kill NAME` with TERM ignored, setsid daemons: tree
-# dead, branch preserved; a second kill is exit 1. The supervisor and embedders
-# come later; the process of ours that is stopped here is the waiter.
+# dead, branch preserved; a second kill is exit 1. Embedders come later; the
+# processes of ours that are stopped here are the waiter and the supervisor.
 load ../lib/common
 
 setup() {
@@ -78,4 +78,29 @@ all_dead() {
 	expect_exactly "A data/x"
 	sandlock commit "$N"
 	equal x "$(cat "$R/data/x")" x
+}
+
+@test "row 17: the supervisor is stopped: it is killed after ten seconds" {
+	mkdir "$W/dir"
+	cd "$W/dir"
+	without_cgroups sandlock run --name "$N" -P 20 -- sh -c '
+		echo x >x; trap "" TERM; setsid sh -c "trap \"\" TERM; echo up
+		while :; do sleep 1; done"' </dev/null >"$W/out" 2>&1 3>&- &
+	runner=$!
+	eventually grep -q up "$W/out"
+	supervisor=$(sed -n 2p "$W/run/$N/pid")
+	pids=$(pids_inside || true)
+	kill -STOP "$supervisor"
+	COMMAND_TIMEOUT=60 run sandlock kill "$N"
+	expect_status 0
+	all_dead "$pids $supervisor"
+	[ ! -e "$W/run/$N" ]
+	wait $runner || true
+	run sandlock kill "$N"
+	expect_status 1
+	run sandlock diff "$N"
+	expect_exactly "A x"
+	sandlock commit "$N"
+	equal x "$(cat x)" x
+	cd "$W"
 }
