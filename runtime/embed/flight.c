@@ -94,6 +94,28 @@ static int send_settings(struct sandlock_sandbox *s,
 	return 0;
 }
 
+static int begin_guest(struct sandlock_sandbox *s, struct error *err)
+{
+	struct flight *f = &s->flight;
+	int r;
+
+	if (!s->guest.begin)
+		return 0;
+	f->guest_here = f->guest_busy = true;
+	r = s->guest.begin(s->guest.data, f->process.events, err);
+	if (r < 0)
+		f->guest_here = f->guest_busy = false;
+	return r;
+}
+
+void flight_guest_done(struct sandlock_sandbox *s)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	s->flight.guest_busy = false;
+	(void)pthread_cond_broadcast(&s->changed);
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
 /* Ends of pipes that are not captured are the caller's. */
 static void give_pipe(struct sandlock_stdio *s, int *ours)
 {
@@ -108,14 +130,17 @@ int flight_begin(struct sandlock_sandbox *s, struct sandlock_launch *l,
 	int r;
 
 	*f = (struct flight){
-		.process = { .sock = -1, .stdio = { -1, -1, -1 } },
+		.process = SPAWNED_INIT,
 		.pidfd = -1,
 		.capture_max = l->capture_max ? l->capture_max : CAPTURE_MAX,
 	};
 	f->msg = malloc(sizeof(*f->msg));
 	if (!f->msg)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "supervisor");
-	r = spawn_supervisor(s->env.program, l, &f->process, err);
+	r = spawn_supervisor(s->env.program, l, s->guest.begin, &f->process,
+			     err);
+	if (r == 0)
+		r = begin_guest(s, err);
 	if (r == 0)
 		r = send_settings(s, l, err);
 	if (r < 0) {
@@ -357,6 +382,12 @@ void flight_end(struct sandlock_sandbox *s)
 	if (f->process.sock >= 0)
 		(void)close(take_fd(&f->process.sock));
 	reap(f);
+	if (f->guest_here) {
+		f->guest_here = false;
+		(void)pthread_mutex_unlock(&s->lock);
+		s->guest.end(s->guest.data);
+		(void)pthread_mutex_lock(&s->lock);
+	}
 	spawned_done(&f->process);
 	if (f->pidfd >= 0)
 		(void)close(take_fd(&f->pidfd));
@@ -397,6 +428,7 @@ static void conclude(struct sandlock_sandbox *s)
 	if (f->started)
 		decide_pending(s);
 	flight_end(s);
+	f->concluded = true;
 }
 
 int flight_pump(struct sandlock_sandbox *s, flight_done_fn *done,
@@ -408,7 +440,8 @@ int flight_pump(struct sandlock_sandbox *s, flight_done_fn *done,
 	for (bool late = false; !done(s);) {
 		if (late)
 			return -ETIMEDOUT;
-		if (s->reading) {
+		/* Nothing more is said while calls back are still running. */
+		if (s->reading || (s->flight.over && s->flight.guest_busy)) {
 			if (end_ms < 0)
 				(void)pthread_cond_wait(&s->changed, &s->lock);
 			else
@@ -420,8 +453,9 @@ int flight_pump(struct sandlock_sandbox *s, flight_done_fn *done,
 		/* Looked at once more where time is over. */
 		late = end_ms >= 0 && flight_now_ms() >= end_ms;
 		s->reading = true;
-		read_some(s, end_ms);
-		if (s->flight.over)
+		if (!s->flight.over)
+			read_some(s, end_ms);
+		if (s->flight.over && !s->flight.guest_busy)
 			conclude(s);
 		s->reading = false;
 		(void)pthread_cond_broadcast(&s->changed);

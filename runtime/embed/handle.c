@@ -56,6 +56,8 @@ static int init_lock(struct sandlock_sandbox *s)
 
 static void free_handle(struct sandlock_sandbox *s)
 {
+	if (s->guest.free)
+		s->guest.free(s->guest.data);
 	request_free(s->request);
 	free((char *)s->env.root);
 	free((char *)s->env.store);
@@ -180,12 +182,12 @@ static int check_free(const struct sandlock_sandbox *s, struct error *err)
 
 static bool is_created(const struct sandlock_sandbox *s)
 {
-	return s->flight.created || s->flight.over;
+	return s->flight.created || s->flight.concluded;
 }
 
 static bool is_started(const struct sandlock_sandbox *s)
 {
-	return s->flight.started || s->flight.over;
+	return s->flight.started || s->flight.concluded;
 }
 
 static int launch(struct sandlock_sandbox *s, struct sandlock_launch *l,

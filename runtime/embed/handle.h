@@ -18,13 +18,34 @@
 
 struct request;
 
+/*
+ * Whoever serves calls back from the supervisor of a sandbox, over a socket of
+ * its own (struct spawned, events), on a thread of its own:
+ *
+ *	begin -> (the thread) -> flight_guest_done -> end
+ *
+ * The thread ends when the socket does, and after the last call back. No run is
+ * over before.
+ */
+struct guest {
+	int (*begin)(void *data, int sock, struct error *err);
+	/* Joins the thread; without the lock. */
+	void (*end)(void *data);
+	/* With the handle. */
+	void (*free)(void *data);
+	void *data;
+};
+
 /* One run. Belongs to whoever holds the lock, but for what says otherwise. */
 struct flight {
 	struct spawned process; /* pid 0: none */
 	int pidfd;
 	pid_t pid;
+	bool guest_here; /* begun, and not ended */
+	bool guest_busy;
 	bool created, started;
-	bool over;  /* it has said its last word, or is dead */
+	bool over; /* it has said its last word, or is dead */
+	bool concluded;
 	bool ended; /* it has said how it ended */
 	bool lost;  /* dead without a word */
 	struct error error;
@@ -49,8 +70,9 @@ struct sandlock_sandbox {
 	struct sandlock_env env;
 	struct request *request;
 	enum sandlock_sandbox_state state;
-	bool busy;    /* somebody creates, starts, commits or aborts */
-	bool reading; /* somebody reads what the supervisor says */
+	bool busy;	    /* somebody creates, starts, commits or aborts */
+	bool reading;	    /* somebody reads what the supervisor says */
+	struct guest guest; /* begin NULL: none */
 	struct flight flight;
 	char *name, *root, *upper;
 	bool pending;
@@ -73,6 +95,8 @@ int flight_pump(struct sandlock_sandbox *s, flight_done_fn *done,
 /* Closes and reaps; the supervisor has to be over, or to see an end. */
 void flight_end(struct sandlock_sandbox *s);
 int64_t flight_now_ms(void);
+/* By the guest's thread, as the last thing; takes the lock. */
+void flight_guest_done(struct sandlock_sandbox *s);
 
 /* handle.c: the lock, and then nobody else is busy. */
 void handle_begin(struct sandlock_sandbox *s);

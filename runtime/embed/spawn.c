@@ -113,17 +113,22 @@ static int give_all(struct given *g, const struct sandlock_launch *l,
 	return 0;
 }
 
-static int execute(const char *program, const struct given *g, pid_t *ret)
+static int execute(const char *program, const struct given *g, size_t n_fds,
+		   bool events, pid_t *ret)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
-	char sock[16], preserve[16];
-	char *const argv[] = { (char *)SUPERVISOR_NAME, sock, preserve, NULL };
+	char sock[16], preserve[16], second[16];
+	char *const argv[] = {
+		(char *)SUPERVISOR_NAME, preserve, sock,
+		events ? second : NULL,	 NULL,
+	};
 	sigset_t none, all;
 	int r;
 
-	(void)snprintf(sock, sizeof(sock), "%zu", g->n - 1);
-	(void)snprintf(preserve, sizeof(preserve), "%zu", g->n - 4);
+	(void)snprintf(preserve, sizeof(preserve), "%zu", n_fds);
+	(void)snprintf(sock, sizeof(sock), "%zu", 3 + n_fds);
+	(void)snprintf(second, sizeof(second), "%zu", 4 + n_fds);
 	r = posix_spawn_file_actions_init(&actions);
 	if (r)
 		return -r;
@@ -216,23 +221,31 @@ static int find_program(const char *given, char ret[PATH_MAX],
 			       "SANDLOCK_PROGRAM, or in env.program");
 }
 
-static int spawn_with(const char *program, struct given *g,
-		      const struct sandlock_launch *l, struct spawned *s,
-		      struct error *err)
+static int give_socket(struct given *g, int *ours)
 {
-	auto_close int theirs = -1;
-	int fds[2];
+	int fds[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+		return -errno;
+	*ours = fds[0];
+	r = give(g, fds[1]);
+	(void)close(fds[1]);
+	return r;
+}
+
+static int spawn_with(const char *program, struct given *g,
+		      const struct sandlock_launch *l, bool events,
+		      struct spawned *s, struct error *err)
+{
 	int r = give_all(g, l, s, err);
 
 	if (r < 0)
 		return r;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
-		return error_set(err, ERR_SYSTEM, errno, "socketpair");
-	s->sock = fds[0];
-	theirs = fds[1];
-	r = give(g, theirs);
+	r = give_socket(g, &s->sock);
+	if (r == 0 && events)
+		r = give_socket(g, &s->events);
 	if (r == 0)
-		r = execute(program, g, &s->pid);
+		r = execute(program, g, l->n_fds, events, &s->pid);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot execute '%s' as a supervisor",
@@ -241,10 +254,10 @@ static int spawn_with(const char *program, struct given *g,
 }
 
 int spawn_supervisor(const char *program, const struct sandlock_launch *l,
-		     struct spawned *ret, struct error *err)
+		     bool events, struct spawned *ret, struct error *err)
 {
-	struct spawned s = { .sock = -1, .stdio = { -1, -1, -1 } };
-	struct given g = { .first_free = 3 + (int)l->n_fds + 1 };
+	struct spawned s = SPAWNED_INIT;
+	struct given g = { .first_free = 3 + (int)l->n_fds + 2 };
 	char path[PATH_MAX];
 	int r;
 
@@ -256,7 +269,7 @@ int spawn_supervisor(const char *program, const struct sandlock_launch *l,
 	if (r < 0)
 		return r;
 	g.fds = calloc((size_t)g.first_free, sizeof(*g.fds));
-	r = g.fds ? spawn_with(path, &g, l, &s, err)
+	r = g.fds ? spawn_with(path, &g, l, events, &s, err)
 		  : error_set(err, ERR_SYSTEM, ENOMEM, "supervisor");
 	given_done(&g);
 	if (r < 0)
@@ -269,7 +282,8 @@ int spawn_supervisor(const char *program, const struct sandlock_launch *l,
 void spawned_done(struct spawned *s)
 {
 	cleanup_close(&s->sock);
+	cleanup_close(&s->events);
 	for (int i = 0; i < 3; i++)
 		cleanup_close(&s->stdio[i]);
-	*s = (struct spawned){ .sock = -1, .stdio = { -1, -1, -1 } };
+	*s = (struct spawned)SPAWNED_INIT;
 }

@@ -8,12 +8,21 @@
 struct spawned {
 	pid_t pid;
 	int sock;
+	int events;   /* -1: none */
 	int stdio[3]; /* our ends, where there is a pipe; else -1 */
 };
 
-/* ERR_USAGE for what cannot be a stream; ERR_SYSTEM. */
+#define SPAWNED_INIT                                              \
+	{                                                         \
+		.sock = -1, .events = -1, .stdio = { -1, -1, -1 } \
+	}
+
+/*
+ * @events: with a second SOCK_SEQPACKET pair, for calls back. ERR_USAGE for
+ * what cannot be a stream; ERR_SYSTEM.
+ */
 int spawn_supervisor(const char *program, const struct sandlock_launch *l,
-		     struct spawned *ret, struct error *err);
+		     bool events, struct spawned *ret, struct error *err);
 void spawned_done(struct spawned *s);
 
 #endif

@@ -27,6 +27,8 @@ struct service {
 	int sock;
 	int embedder_fd; /* pidfd */
 	int watch_fd;	 /* epoll: both */
+	int events_fd;	 /* for calls back, or -1 */
+	unsigned int preserve_fds;
 	struct sandbox_env env;
 	struct log_sink sink;
 	struct buf settings;
@@ -185,7 +187,7 @@ static int say_created(struct service *s, struct create *c, struct error *err)
 	return r < 0 ? lost(err) : 0;
 }
 
-/* Init may die before anybody says go. */
+/* Init may die before anybody says go: why is found out by going on. */
 static int wait_for_go(struct service *s, struct create *c, struct error *err)
 {
 	struct pollfd p[] = {
@@ -197,7 +199,7 @@ static int wait_for_go(struct service *s, struct create *c, struct error *err)
 		if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR)
 			return error_set(err, ERR_SYSTEM, errno, "poll");
 		if (p[1].revents)
-			return create_say_child_died(c, err);
+			return 0;
 		if (!p[0].revents)
 			continue;
 		if (receive(s, err) < 0)
@@ -250,8 +252,7 @@ static void on_ended(void *data, struct branch *b, struct exit_status *status)
 		(void)report_collect(b, &s->records, &s->changes_error);
 }
 
-static int run(struct service *s, unsigned int preserve_fds,
-	       struct channel_end *ret, struct error *err)
+static int run(struct service *s, struct channel_end *ret, struct error *err)
 {
 	const struct command_hooks hooks = {
 		.created = on_created,
@@ -264,7 +265,8 @@ static int run(struct service *s, unsigned int preserve_fds,
 	const struct command_options o = {
 		.request = s->request,
 		.hooks = &hooks,
-		.preserve_fds = preserve_fds,
+		.events_fd = s->events_fd,
+		.preserve_fds = s->preserve_fds,
 		.force = !s->refuse_conflicts,
 	};
 	struct sandbox_result result;
@@ -282,11 +284,11 @@ static int run(struct service *s, unsigned int preserve_fds,
 	return 0;
 }
 
-static int serve(struct service *s, unsigned int preserve_fds)
+static int serve(struct service *s)
 {
 	struct error err = ERROR_INIT;
 	struct channel_end end = { .result.name = "" };
-	int r = run(s, preserve_fds, &end, &err);
+	int r = run(s, &end, &err);
 
 	if (r < 0)
 		return send_error(s, CHANNEL_FAILED, &err);
@@ -311,26 +313,35 @@ static int watch(struct service *s)
 	return getppid() == embedder ? 0 : -1;
 }
 
-/* sandlock-supervisor CHANNEL-FD PRESERVED-FDS */
+static int get_ready(struct service *s)
+{
+	int keep[] = { s->sock, s->events_fd };
+
+	s->request = request_new();
+	if (!s->request || s->preserve_fds > LIMIT_PRESERVE_FDS ||
+	    fd_cloexec_from(3 + s->preserve_fds) < 0 ||
+	    fd_close_others(3 + s->preserve_fds, keep, ARRAY_LEN(keep)) < 0)
+		return -1;
+	s->sink = (struct log_sink){ forward_log, s };
+	s->env.log = &s->sink;
+	return watch(s);
+}
+
+/* sandlock-supervisor PRESERVED-FDS CHANNEL-FD [EVENTS-FD] */
 API int sandlock_supervisor_main(int argc, char **argv)
 {
 	struct service *s = calloc(1, sizeof(*s));
-	unsigned long preserve;
-	int r;
+	int r = -1;
 
-	if (argc != 3 || !s)
+	if (argc < 3 || argc > 4 || !s) {
+		free(s);
 		return 2;
-	s->sock = (int)strtol(argv[1], NULL, 10);
-	preserve = strtoul(argv[2], NULL, 10);
-	s->request = request_new();
-	if (!s->request || preserve > LIMIT_PRESERVE_FDS ||
-	    fcntl(s->sock, F_SETFD, FD_CLOEXEC) < 0 ||
-	    fd_close_others(3 + (unsigned int)preserve, &s->sock, 1) < 0 ||
-	    watch(s) < 0)
-		return 2;
-	s->sink = (struct log_sink){ forward_log, s };
-	s->env.log = &s->sink;
-	r = serve(s, (unsigned int)preserve);
+	}
+	s->preserve_fds = (unsigned int)strtoul(argv[1], NULL, 10);
+	s->sock = (int)strtol(argv[2], NULL, 10);
+	s->events_fd = argc > 3 ? (int)strtol(argv[3], NULL, 10) : -1;
+	if (get_ready(s) == 0)
+		r = serve(s);
 	request_free(s->request);
 	buf_done(&s->settings);
 	buf_done(&s->records);

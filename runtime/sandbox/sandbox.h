@@ -126,6 +126,7 @@ struct command_hooks {
 struct command_options {
 	const struct request *request;
 	const struct command_hooks *hooks; /* or NULL */
+	int events_fd; /* with hooks: calls back to an embedder, or -1 */
 	bool terminal; /* one of its own, else our streams as they are */
 	unsigned int preserve_fds;
 	bool force; /* an automatic commit overwrites what the host changed */
