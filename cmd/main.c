@@ -171,6 +171,25 @@ const struct verb verb_table[] = {
   "sandlock inspect web | jq .filesystem\n"
   "sandlock inspect --toml web >web.toml && sandlock run --profile-file web.toml",
   EXIT_PLAIN, cmd_inspect },
+{ VERB_LOGS, "logs", "list what was refused to a sandbox", GROUP_LIFECYCLE,
+  "NAME", 1, 1, 0, COMPLETE_SANDBOX,
+  "Prints what was refused, oldest first: of a running sandbox, or of one that\n"
+  "has ended and whose branch is pending.",
+  "sandlock logs web\n"
+  "sandlock logs --follow web\n"
+  "sandlock logs --json web | jq -r '.denials[].remedy'",
+  EXIT_PLAIN, cmd_logs },
+{ VERB_WHY, "why", "explain what a sandbox is not allowed", GROUP_LIFECYCLE,
+  "NAME [PATH|CALL]", 1, 2, 0, COMPLETE_SANDBOX,
+  "Says why something was refused and what would allow it. With PATH or CALL, a\n"
+  "system call: only what concerns it, and, of a running sandbox, whether it\n"
+  "would be allowed now.",
+  "sandlock why web\n"
+  "sandlock why web ~/.ssh/id_rsa\n"
+  "sandlock why web ptrace",
+  "0 if it is allowed, or nothing was refused; 1 if it is not, or something\n"
+  "was; 2 if that cannot be told, or for a usage error",
+  cmd_why },
 
 { VERB_CHECK, "check", "say what this machine can do, and what is missing", GROUP_OTHER,
   "", 0, 0, 0, COMPLETE_NONE,

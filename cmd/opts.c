@@ -11,6 +11,9 @@
 
 const struct verb *verb_find(const char *name)
 {
+	/* The name that the control socket has for it. */
+	if (!strcmp(name, "config"))
+		name = "inspect";
 	for (size_t i = 0; i < verb_table_len; i++)
 		if (!strcmp(verb_table[i].name, name))
 			return &verb_table[i];

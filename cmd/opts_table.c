@@ -81,6 +81,8 @@ const struct opt opt_table[] = {
   "let other commands list and ask the sandbox (default); without, ps does not show it" },
 { V(RUN), "no-supervisor", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "run without a process that answers for the sandbox: no control socket, and no rule that needs one" },
+{ V(LOGS), "follow", 'f', OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
+  "go on with what is refused from now on, until the sandbox ends" },
 { V(INSPECT), "toml", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "print a profile instead of JSON" },
 { V(RUN), "name", 0, OPT_VALUE, "NAME", NULL, COMPLETE_NONE, 0,
@@ -242,10 +244,10 @@ const struct opt opt_table[] = {
 { V(LIST) | V(PS) | V(PROFILE), "format", 'f', OPT_ENUM, "FORMAT", "table|json", COMPLETE_NONE, 0,
   "how to print it (default: table)" },
 { V(DIFF) | V(COMMIT) | V(ABORT) | V(BRANCHES) | V(RECOVER) | V(VERSION) |
-  V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS), "format", 0, OPT_ENUM, "FORMAT", "text|json", COMPLETE_NONE, 0,
+  V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS) | V(LOGS) | V(WHY), "format", 0, OPT_ENUM, "FORMAT", "text|json", COMPLETE_NONE, 0,
   "how to print it" },
 { V(LIST) | V(PS) | V(PROFILE) | V(DIFF) | V(COMMIT) | V(ABORT) | V(BRANCHES) | V(RECOVER) |
-  V(VERSION) | V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS), "json", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, OPT_HIDDEN,
+  V(VERSION) | V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS) | V(LOGS) | V(WHY), "json", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, OPT_HIDDEN,
   "the same as --format=json" },
 
 /* completion: for the build and for the scripts themselves */

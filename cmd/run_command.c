@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "cmd.h"
+#include "denials.h"
 #include "diff.h"
 #include "spec/request.h"
 
@@ -138,24 +139,49 @@ static int print_change(void *data, const struct sandlock_change *c)
 }
 
 /* One JSON line; a descriptor that is not open is the caller's mistake. */
-static int tell_status(const struct args *args, const struct sandlock_result *r)
+static int tell_status(const struct args *args, const struct sandlock_result *r,
+		       size_t n_denials)
 {
 	int64_t fd = args_number(args, "status-fd", -1);
-	char line[160];
+	char line[400];
 	int n;
 
 	if (fd < 0)
 		return 0;
 	n = snprintf(line, sizeof(line),
 		     r->exit_kind == SANDLOCK_EXIT_CODE
-			     ? "{\"exit_code\":%d,\"branch\":\"%s\"}\n"
+			     ? "{\"exit_code\":%d,\"branch\":\"%s\","
+			       "\"denials\":%zu}\n"
 		     : r->exit_kind == SANDLOCK_EXIT_SIGNAL
-			     ? "{\"signal\":%d,\"branch\":\"%s\"}\n"
+			     ? "{\"signal\":%d,\"branch\":\"%s\","
+			       "\"denials\":%zu}\n"
 			     : "{\"timed_out\":true,\"signal\":%d,"
-			       "\"branch\":\"%s\"}\n",
+			       "\"branch\":\"%s\",\"denials\":%zu}\n",
 		     r->exit_value,
-		     r->outcome == SANDLOCK_OUTCOME_PENDING ? r->name : "");
+		     r->outcome == SANDLOCK_OUTCOME_PENDING ? r->name : "",
+		     n_denials);
 	return fd_write_full((int)fd, line, (size_t)n);
+}
+
+/*
+ * For a person, and only where something may have failed for it: a program
+ * that tries and does without is none of their business.
+ */
+static void tell_denials(const struct ctx *ctx, const struct last_denial *l,
+			 const struct sandlock_result *r)
+{
+	bool failed = r->exit_kind != SANDLOCK_EXIT_CODE || r->exit_value;
+
+	if (!l->headline || !l->because || !l->remedy || !failed ||
+	    !isatty(STDERR_FILENO))
+		return;
+	cmd_note(ctx, "refused: %s", l->headline);
+	cmd_note(ctx, "  because: %s", l->because);
+	if (r->outcome == SANDLOCK_OUTCOME_PENDING && l->n > 1)
+		cmd_note(ctx, "  to allow: %s; %zu more: sandlock why %s",
+			 l->remedy, l->n - 1, r->name);
+	else
+		cmd_note(ctx, "  to allow: %s", l->remedy);
 }
 
 int cmd_run_command(struct ctx *ctx, const struct args *args)
@@ -165,6 +191,7 @@ int cmd_run_command(struct ctx *ctx, const struct args *args)
 	struct sandlock_error err = { 0 };
 	struct sandlock_result result = { 0 };
 	bool terminal = isatty(0) && isatty(1) && isatty(2);
+	auto_(last_denial) struct last_denial denied = { .n = 0 };
 	int out = STDERR_FILENO;
 
 	if (!q)
@@ -175,15 +202,17 @@ int cmd_run_command(struct ctx *ctx, const struct args *args)
 		return cmd_fail(ctx, &err);
 	if (args_has(args, "dry-run"))
 		sandlock_request_on_changes(q, print_change, &out);
+	sandlock_request_on_denials(q, last_denial_take, &denied);
 	if (sandlock_run_command(&ctx->env, q, terminal, &result, &err) < 0)
 		return cmd_fail(ctx, &err);
-	if (tell_status(args, &result) < 0) {
+	if (tell_status(args, &result, denied.n) < 0) {
 		(void)cmd_error(&err, SANDLOCK_ERR_USAGE, errno,
 				"cannot write to --status-fd");
 		return cmd_fail(ctx, &err);
 	}
 	if (result.exit_kind == SANDLOCK_EXIT_TIMEOUT)
 		cmd_note(ctx, "the time is over: '%s' was killed", result.name);
+	tell_denials(ctx, &denied, &result);
 	if (args_has(args, "dry-run"))
 		return cmd_child_status(&result);
 	return cmd_run_status(ctx, &result);

@@ -3,7 +3,7 @@
 # Options of a verb ('' for those before it) that take the next word.
 function __sandlock_takes_value
 	switch "$argv[1] $argv[2]"
-		case ' --root' ' --log' ' --log-format' ' --log-level' ' --cgroup-manager' ' --rootless' 'create --bundle' 'create -b' 'create --config' 'create --branch' 'create --on-exit' 'create --on-error' 'create --storage' 'create --console-socket' 'create --pidfd-socket' 'create --pid-file' 'create --preserve-fds' 'run --bundle' 'run -b' 'run --config' 'run --fs-read' 'run -r' 'run --fs-write' 'run -w' 'run --fs-deny' 'run --fs-mount' 'run --workdir' 'run --cwd' 'run --env' 'run --user' 'run --timeout' 'run -t' 'run --max-memory' 'run -m' 'run --max-processes' 'run -P' 'run --max-open-files' 'run --profile' 'run -p' 'run --profile-file' 'run --extra-allow-syscall' 'run --extra-deny-syscall' 'run --allow-degraded' 'run --disable' 'run --name' 'run --exec-shell' 'run -e' 'run --status-fd' 'run --branch' 'run --on-exit' 'run --on-error' 'run --storage' 'run --console-socket' 'run --pidfd-socket' 'run --pid-file' 'run --preserve-fds' 'exec --process' 'exec -p' 'exec --cwd' 'exec --user' 'exec -u' 'exec --additional-gids' 'exec -g' 'exec --env' 'exec -e' 'exec --cap' 'exec -c' 'exec --apparmor' 'exec --process-label' 'exec --cgroup' 'exec --console-socket' 'exec --pidfd-socket' 'exec --pid-file' 'exec --preserve-fds' 'state --format' 'list --format' 'list -f' 'ps --format' 'ps -f' 'update --resources' 'update -r' 'update --memory' 'update --memory-reservation' 'update --memory-swap' 'update --kernel-memory' 'update --kernel-memory-tcp' 'update --pids-limit' 'update --cpu-share' 'update --cpu-quota' 'update --cpu-period' 'update --cpu-burst' 'update --cpu-idle' 'update --cpu-rt-runtime' 'update --cpu-rt-period' 'update --cpuset-cpus' 'update --cpuset-mems' 'update --blkio-weight' 'events --interval' 'events --format' 'spec --bundle' 'spec -b' 'features --format' 'diff --color' 'diff --format' 'commit --format' 'abort --format' 'branches --format' 'recover --format' 'check --format' 'profile --format' 'profile -f' 'completion --man' 'version --format'
+		case ' --root' ' --log' ' --log-format' ' --log-level' ' --cgroup-manager' ' --rootless' 'create --bundle' 'create -b' 'create --config' 'create --branch' 'create --on-exit' 'create --on-error' 'create --storage' 'create --console-socket' 'create --pidfd-socket' 'create --pid-file' 'create --preserve-fds' 'run --bundle' 'run -b' 'run --config' 'run --fs-read' 'run -r' 'run --fs-write' 'run -w' 'run --fs-deny' 'run --fs-mount' 'run --workdir' 'run --cwd' 'run --env' 'run --user' 'run --timeout' 'run -t' 'run --max-memory' 'run -m' 'run --max-processes' 'run -P' 'run --max-open-files' 'run --profile' 'run -p' 'run --profile-file' 'run --extra-allow-syscall' 'run --extra-deny-syscall' 'run --allow-degraded' 'run --disable' 'run --name' 'run --exec-shell' 'run -e' 'run --status-fd' 'run --branch' 'run --on-exit' 'run --on-error' 'run --storage' 'run --console-socket' 'run --pidfd-socket' 'run --pid-file' 'run --preserve-fds' 'exec --process' 'exec -p' 'exec --cwd' 'exec --user' 'exec -u' 'exec --additional-gids' 'exec -g' 'exec --env' 'exec -e' 'exec --cap' 'exec -c' 'exec --apparmor' 'exec --process-label' 'exec --cgroup' 'exec --console-socket' 'exec --pidfd-socket' 'exec --pid-file' 'exec --preserve-fds' 'state --format' 'list --format' 'list -f' 'ps --format' 'ps -f' 'update --resources' 'update -r' 'update --memory' 'update --memory-reservation' 'update --memory-swap' 'update --kernel-memory' 'update --kernel-memory-tcp' 'update --pids-limit' 'update --cpu-share' 'update --cpu-quota' 'update --cpu-period' 'update --cpu-burst' 'update --cpu-idle' 'update --cpu-rt-runtime' 'update --cpu-rt-period' 'update --cpuset-cpus' 'update --cpuset-mems' 'update --blkio-weight' 'events --interval' 'events --format' 'spec --bundle' 'spec -b' 'features --format' 'diff --color' 'diff --format' 'commit --format' 'abort --format' 'branches --format' 'recover --format' 'logs --format' 'why --format' 'check --format' 'profile --format' 'profile -f' 'completion --man' 'version --format'
 			return 0
 	end
 	return 1
@@ -267,6 +267,15 @@ complete -c sandlock -n __sandlock_no_verb -a inspect -d 'print what a running s
 complete -c sandlock -n '__sandlock_options inspect' -l toml -d 'print a profile instead of JSON'
 complete -c sandlock -n '__sandlock_options inspect' -s h -l help -d 'print this help'
 complete -c sandlock -n '__sandlock_operand inspect 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a logs -d 'list what was refused to a sandbox'
+complete -c sandlock -n '__sandlock_options logs' -s f -l follow -d 'go on with what is refused from now on, until the sandbox ends'
+complete -c sandlock -n '__sandlock_options logs' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options logs' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand logs 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a why -d 'explain what a sandbox is not allowed'
+complete -c sandlock -n '__sandlock_options why' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options why' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand why 1' -a '(__sandlock_names list)'
 complete -c sandlock -n __sandlock_no_verb -a check -d 'say what this machine can do, and what is missing'
 complete -c sandlock -n '__sandlock_options check' -l syscalls -d 'print instead which system calls a command of the host is denied'
 complete -c sandlock -n '__sandlock_options check' -l format -x -a 'text json' -d 'how to print it'
@@ -305,6 +314,8 @@ complete -c sandlock -n '__sandlock_operand help 1' -a 'abort'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'branches'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'recover'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'inspect'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'logs'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'why'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'check'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'profile'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'completion'

@@ -327,6 +327,65 @@ int sandlock_list(const struct sandlock_env *env, bool with_ended,
 		  struct sandlock_error *err);
 void sandlock_list_free(struct sandlock_info *v, size_t n);
 
+/* ------------------------------------------------------------- denials -- */
+
+/* What was refused to a sandbox, how often, and why. Strings may be NULL but
+ * for code, call and program, and hold any bytes. */
+struct sandlock_denial {
+	const char *code;	  /* "syscall.mount", "net.connect_tcp" */
+	const char *call;	  /* "mount" */
+	int error;		  /* the errno it got */
+	const char *object;	  /* a path, an address */
+	const char *rule, *where; /* which rule, and its file and line */
+	const char *remedy;	  /* the narrowest option that would allow it */
+	const char *program;
+	pid_t pid; /* of the last time */
+	uint64_t count;
+	struct timespec first, last;
+};
+/* Not 0 ends it and is returned. */
+typedef int sandlock_denial_fn(void *data, const struct sandlock_denial *d);
+
+/*
+ * Calls @fn for each, oldest first: of a sandbox that runs, or of one that has
+ * ended and whose branch is pending. At most 1,000 are kept of a sandbox.
+ */
+int sandlock_denials(const struct sandlock_env *env, const char *name,
+		     sandlock_denial_fn *fn, void *data,
+		     struct sandlock_error *err);
+/*
+ * The same of one that runs, and then each that happens, until it ends. What
+ * happens again is told again with its new count.
+ */
+int sandlock_watch_denials(const struct sandlock_env *env, const char *name,
+			   sandlock_denial_fn *fn, void *data,
+			   struct sandlock_error *err);
+/* Called for each once the command has ended, before sandlock_run_command
+ * returns. */
+void sandlock_request_on_denials(struct sandlock_request *q,
+				 sandlock_denial_fn *fn, void *data);
+
+enum sandlock_verdict {
+	SANDLOCK_ALLOWED,
+	SANDLOCK_DENIED,
+	SANDLOCK_CANNOT_TELL,
+};
+struct sandlock_why {
+	const char *what; /* "read", "write", "call" */
+	enum sandlock_verdict verdict;
+	const char *because;
+	const char *remedy; /* an option of `sandlock run`, or NULL */
+};
+/*
+ * Whether a sandbox that runs can do something, and why: @word is an absolute
+ * path, or the name of a system call. Calls @fn for each answer; not 0 ends it
+ * and is returned.
+ */
+int sandlock_explain(const struct sandlock_env *env, const char *name,
+		     const char *word,
+		     int (*fn)(void *data, const struct sandlock_why *w),
+		     void *data, struct sandlock_error *err);
+
 /* ------------------------------------------------------------- branches -- */
 
 struct sandlock_branch_info {

@@ -265,17 +265,27 @@ API void sandlock_request_on_changes(struct sandlock_request *q,
 	q->data = data;
 }
 
+API void sandlock_request_on_denials(struct sandlock_request *q,
+				     sandlock_denial_fn *fn, void *data)
+{
+	q->on_denial = fn;
+	q->denial_data = data;
+}
+
 API int sandlock_run_command(const struct sandlock_env *env,
 			     struct sandlock_request *q, bool terminal,
 			     struct sandlock_result *ret,
 			     struct sandlock_error *err)
 {
 	struct api_changes forward = { q->on_change, q->data };
+	struct api_denials denials = { q->on_denial, q->denial_data };
 	struct command_options o = {
 		.request = q->request,
 		.terminal = terminal,
 		.on_change = q->on_change ? api_forward_change : NULL,
 		.data = &forward,
+		.on_denial = q->on_denial ? api_forward_denial : NULL,
+		.denial_data = &denials,
 	};
 	struct sandbox_result result;
 	struct error e = ERROR_INIT;

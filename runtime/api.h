@@ -7,6 +7,7 @@
 #include "branch/change.h"
 #include "sandbox/sandbox.h"
 #include "sandlock.h"
+#include "supervise/denials.h"
 
 struct api_env {
 	struct sandbox_env env;
@@ -18,6 +19,8 @@ struct sandlock_request {
 	struct request *request;
 	sandlock_change_fn *on_change;
 	void *data;
+	sandlock_denial_fn *on_denial;
+	void *denial_data;
 };
 
 /* A change of ours as one of the API's, handed on. */
@@ -29,6 +32,14 @@ int api_forward_change(void *data, const struct change *c);
 
 void api_result_of(const struct sandbox_result *from,
 		   struct sandlock_result *to);
+
+/* The same for what was refused. */
+struct api_denials {
+	sandlock_denial_fn *fn;
+	void *data;
+};
+int api_forward_denial(void *data, const struct denial_record *r);
+
 /* @env may be NULL; borrowed by @a. */
 void api_env_init(struct api_env *a, const struct sandlock_env *env);
 /* Fills @to (may be NULL) from @from where @r is negative; returns @r. */

@@ -15,6 +15,7 @@
 #include "kernel/cgroup.h"
 #include "kernel/tty.h"
 #include "sandbox/create.h"
+#include "sandbox/denied.h"
 #include "sandbox/finish.h"
 #include "sandbox/host.h"
 #include "sandbox/launcher.h"
@@ -299,6 +300,7 @@ static int run_foreground(struct create *c, int signal_fd,
 	if (c->branch)
 		finish_branch(c->branch, &ret->status, c->state->pid_ns,
 			      c->command, ret);
+	denied_finish(c, ret->outcome == SANDBOX_PENDING);
 	if (keep)
 		return 0;
 	return finish_remove(c->env, c->slot, c->state, c->plan->spec, err);

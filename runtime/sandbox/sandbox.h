@@ -30,6 +30,7 @@
 #include "branch/branch.h"
 #include "branch/change.h"
 #include "kernel/pidfd.h"
+#include "supervise/denials.h"
 
 struct buf;
 struct request;
@@ -133,6 +134,9 @@ struct command_options {
 	/* Told of every change before the branch is disposed of, or NULL. */
 	change_fn *on_change;
 	void *data;
+	/* Told of every refusal once all is dead, or NULL. */
+	denial_fn *on_denial;
+	void *denial_data;
 };
 int sandbox_run_command(const struct sandbox_env *env,
 			const struct command_options *o,
