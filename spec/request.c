@@ -143,12 +143,17 @@ static int add_origin(struct request *r, const struct request_key *k,
 {
 	struct request_origin *v =
 		reallocarray(r->origins, r->n_origins + 1, sizeof(*v));
+	/* Of a profile it ends in the key, which is known here. */
+	const char *blank = strrchr(where, ' ');
+	size_t n = blank && blank > where && blank[-1] == ':'
+			   ? (size_t)(blank - where) - 1
+			   : strlen(where);
 
 	if (!v)
 		return -ENOMEM;
 	r->origins = v;
 	v += r->n_origins++;
-	*v = (struct request_origin){ k, strdup(value), strdup(where) };
+	*v = (struct request_origin){ k, strdup(value), strndup(where, n) };
 	return v->value && v->where ? 0 : -ENOMEM;
 }
 
