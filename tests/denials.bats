@@ -98,6 +98,23 @@ skip_on_other_machines() {
 	expect_exactly ""
 }
 
+CONNECT='import socket, sys
+for a in sys.argv[1:]:
+    f, t, _, _, d = socket.getaddrinfo(a, 443, type=socket.SOCK_STREAM)[0]
+    print(socket.socket(f, t).connect_ex(d))'
+
+@test "without network, what a command wanted to reach is on record, not what is inside" {
+	run sandlock run --name "$N" -- sh -c 'echo x >f; python3 -c "$@"' - \
+		"$CONNECT" 192.0.2.1 2001:db8::1 ::ffff:192.0.2.7 127.0.0.1 ::1 0.0.0.0
+	expect_exactly $'101\n101\n101\n111\n111\n111'"${output#*$'111\n111\n111'}"
+	run sandlock logs --json "$N"
+	equal objects "$(jq -c '.denials | map(.object)' <<<"$output")" \
+		'["192.0.2.1:443","[2001:db8::1]:443","192.0.2.7:443"]'
+	equal remedy "$(jq -r '.denials[1].remedy' <<<"$output")" \
+		'--net-allow [2001:db8::1]:443'
+	equal error "$(jq -r '.denials[0].errno' <<<"$output")" ENETUNREACH
+}
+
 @test "--status-fd counts; the log has each" {
 	skip_on_other_machines
 	sandlock --log "$W/log" --log-level info run --dry-run --status-fd 4 -- \

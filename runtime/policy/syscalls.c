@@ -41,7 +41,7 @@ static const struct trap_row trap_rows[] = {
 	{ "rename",      TRAP_RENAME },
 	{ "renameat",    TRAP_RENAME },
 	{ "renameat2",   TRAP_RENAME },
-	{ "connect",     TRAP_NETWORK },
+	{ "connect",     TRAP_NETWORK | TRAP_CONNECT },
 	{ "sendto",      TRAP_NETWORK, with_address, ARRAY_LEN(with_address) },
 	{ "sendmsg",     TRAP_NETWORK },
 	{ "sendmmsg",    TRAP_NETWORK },

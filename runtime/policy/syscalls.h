@@ -78,6 +78,7 @@ enum syscall_trap {
 	 * for ENOSYS, which is no refusal: libc tries another call then.
 	 */
 	TRAP_DENIED = 1 << 7,
+	TRAP_CONNECT = 1 << 8, /* connections alone, for the record */
 };
 
 /*

@@ -19,6 +19,7 @@
 /* In the order of chains. */
 static const struct mediate_feature *const features[] = {
 	&mediate_refusals,
+	&mediate_unreached,
 	&mediate_processes,
 	&mediate_rename,
 };

@@ -51,6 +51,7 @@ struct mediate_feature {
 };
 
 extern const struct mediate_feature mediate_refusals;
+extern const struct mediate_feature mediate_unreached;
 extern const struct mediate_feature mediate_processes;
 extern const struct mediate_feature mediate_rename;
 
