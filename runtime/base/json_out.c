@@ -161,13 +161,31 @@ static void add_escaped(struct buf *b, uint32_t cp)
 	}
 }
 
+/* How much of @s is ASCII that stands for itself. */
+static size_t plain_span(const char *s, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' &&
+	       s[i] != '\\')
+		i++;
+	return i;
+}
+
 static void add_string(struct buf *b, const char *s, size_t n)
 {
 	buf_add_char(b, '"');
 	while (n > 0) {
+		size_t len = plain_span(s, n);
 		uint32_t cp;
-		size_t len = utf8_decode(s, n, &cp);
 
+		if (len) {
+			buf_add(b, s, len);
+			s += len;
+			n -= len;
+			continue;
+		}
+		len = utf8_decode(s, n, &cp);
 		if (len == 0) {
 			buf_add_str(b, "\xef\xbf\xbd");
 			len = 1;
