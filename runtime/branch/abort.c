@@ -29,10 +29,10 @@ static int stop_at_change(void *data, const struct change *c)
 int branch_remove_if_empty(struct branch *b, bool dir_times, bool *ret_gone,
 			   struct error *err)
 {
-	int r = branch_changes(b, CHANGE_WANT_META, NULL, 0, stop_at_change,
-			       &dir_times, err);
+	int r = root_changes(b, CHANGE_WANT_META, NULL, 0, stop_at_change,
+			     &dir_times, err);
 
-	if (r)
+	if (r || b->keep)
 		return r < 0 ? r : 0;
 	*ret_gone = true;
 	return branch_remove_all(b, err);
@@ -126,7 +126,7 @@ static int abort_part(struct branch *b, const struct selection *s,
 static int abort_all(struct branch *b, struct error *err)
 {
 	enum branch_state state;
-	int r = branch_get_state(b, &state, err);
+	int r = root_get_state(b, &state, err);
 
 	if (r < 0)
 		return r;
@@ -152,8 +152,8 @@ static int abort_all(struct branch *b, struct error *err)
 	return branch_remove_all(b, err);
 }
 
-int branch_abort(struct branch *b, const char *const *paths, size_t n_paths,
-		 struct error *err)
+int root_abort(struct branch *b, const char *const *paths, size_t n_paths,
+	       struct error *err)
 {
 	auto_(selection) struct selection s = { .n = 0 };
 	bool held = b->locked, whole = n_paths == 0;

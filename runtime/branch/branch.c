@@ -73,6 +73,9 @@ void branch_close(struct branch *b)
 {
 	if (!b)
 		return;
+	for (size_t i = 0; i < b->n_others; i++)
+		branch_close(b->others[i]);
+	free(b->others);
 	branch_unlock(b);
 	close_if_open(b->dir_fd);
 	close_if_open(b->upper_fd);
@@ -244,15 +247,12 @@ static int read_meta(struct branch *b, const char *name, struct error *err)
 	return 0;
 }
 
-int branch_find(struct store *st, const char *name, struct branch **ret,
-		struct error *err)
+int root_find(struct store *st, const char *name, struct branch **ret,
+	      struct error *err)
 {
 	auto_ptr(branch_close) struct branch *b = NULL;
 	int r;
 
-	r = name_check(name, err);
-	if (r < 0)
-		return r;
 	if (st->home.branches_fd < 0) {
 		r = storage_open(st->wanted, false, &st->home, err);
 		if (r < 0)
@@ -452,8 +452,8 @@ static int record_all(struct branch *b, const char *const *paths, size_t n,
 	return 0;
 }
 
-int branch_set_running(struct branch *b, const char *const *paths, size_t n,
-		       const struct proc_id *init, struct error *err)
+int root_set_running(struct branch *b, const char *const *paths, size_t n,
+		     const struct proc_id *init, struct error *err)
 {
 	int r = branch_lock(b, 0, err);
 
@@ -509,8 +509,7 @@ static bool is_other_boot(const struct branch *b)
 	return proc_boot_id(now) < 0 || strcmp(now, b->meta.boot_id) != 0;
 }
 
-int branch_get_state(struct branch *b, enum branch_state *ret,
-		     struct error *err)
+int root_get_state(struct branch *b, enum branch_state *ret, struct error *err)
 {
 	int r;
 
@@ -588,6 +587,15 @@ int branch_get_info(struct branch *b, struct branch_info *ret,
 	i.upper = copy_str(b->upper, &failed);
 	i.bundle = copy_str(b->meta.bundle, &failed);
 	i.argv = copy_argv(b->meta.argv, &failed);
+	i.n_roots = branch_n_roots(b);
+	i.roots = calloc(i.n_roots, sizeof(*i.roots));
+	failed |= !i.roots;
+	for (size_t k = 0; i.roots && k < i.n_roots; k++) {
+		const struct branch *root = branch_root(b, k);
+
+		i.roots[k].lower = copy_str(root->meta.lower, &failed);
+		i.roots[k].upper = copy_str(root->upper, &failed);
+	}
 	if (failed) {
 		branch_info_done(&i);
 		return error_set(err, ERR_SYSTEM, ENOMEM,
@@ -607,6 +615,11 @@ void branch_info_done(struct branch_info *i)
 	for (size_t k = 0; i->argv && i->argv[k]; k++)
 		free(i->argv[k]);
 	free(i->argv);
+	for (size_t k = 0; i->roots && k < i->n_roots; k++) {
+		free(i->roots[k].lower);
+		free(i->roots[k].upper);
+	}
+	free(i->roots);
 	*i = (struct branch_info){ 0 };
 }
 
@@ -655,7 +668,7 @@ int branch_remove_empty(struct branch *b, struct error *err)
 }
 
 /* Of a creation that failed nothing is left when that is reported. */
-void branch_discard(struct branch *b)
+void root_discard(struct branch *b)
 {
 	/* Not while a waiter settles it; what is gone needs nothing. */
 	if (!b || branch_lock(b, DISCARD_WAIT_MS, NULL) < 0)

@@ -70,6 +70,9 @@ struct branch;
 struct branch_options {
 	const char *name;
 	const char *lower;   /* path of the directory; made real and absolute */
+	/* Further roots, each with a lower of its own; see branch_root. */
+	const char *const *more_lowers;
+	size_t n_more_lowers;
 	const char *storage; /* --storage: a directory, or NULL for the rule */
 	bool durable;	     /* mount without "volatile" */
 	uint64_t quota_bytes;
@@ -125,6 +128,16 @@ int branch_set_made(struct branch *b, const char *const *paths, size_t n,
 int branch_set_init(struct branch *b, const struct proc_id *init,
 		    struct error *err);
 
+/*
+ * A branch over several directories has as many roots. All functions above and
+ * below are for the whole, except those that speak of one path: these are for
+ * the first root. Each root is a struct branch by itself, borrowed, for
+ * branch_overlay and for the paths; a root in which nothing was changed may be
+ * missing once the branch was settled.
+ */
+size_t branch_n_roots(const struct branch *b);
+struct branch *branch_root(struct branch *b, size_t i);
+
 const char *branch_name(const struct branch *b);
 const char *branch_dir(const struct branch *b);	  /* …/branches/<name> */
 const char *branch_upper(const struct branch *b); /* …/upper */
@@ -140,6 +153,11 @@ struct branch_info {
 	struct exit_status status;
 	struct timespec created;
 	bool staged; /* store and lower are on different mounts */
+	/* All roots, the first one too. */
+	struct branch_root_info {
+		char *lower, *upper;
+	} *roots;
+	size_t n_roots;
 };
 int branch_get_info(struct branch *b, struct branch_info *ret,
 		    struct error *err);

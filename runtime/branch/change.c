@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "branch/internal.h"
 #include "branch/judge.h"
+#include "branch/recover.h"
 #include "branch/select.h"
 #include "branch/sink.h"
 #include "branch/site.h"
@@ -248,9 +249,8 @@ static int run_diff(void *data, struct sink *s, struct error *err)
 	return r;
 }
 
-int branch_changes(struct branch *b, unsigned int want,
-		   const char *const *paths, size_t n_paths, change_fn *fn,
-		   void *data, struct error *err)
+int root_changes(struct branch *b, unsigned int want, const char *const *paths,
+		 size_t n_paths, change_fn *fn, void *data, struct error *err)
 {
 	auto_(differ) struct differ d = { .branch = b, .want = want };
 	auto_(selection) struct selection owned = { .n = 0 };

@@ -59,6 +59,7 @@ struct change {
 	enum change_kind kind;
 	unsigned int flags;
 	const char *path; /* relative to the lower, no trailing slash */
+	const char *root; /* that lower, if the branch has several; or NULL */
 	struct change_side before, after;
 	const char *link_to;  /* CHANGE_LINK */
 	const char *xattrs;   /* "+user.k -user.j ~user.l", or NULL */

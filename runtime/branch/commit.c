@@ -14,11 +14,13 @@
 #include "branch/site.h"
 #include "branch/stage.h"
 
+enum { LOCK_WAIT_MS = 5000 };
+
 static int settle(struct branch *b, bool *ret_gone, struct error *err)
 {
 	const struct exit_status unknown = { .kind = EXIT_UNKNOWN };
 	struct branch_settled settled;
-	int r = branch_settle(b, &unknown, false, &settled, err);
+	int r = root_settle(b, &unknown, false, &settled, err);
 
 	if (r == 0)
 		*ret_gone = settled.gone;
@@ -29,7 +31,7 @@ int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,
 		      bool *ret_gone, struct error *err)
 {
 	enum branch_state state;
-	int r = branch_get_state(b, &state, err);
+	int r = root_get_state(b, &state, err);
 
 	*ret_gone = false;
 	if (r < 0)
@@ -55,6 +57,7 @@ int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,
 struct work {
 	struct branch *branch;
 	const struct commit_options *options;
+	bool prepare;
 };
 
 struct outcome {
@@ -102,10 +105,10 @@ static int make_durable(struct branch *b, struct error *err)
 		       : 0;
 }
 
-static int carry_out(struct branch *b, struct site *s, struct plan *p,
-		     struct error *err)
+/* Up to the intent, of whatever name. */
+static int get_ready(struct branch *b, struct site *s, struct plan *p,
+		     const char *intent, struct error *e)
 {
-	struct error own = ERROR_INIT, *e = err ? err : &own;
 	int r = site_make_stage(s, e);
 
 	if (r == 0)
@@ -114,12 +117,21 @@ static int carry_out(struct branch *b, struct site *s, struct plan *p,
 		r = make_durable(b, e);
 	if (r == 0) {
 		branch_step("intent");
-		r = intent_write(p, b->dir_fd, e);
+		r = intent_write(p, b->dir_fd, intent, e);
 	}
-	if (r < 0) {
+	if (r < 0)
 		(void)site_discard_stage(s, b, NULL);
+	return r;
+}
+
+static int carry_out(struct branch *b, struct site *s, struct plan *p,
+		     struct error *err)
+{
+	struct error own = ERROR_INIT, *e = err ? err : &own;
+	int r = get_ready(b, s, p, "intent", e);
+
+	if (r < 0)
 		return r;
-	}
 	r = commit_forward(b, s, p, true, e);
 	return r < 0 ? take_back(b, s, p, e) : 0;
 }
@@ -128,6 +140,7 @@ static int carry_out(struct branch *b, struct site *s, struct plan *p,
 static int clear_leftovers(struct branch *b, struct site *s, struct error *err)
 {
 	(void)unlinkat(b->dir_fd, "intent.tmp", 0);
+	(void)unlinkat(b->dir_fd, "prepared", 0);
 	(void)unlinkat(b->dir_fd, "published", 0);
 	return site_discard_stage(s, b, err);
 }
@@ -148,6 +161,16 @@ static int run_commit(void *data, struct sink *sink, struct error *err)
 		r = plan_commit(&p, b, &s, w->options, sink, err);
 	if (r < 0)
 		return r;
+	if (w->prepare) {
+		struct error own = ERROR_INIT;
+
+		p.partial = p.partial || b->keep;
+		r = get_ready(b, &s, &p, "prepared", err ? err : &own);
+		out->result.n_published = p.n_published;
+		out->result.n_skipped = p.n_skipped;
+		out->result.gone = !p.partial;
+		return r;
+	}
 	empty = p.n_ops == 0 && p.n_dirs == 0;
 	if (empty && w->options->n_paths > 0 && p.n_skipped == 0)
 		return error_say(err, ERR_NOT_FOUND, ENOENT,
@@ -189,8 +212,8 @@ static int commit_locked(struct branch *b, const struct commit_options *o,
 	return r;
 }
 
-int branch_commit(struct branch *b, const struct commit_options *o,
-		  struct commit_result *ret, struct error *err)
+int root_commit(struct branch *b, const struct commit_options *o,
+		struct commit_result *ret, struct error *err)
 {
 	bool held = b->locked;
 	int r = branch_lock(b, o->lock_timeout_ms, err);
@@ -201,4 +224,48 @@ int branch_commit(struct branch *b, const struct commit_options *o,
 	if (!held)
 		branch_unlock(b);
 	return r;
+}
+
+int root_prepare(struct branch *b, const struct commit_options *o,
+		 struct commit_result *ret, struct error *err)
+{
+	struct work w = { .branch = b, .options = o, .prepare = true };
+	struct outcome out = { .published = false };
+	int r = site_check(b, err);
+
+	if (r == 0)
+		r = sink_run(b, run_commit, &w, o->on_conflict, o->data, &out,
+			     sizeof(out), err);
+	if (r == 0)
+		*ret = out.result;
+	return r;
+}
+
+int root_promise(struct branch *b, struct error *err)
+{
+	branch_step("promise");
+	if (renameat(b->dir_fd, "prepared", b->dir_fd, "intent") < 0 ||
+	    fsync(b->dir_fd) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot write '%s/intent'", b->dir);
+	return 0;
+}
+
+bool root_has(const struct branch *b, const char *name)
+{
+	return faccessat(b->dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int unprepare(void *data, struct sink *sink, struct error *err)
+{
+	struct branch *b = data;
+	auto_(site) struct site s = SITE_INIT;
+	int r = site_open(&s, b, LOCK_WAIT_MS, err);
+
+	return r < 0 ? r : clear_leftovers(b, &s, err);
+}
+
+int root_unprepare(struct branch *b, struct error *err)
+{
+	return sink_run(b, unprepare, b, NULL, NULL, NULL, 0, err);
 }

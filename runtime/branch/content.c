@@ -14,6 +14,7 @@
 #include "branch/change.h"
 #include "branch/internal.h"
 #include "branch/judge.h"
+#include "branch/recover.h"
 #include "branch/walk.h"
 
 /*
@@ -202,9 +203,8 @@ static int open_inside(struct branch *b, struct opening *o, int *ret_fd,
 	return 0;
 }
 
-int branch_open_content(struct branch *b, const char *path,
-			enum change_content side, int *ret_fd,
-			struct error *err)
+int root_open_content(struct branch *b, const char *path,
+		      enum change_content side, int *ret_fd, struct error *err)
 {
 	struct opening o = { .path = path,
 			     .root_fd = side == CONTENT_BEFORE ? b->lower_fd
@@ -220,14 +220,13 @@ int branch_open_content(struct branch *b, const char *path,
 	return r;
 }
 
-int branch_digest_bytes(struct branch *b, const char *path,
-			enum change_content side,
-			unsigned char ret[CHANGE_DIGEST], struct error *err)
+int root_digest(struct branch *b, const char *path, enum change_content side,
+		unsigned char ret[CHANGE_DIGEST], struct error *err)
 {
 	auto_free unsigned char *chunk = malloc(CONTENT_CHUNK);
 	auto_close int fd = -1;
 	SHA2_CTX sha;
-	int r = branch_open_content(b, path, side, &fd, err);
+	int r = root_open_content(b, path, side, &fd, err);
 
 	if (r < 0)
 		return r;

@@ -381,6 +381,7 @@ static int fill_meta(struct branch_meta *m, const struct branch_options *o,
 	m->userxattr = nested || !idmap_is_empty(&o->idmap);
 	m->durable = o->durable;
 	m->quota_bytes = o->quota_bytes;
+	m->n_roots = o->n_more_lowers ? (unsigned int)o->n_more_lowers + 1 : 0;
 	m->on_exit = o->on_exit;
 	m->on_error = o->on_error;
 	m->name = strdup(o->name);
@@ -441,15 +442,13 @@ static int prepare(struct branch *b, const struct branch_options *o,
 	return set_home(b, o, err);
 }
 
-int branch_create(struct store *st, const struct branch_options *o,
-		  struct branch **ret, struct error *err)
+int root_create(struct store *st, const struct branch_options *o,
+		struct branch **ret, struct error *err)
 {
 	auto_ptr(branch_close) struct branch *b = NULL;
 	struct stat lower;
-	int r = name_check(o->name, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (o->quota_bytes) {
 		(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
 				"a size limit for a branch is not supported");

@@ -22,7 +22,8 @@ static int commit(struct branch *b, bool force, enum branch_outcome *ret,
 		return 0;
 	}
 	/* It waits for a decision now: what settling left out is due. */
-	(void)branch_make_durable(b, NULL);
+	for (size_t i = 0; i < branch_n_roots(b); i++)
+		(void)branch_make_durable(branch_root(b, i), NULL);
 	return r;
 }
 

@@ -61,7 +61,8 @@ static int write_plan(int fd, const struct plan *p)
 	return r < 0 ? r : fd_write_full(fd, digest, sizeof(digest));
 }
 
-int intent_write(const struct plan *p, int dir_fd, struct error *err)
+int intent_write(const struct plan *p, int dir_fd, const char *name,
+		 struct error *err)
 {
 	auto_close int fd = openat(
 		dir_fd, "intent.tmp",
@@ -70,7 +71,7 @@ int intent_write(const struct plan *p, int dir_fd, struct error *err)
 
 	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
-	if (r == 0 && renameat(dir_fd, "intent.tmp", dir_fd, "intent") < 0)
+	if (r == 0 && renameat(dir_fd, "intent.tmp", dir_fd, name) < 0)
 		r = -errno;
 	if (r < 0) {
 		(void)unlinkat(dir_fd, "intent.tmp", 0);

@@ -4,6 +4,7 @@
  * store.c	where branches are: the default store, other storage, listing
  * create.c	claiming a name and making a branch
  * branch.c	struct branch: find, close, info, state, lock, removal
+ * roots.c	branches over several directories; roots_commit.c
  * meta.c, meta_read.c  meta.json: written atomically, read strictly
  * record.c	what an object was: the identity in "made" and "bases"
  * overlay.c	the mount; movable.c renames its directories
@@ -30,6 +31,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "branch/branch.h"
 
@@ -70,6 +72,8 @@ struct branch_meta {
 	 * rollback or a partial commit touched. */
 	struct branch_record *bases;
 	size_t n_bases;
+	/* Of the first root: how many there are. 0 in the others. */
+	unsigned int n_roots;
 };
 
 /*
@@ -159,6 +163,10 @@ struct branch {
 	int lock_fd;
 	bool locked;
 	bool linked; /* the default store holds a link to it */
+	/* The roots after the first one, in their order; see roots.c. */
+	struct branch **others;
+	size_t n_others;
+	bool keep; /* stays, even with nothing in it */
 	/* Of the meta.json that meta was read from or written to. */
 	uint64_t meta_ino;
 	struct timespec meta_ctime;
@@ -173,6 +181,28 @@ int branch_open_parts(struct branch *b, struct error *err);
 bool branch_is_there(const struct branch *b);
 /* Rewrites meta.json from b->meta, which the caller changed under the lock. */
 int branch_save(struct branch *b, bool durable, struct error *err);
+
+/*
+ * One root of a branch: what the functions of branch.h, change.h and commit.h
+ * of the same name do for all (roots.c). Names of further roots are NAME~N,
+ * which is no name that anybody could give.
+ */
+enum { ROOTS_MAX = 64, ROOT_NAME_MAX = LIMIT_NAME + 8 };
+int root_create(struct store *st, const struct branch_options *o,
+		struct branch **ret, struct error *err);
+int root_find(struct store *st, const char *name, struct branch **ret,
+	      struct error *err);
+void root_discard(struct branch *b);
+int root_set_running(struct branch *b, const char *const *paths, size_t n,
+		     const struct proc_id *init, struct error *err);
+int root_get_state(struct branch *b, enum branch_state *ret, struct error *err);
+int root_settle(struct branch *b, const struct exit_status *status,
+		bool caller_waited, struct branch_settled *ret,
+		struct error *err);
+int root_abort(struct branch *b, const char *const *paths, size_t n_paths,
+	       struct error *err);
+/* True for NAME and for NAME~N. */
+bool is_root_name(const char *name);
 
 /* meta.c */
 int meta_write(int dir_fd, const struct branch_meta *m, bool durable,

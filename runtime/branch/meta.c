@@ -155,6 +155,8 @@ static void put_meta(struct json_out *o, const struct branch_meta *m)
 	json_out_int_member(o, "exit_value", m->status.value);
 	put_records(o, "made", m->made, m->n_made);
 	put_records(o, "bases", m->bases, m->n_bases);
+	if (m->n_roots)
+		json_out_uint_member(o, "roots", m->n_roots);
 	json_out_object_end(o);
 }
 

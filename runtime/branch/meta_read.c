@@ -323,7 +323,7 @@ static void get_meta(struct source *s, struct branch_meta *m)
 	if (!s->wrong && m->version != BRANCH_META_VERSION)
 		spoil(s, "version");
 	m->name = want_name(s, "name");
-	if (m->name && name_check(m->name, NULL) < 0)
+	if (m->name && !is_root_name(m->name))
 		spoil(s, "name");
 	m->lower = want_path(s, "lower");
 	m->lower_dev = want_uint(s, "lower_dev", UINT64_MAX);
@@ -340,6 +340,8 @@ static void get_meta(struct source *s, struct branch_meta *m)
 	m->on_exit = want_disposition(s, "on_exit");
 	m->on_error = want_disposition(s, "on_error");
 	m->argv = want_argv(s, "argv");
+	if (json_get(s->root, "roots"))
+		m->n_roots = (unsigned int)want_uint(s, "roots", ROOTS_MAX);
 	if (json_get(s->root, "bundle"))
 		m->bundle = want_name(s, "bundle");
 	m->init.pid = (pid_t)want_uint(s, "init_pid", INT32_MAX);

@@ -127,7 +127,8 @@ int plan_commit(struct plan *p, struct branch *b, const struct site *s,
 int plan_finish(struct plan *p, struct error *err);
 
 /* intent.c */
-int intent_write(const struct plan *p, int dir_fd, struct error *err);
+int intent_write(const struct plan *p, int dir_fd, const char *name,
+		 struct error *err);
 /* ERR_TORN for one that is not whole; 0, or -ENOENT without an error. */
 int intent_read(struct plan *p, int dir_fd, struct error *err);
 

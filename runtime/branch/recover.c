@@ -188,8 +188,8 @@ int branch_remove_all(struct branch *b, struct error *err)
 	return r < 0 ? r : branch_remove(b, err);
 }
 
-int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
-		   struct error *err)
+int root_recover(struct branch *b, bool rollback, enum recover_action *ret,
+		 struct error *err)
 {
 	const struct exit_status unknown = { .kind = EXIT_UNKNOWN };
 	struct branch_settled settled;
@@ -199,7 +199,7 @@ int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
 
 	if (r < 0)
 		return r;
-	r = branch_get_state(b, &state, err);
+	r = root_get_state(b, &state, err);
 	if (r == 0)
 		*ret = RECOVER_NOTHING;
 	switch (r < 0 ? BRANCH_PENDING : state) {
@@ -210,7 +210,7 @@ int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
 		r = r < 0 ? r : remove_lower_stage(b, err);
 		break;
 	case BRANCH_INTERRUPTED:
-		r = branch_settle(b, &unknown, false, &settled, err);
+		r = root_settle(b, &unknown, false, &settled, err);
 		*ret = RECOVER_SETTLED;
 		break;
 	case BRANCH_COMMITTING:

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#include "branch/commit.h"
+
 struct branch;
 struct error;
 struct plan;
@@ -30,6 +32,35 @@ bool commit_is_past_return(const struct branch *b);
  */
 int recover_intent(struct branch *b, bool rollback, int timeout_ms,
 		   bool *ret_gone, struct error *err);
+
+/* One root's part of branch_commit, branch_recover; see roots.c. */
+int root_commit(struct branch *b, const struct commit_options *o,
+		struct commit_result *ret, struct error *err);
+int root_recover(struct branch *b, bool rollback, enum recover_action *ret,
+		 struct error *err);
+
+int root_changes(struct branch *b, unsigned int want, const char *const *paths,
+		 size_t n_paths, change_fn *fn, void *data, struct error *err);
+int root_uncovered(struct branch *b, change_fn *fn, void *data,
+		   struct error *err);
+int root_open_content(struct branch *b, const char *path,
+		      enum change_content side, int *ret_fd, struct error *err);
+int root_digest(struct branch *b, const char *path, enum change_content side,
+		unsigned char ret[CHANGE_DIGEST], struct error *err);
+
+/*
+ * A commit of several roots in two steps. The first is all of root_commit up
+ * to its intent, which is named "prepared" and means nothing yet, and is
+ * written also if there is nothing to do. *@ret: as it will be; with b->keep
+ * never gone.
+ */
+int root_prepare(struct branch *b, const struct commit_options *o,
+		 struct commit_result *ret, struct error *err);
+/* Makes the intent of it: from then on recovery goes forward. */
+int root_promise(struct branch *b, struct error *err);
+bool root_has(const struct branch *b, const char *name);
+/* Forgets what was prepared. */
+int root_unprepare(struct branch *b, struct error *err);
 
 /* Says why nothing can be done in this state, or settles. 0: pending. */
 int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,

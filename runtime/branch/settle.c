@@ -20,6 +20,7 @@
 #include "branch/change.h"
 #include "branch/internal.h"
 #include "branch/movable.h"
+#include "branch/recover.h"
 #include "branch/scan.h"
 
 enum {
@@ -131,8 +132,8 @@ static void count_changes(struct branch *b, const struct found *f,
 	if (f->n_objects == 0 || f->n_objects > COMPARE_MAX || f->cut ||
 	    f->bytes > COMPARE_BYTES_MAX)
 		return;
-	if (branch_changes(b, CHANGE_WANT_META, NULL, 0, add_change, &t,
-			   NULL) == 0)
+	if (root_changes(b, CHANGE_WANT_META, NULL, 0, add_change, &t, NULL) ==
+	    0)
 		*ret = t;
 }
 
@@ -203,13 +204,13 @@ static int wait_for_state(struct branch *b, enum branch_state *ret,
 			  struct error *err)
 {
 	const struct timespec nap = { .tv_nsec = LINGER_STEP_NS };
-	int r = branch_get_state(b, ret, err);
+	int r = root_get_state(b, ret, err);
 
 	for (int i = 0; i < LINGER_STEPS && r == 0 && *ret == BRANCH_OPEN &&
 			!proc_is_alive(&b->meta.init);
 	     i++) {
 		(void)nanosleep(&nap, NULL);
-		r = branch_get_state(b, ret, err);
+		r = root_get_state(b, ret, err);
 	}
 	return r;
 }
@@ -265,7 +266,7 @@ static int settle_first(struct branch *b, const struct exit_status *status,
 	if (r < 0)
 		return sync_failed(b, -r, err);
 	count_changes(b, &found, &tally);
-	if (tally.kept == 0) {
+	if (tally.kept == 0 && !b->keep) {
 		ret->gone = true;
 		return branch_remove_empty(b, err);
 	}
@@ -302,9 +303,9 @@ static int settle_locked(struct branch *b, const struct exit_status *status,
 	return 0;
 }
 
-int branch_settle(struct branch *b, const struct exit_status *status,
-		  bool caller_waited, struct branch_settled *ret,
-		  struct error *err)
+int root_settle(struct branch *b, const struct exit_status *status,
+		bool caller_waited, struct branch_settled *ret,
+		struct error *err)
 {
 	struct branch_settled out = { .gone = false };
 	bool held = b->locked;

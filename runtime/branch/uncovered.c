@@ -6,9 +6,10 @@
 #include "branch/change.h"
 #include "branch/internal.h"
 #include "branch/mountinfo.h"
+#include "branch/recover.h"
 
-int branch_uncovered(struct branch *b, change_fn *fn, void *data,
-		     struct error *err)
+int root_uncovered(struct branch *b, change_fn *fn, void *data,
+		   struct error *err)
 {
 	const char *lower = b->meta.lower;
 	size_t n = strcmp(lower, "/") == 0 ? 0 : strlen(lower);

@@ -1,0 +1,476 @@
+/*
+ * Branches over several directories. The first root is the branch that the
+ * name stands for, and what decides: it is made last and goes last. The others
+ * are branches of their own, named NAME~2, NAME~3, …, wherever their lowers
+ * want them to be. One that is missing has no changes.
+ */
+#include "branch/roots.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/path.h"
+#include "branch/change.h"
+#include "branch/internal.h"
+#include "branch/recover.h"
+
+enum { LOCK_WAIT_MS = 5000 };
+
+size_t branch_n_roots(const struct branch *b)
+{
+	return b->n_others + 1;
+}
+
+struct branch *branch_root(struct branch *b, size_t i)
+{
+	return i == 0 ? b : b->others[i - 1];
+}
+
+void roots_forget(struct branch *b, size_t i)
+{
+	branch_close(b->others[i - 1]);
+	b->n_others--;
+	memmove(b->others + i - 1, b->others + i,
+		(b->n_others + 1 - i) * sizeof(*b->others));
+}
+
+static void name_root(const char *name, size_t i, char ret[ROOT_NAME_MAX])
+{
+	(void)snprintf(ret, ROOT_NAME_MAX, "%s~%zu", name, i + 1);
+}
+
+bool is_root_name(const char *name)
+{
+	const char *tilde = strchr(name, '~');
+	char first[LIMIT_NAME + 1];
+
+	if (!tilde)
+		return name_check(name, NULL) == 0;
+	if ((size_t)(tilde - name) >= sizeof(first) || !tilde[1] ||
+	    tilde[1 + strspn(tilde + 1, "0123456789")])
+		return false;
+	memcpy(first, name, (size_t)(tilde - name));
+	first[tilde - name] = '\0';
+	return name_check(first, NULL) == 0;
+}
+
+/* -------------------------------------------------------------- creation -- */
+
+/*
+ * What is left of a creator that died before the first root: nobody ever wrote
+ * to it.
+ */
+static int clear_orphan(struct store *st, const char *name, struct error *err)
+{
+	auto_ptr(branch_close) struct branch *b = NULL;
+	enum branch_state state;
+	int r = root_find(st, name, &b, NULL);
+
+	if (r < 0)
+		return 0;
+	r = branch_lock(b, 0, err);
+	if (r == 0)
+		r = root_get_state(b, &state, err);
+	if (r == 0 && state == BRANCH_OPEN)
+		return error_say(err, ERR_EXISTS, EEXIST,
+				 "the branch '%s' is being made", name);
+	return r < 0 ? r : branch_remove_all(b, err);
+}
+
+static int create_other(struct store *st, const struct branch_options *o,
+			size_t i, struct branch **ret, struct error *err)
+{
+	struct branch_options part = *o;
+	char name[ROOT_NAME_MAX];
+	int r;
+
+	name_root(o->name, i, name);
+	part.name = name;
+	part.lower = o->more_lowers[i - 1];
+	part.more_lowers = NULL;
+	part.n_more_lowers = 0;
+	r = clear_orphan(st, name, err);
+	return r < 0 ? r : root_create(st, &part, ret, err);
+}
+
+static void discard_others(struct branch **v, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		root_discard(v[i]);
+		branch_close(v[i]);
+	}
+	free(v);
+}
+
+static int check_options(struct store *st, const struct branch_options *o,
+			 struct error *err)
+{
+	auto_ptr(branch_close) struct branch *b = NULL;
+	int r = name_check(o->name, err);
+
+	if (r < 0 || !o->n_more_lowers)
+		return r;
+	if (o->n_more_lowers >= ROOTS_MAX)
+		return error_say(err, ERR_USAGE, E2BIG,
+				 "a branch has at most %d directories",
+				 ROOTS_MAX);
+	if (strlen(o->name) + 4 > LIMIT_NAME)
+		return error_say(err, ERR_NAME, ENAMETOOLONG,
+				 "the name '%s' is too long for a branch over "
+				 "several directories",
+				 o->name);
+	/* Before the others are touched: they may be somebody's. */
+	if (root_find(st, o->name, &b, NULL) != 0)
+		return 0;
+	(void)error_say(err, ERR_EXISTS, EEXIST,
+			"the name '%s' is taken by a branch", o->name);
+	return error_hint(err,
+			  "commit or abort it first: see 'sandlock diff %s'",
+			  o->name);
+}
+
+int branch_create(struct store *st, const struct branch_options *o,
+		  struct branch **ret, struct error *err)
+{
+	struct branch **others = NULL;
+	size_t n = 0;
+	int r = check_options(st, o, err);
+
+	if (r == 0 && o->n_more_lowers) {
+		others = calloc(o->n_more_lowers, sizeof(struct branch *));
+		if (!others)
+			r = error_set(err, ERR_SYSTEM, ENOMEM,
+				      "cannot make branch '%s'", o->name);
+	}
+	while (r == 0 && n < o->n_more_lowers) {
+		r = create_other(st, o, n + 1, &others[n], err);
+		n += r == 0;
+	}
+	if (r == 0)
+		r = root_create(st, o, ret, err);
+	if (r < 0) {
+		discard_others(others, n);
+		return r;
+	}
+	(*ret)->others = others;
+	(*ret)->n_others = n;
+	return 0;
+}
+
+/* 1, or 0 if it has gone because nothing was in it. */
+static int find_other(struct store *st, const char *name, struct branch **ret,
+		      struct error *err)
+{
+	struct stat there;
+	int r;
+
+	if (fstatat(st->home.branches_fd, name, &there, AT_SYMLINK_NOFOLLOW) <
+		    0 &&
+	    errno == ENOENT)
+		return 0;
+	r = root_find(st, name, ret, err);
+	return r < 0 ? r : 1;
+}
+
+int branch_find(struct store *st, const char *name, struct branch **ret,
+		struct error *err)
+{
+	auto_ptr(branch_close) struct branch *b = NULL;
+	int r = name_check(name, err);
+
+	if (r == 0)
+		r = root_find(st, name, &b, err);
+	if (r == 0 && b->meta.n_roots > 1) {
+		b->others = calloc(b->meta.n_roots, sizeof(struct branch *));
+		if (!b->others)
+			r = error_set(err, ERR_SYSTEM, ENOMEM,
+				      "cannot open branch '%s'", name);
+	}
+	for (size_t i = 1; r >= 0 && i < b->meta.n_roots; i++) {
+		char other[ROOT_NAME_MAX];
+
+		name_root(name, i, other);
+		r = find_other(st, other, &b->others[b->n_others], err);
+		b->n_others += r == 1;
+	}
+	if (r < 0)
+		return r;
+	*ret = take_ptr(&b);
+	return 0;
+}
+
+void branch_discard(struct branch *b)
+{
+	for (size_t i = 0; b && i < b->n_others; i++)
+		root_discard(b->others[i]);
+	root_discard(b);
+}
+
+int branch_set_running(struct branch *b, const char *const *paths, size_t n,
+		       const struct proc_id *init, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < b->n_others; i++)
+		r = root_set_running(b->others[i], NULL, 0, init, err);
+	return r < 0 ? r : root_set_running(b, paths, n, init, err);
+}
+
+/* ---------------------------------------------------------------- state -- */
+
+/* Of several roots the one that is furthest from being decided on. */
+static int rank_of(enum branch_state s)
+{
+	switch (s) {
+	case BRANCH_COMMITTED:
+		return 0;
+	case BRANCH_PENDING:
+		return 1;
+	case BRANCH_INTERRUPTED:
+		return 2;
+	case BRANCH_TORN:
+		return 3;
+	case BRANCH_OPEN:
+		return 4;
+	case BRANCH_COMMITTING:
+		return 5;
+	}
+	return 0;
+}
+
+int branch_get_state(struct branch *b, enum branch_state *ret,
+		     struct error *err)
+{
+	enum branch_state all, one;
+	int r = root_get_state(b, &all, err);
+	bool committing = r == 0 && all == BRANCH_COMMITTING;
+
+	for (size_t i = 0; r == 0 && i < b->n_others; i++) {
+		r = root_get_state(b->others[i], &one, err);
+		if (r == 0 && rank_of(one) > rank_of(all))
+			all = one;
+	}
+	if (r == 0)
+		*ret = committing ? BRANCH_COMMITTING : all;
+	return r;
+}
+
+int branch_settle(struct branch *b, const struct exit_status *status,
+		  bool caller_waited, struct branch_settled *ret,
+		  struct error *err)
+{
+	struct branch_settled part, all = { .gone = false };
+	int r = 0;
+
+	for (size_t i = 1; r == 0 && i <= b->n_others;) {
+		r = root_settle(branch_root(b, i), status, caller_waited, &part,
+				err);
+		all.n_changes += r == 0 ? part.n_changes : 0;
+		if (r == 0 && part.gone)
+			roots_forget(b, i);
+		else
+			i++;
+	}
+	if (r < 0)
+		return r;
+	b->keep = b->n_others > 0;
+	r = root_settle(b, status, caller_waited, &part, err);
+	b->keep = false;
+	if (r < 0)
+		return r;
+	all.n_changes += part.n_changes;
+	all.gone = part.gone;
+	*ret = all;
+	return 0;
+}
+
+/* --------------------------------------------------------------- changes -- */
+
+size_t roots_select(struct branch *b, size_t i, const char *const *paths,
+		    size_t n, const char **ret)
+{
+	size_t n_ret = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		auto_free char *whole = path_normalize(paths[k]);
+		const char *best_path = NULL;
+		size_t best = 0;
+
+		for (size_t j = 0; whole && j < branch_n_roots(b); j++) {
+			const char *lower = branch_lower(branch_root(b, j));
+
+			if (paths[k][0] != '/' ||
+			    !path_is_under(whole, lower) ||
+			    (best_path && !path_is_under(lower, best_path)))
+				continue;
+			best_path = lower;
+			best = j;
+		}
+		if (best == i)
+			ret[n_ret++] = paths[k];
+	}
+	return n_ret;
+}
+
+struct forward {
+	change_fn *fn;
+	void *data;
+	const char *root;
+};
+
+static int add_root(void *data, const struct change *c)
+{
+	const struct forward *f = data;
+	struct change out = *c;
+
+	out.root = f->root;
+	return f->fn ? f->fn(f->data, &out) : 0;
+}
+
+int branch_changes(struct branch *b, unsigned int want,
+		   const char *const *paths, size_t n_paths, change_fn *fn,
+		   void *data, struct error *err)
+{
+	auto_free const char **part = NULL;
+	int r = 0;
+
+	if (b->meta.n_roots < 2)
+		return root_changes(b, want, paths, n_paths, fn, data, err);
+	part = calloc(n_paths + 1, sizeof(*part));
+	if (!part)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot compare");
+	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++) {
+		struct branch *root = branch_root(b, i);
+		struct forward f = { fn, data, root->meta.lower };
+		size_t n = roots_select(b, i, paths, n_paths, part);
+
+		if (n_paths == 0 || n > 0)
+			r = root_changes(root, want, part, n, add_root, &f,
+					 err);
+	}
+	return r;
+}
+
+int branch_uncovered(struct branch *b, change_fn *fn, void *data,
+		     struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++) {
+		struct branch *root = branch_root(b, i);
+		struct forward f = { fn, data,
+				     b->meta.n_roots > 1 ? root->meta.lower
+							 : NULL };
+
+		r = root_uncovered(root, add_root, &f, err);
+	}
+	return r;
+}
+
+/* The root that an absolute path lies in, and the rest of the path. */
+static struct branch *find_root(struct branch *b, const char **path)
+{
+	const char *one;
+
+	if (b->meta.n_roots < 2)
+		return b;
+	for (size_t i = 0; i < branch_n_roots(b); i++) {
+		struct branch *root = branch_root(b, i);
+		const char *lower = root->meta.lower;
+
+		if (roots_select(b, i, path, 1, &one) == 0 ||
+		    !path_is_under(*path, lower))
+			continue;
+		*path += strcmp(lower, "/") == 0 ? 0 : strlen(lower);
+		*path += strspn(*path, "/");
+		return root;
+	}
+	return b;
+}
+
+int branch_open_content(struct branch *b, const char *path,
+			enum change_content side, int *ret_fd,
+			struct error *err)
+{
+	struct branch *root = find_root(b, &path);
+
+	return root_open_content(root, path, side, ret_fd, err);
+}
+
+int branch_digest_bytes(struct branch *b, const char *path,
+			enum change_content side,
+			unsigned char ret[CHANGE_DIGEST], struct error *err)
+{
+	struct branch *root = find_root(b, &path);
+
+	return root_digest(root, path, side, ret, err);
+}
+
+/* -------------------------------------------------------------- discarding --
+ */
+
+static int abort_whole(struct branch *b, struct error *err)
+{
+	enum branch_state state;
+	int r = branch_get_state(b, &state, err);
+
+	/* The first root says why not. */
+	if (r == 0 && (state == BRANCH_OPEN || state == BRANCH_COMMITTING))
+		return root_abort(b, NULL, 0, err);
+	while (r == 0 && b->n_others) {
+		r = root_abort(b->others[b->n_others - 1], NULL, 0, err);
+		if (r == 0)
+			roots_forget(b, b->n_others);
+	}
+	return r < 0 ? r : root_abort(b, NULL, 0, err);
+}
+
+static int abort_parts(struct branch *b, const char *const *paths, size_t n,
+		       struct error *err)
+{
+	auto_free const char **part = calloc(n, sizeof(*part));
+	int r = part ? 0 : error_set(err, ERR_SYSTEM, ENOMEM, "cannot select");
+
+	for (size_t i = b->n_others; r == 0 && i > 0; i--) {
+		struct branch *root = b->others[i - 1];
+		size_t n_part = roots_select(b, i, paths, n, part);
+
+		if (n_part)
+			r = root_abort(root, part, n_part, err);
+		if (r == 0 && !branch_is_there(root))
+			roots_forget(b, i);
+	}
+	if (r == 0) {
+		size_t n_part = roots_select(b, 0, paths, n, part);
+
+		b->keep = b->n_others > 0;
+		if (n_part)
+			r = root_abort(b, part, n_part, err);
+		b->keep = false;
+	}
+	return r;
+}
+
+int branch_abort(struct branch *b, const char *const *paths, size_t n_paths,
+		 struct error *err)
+{
+	bool held = b->locked;
+	int r;
+
+	if (!b->n_others)
+		return root_abort(b, paths, n_paths, err);
+	r = branch_lock(b, LOCK_WAIT_MS, err);
+	if (r < 0)
+		return r;
+	r = n_paths ? abort_parts(b, paths, n_paths, err) : abort_whole(b, err);
+	if (!held)
+		branch_unlock(b);
+	return r;
+}

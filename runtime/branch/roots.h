@@ -1,0 +1,23 @@
+/*
+ * What roots.c and roots_commit.c share.
+ */
+#ifndef SANDLOCK_BRANCH_ROOTS_H
+#define SANDLOCK_BRANCH_ROOTS_H
+
+#include <stddef.h>
+
+struct branch;
+struct error;
+
+/*
+ * Of some paths those that belong to root @i: absolute ones below its lower
+ * and below no deeper root's; the first root has the rest. @ret has room for
+ * @n; returns how many.
+ */
+size_t roots_select(struct branch *b, size_t i, const char *const *paths,
+		    size_t n, const char **ret);
+
+/* Closes and forgets a root that exists no more. */
+void roots_forget(struct branch *b, size_t i);
+
+#endif

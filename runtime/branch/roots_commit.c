@@ -1,0 +1,356 @@
+/*
+ * Commits of branches over several directories: every root is prepared, all
+ * that can be refused is refused then, and nothing is published. The intent of
+ * the first root is the decision; whoever finds it goes forward with all, and
+ * without it what was prepared means nothing. The first root is done last, and
+ * removed last.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "branch/internal.h"
+#include "branch/publish.h"
+#include "branch/recover.h"
+#include "branch/roots.h"
+
+enum { LOCK_WAIT_MS = 5000 };
+
+static void unlock_others(struct branch *b)
+{
+	for (size_t i = 0; i < b->n_others; i++)
+		branch_unlock(b->others[i]);
+}
+
+static int lock_all(struct branch *b, int timeout_ms, struct error *err)
+{
+	int r = branch_lock(b, timeout_ms, err);
+
+	for (size_t i = 0; r == 0 && i < b->n_others; i++)
+		r = branch_lock(b->others[i], timeout_ms, err);
+	if (r < 0)
+		unlock_others(b);
+	return r;
+}
+
+/* ------------------------------------------------------------- preparing -- */
+
+static void unprepare_all(struct branch *b)
+{
+	for (size_t i = 0; i < branch_n_roots(b); i++) {
+		struct branch *root = branch_root(b, i);
+
+		if (root_has(root, "prepared"))
+			(void)root_unprepare(root, NULL);
+	}
+}
+
+/* Conflicts are told with the root that they are in. */
+struct forward {
+	const struct commit_options *o;
+	const char *root;
+};
+
+static int add_root(void *data, const struct change *c)
+{
+	const struct forward *f = data;
+	struct change out = *c;
+
+	out.root = f->root;
+	return f->o->on_conflict ? f->o->on_conflict(f->o->data, &out) : 0;
+}
+
+static int prepare_root(struct branch *b, size_t i,
+			const struct commit_options *o,
+			struct commit_result *ret, struct error *err)
+{
+	/* A name that no file has: nothing of this root was asked for. */
+	static const char *const nothing[] = { "\1/\1" };
+	auto_free const char **part = calloc(o->n_paths + 1, sizeof(*part));
+	struct branch *root = branch_root(b, i);
+	struct forward f = { o, root->meta.lower };
+	struct commit_options own = *o;
+
+	if (!part)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot select");
+	own.on_conflict = add_root;
+	own.data = &f;
+	own.paths = part;
+	own.n_paths = roots_select(b, i, o->paths, o->n_paths, part);
+	if (o->n_paths && !own.n_paths) {
+		own.paths = nothing;
+		own.n_paths = 1;
+	}
+	return root_prepare(root, &own, ret, err);
+}
+
+/* The first one is the last: it stays where something else does. */
+static int prepare_all(struct branch *b, const struct commit_options *o,
+		       struct commit_result *ret, bool *gone, struct error *err)
+{
+	struct error first = ERROR_INIT, local = ERROR_INIT;
+	bool rest = false;
+	int r = 0;
+
+	/* All conflicts are told before the first one refuses it. */
+	for (size_t i = branch_n_roots(b);
+	     i-- > 0 && (r == 0 || first.kind == ERR_CONFLICT);) {
+		struct commit_result part = { 0 };
+		int n;
+
+		b->keep = i == 0 && rest;
+		n = prepare_root(b, i, o, &part, &local);
+		b->keep = false;
+		if (n < 0 && r == 0) {
+			r = n;
+			first = local;
+		}
+		gone[i] = n == 0 && part.gone;
+		rest |= !gone[i];
+		ret->n_published += part.n_published;
+		ret->n_skipped += part.n_skipped;
+	}
+	if (r < 0 && err)
+		*err = first;
+	return r;
+}
+
+/* ------------------------------------------------------------ publishing -- */
+
+/* From wherever it was left, to the end: the first root comes last. */
+static int go_forward(struct branch *b, int timeout_ms, struct error *err)
+{
+	bool gone;
+	int r = 0;
+
+	for (size_t i = branch_n_roots(b); r == 0 && i-- > 0;) {
+		struct branch *root = branch_root(b, i);
+
+		if (root_has(root, "prepared"))
+			r = root_promise(root, err);
+		if (r == 0 && root_has(root, "intent") &&
+		    !root_has(root, "done"))
+			r = recover_intent(root, false, timeout_ms, &gone, err);
+	}
+	return r;
+}
+
+static bool is_decided(const struct branch *b)
+{
+	return root_has(b, "intent") || root_has(b, "done");
+}
+
+/* A root that was done, or is no longer under way, cannot be taken back. */
+static bool is_past_return(struct branch *b)
+{
+	bool decided = is_decided(b);
+
+	for (size_t i = 0; i < branch_n_roots(b); i++) {
+		struct branch *root = branch_root(b, i);
+
+		if (root_has(root, "done") ||
+		    (decided && !root_has(root, "prepared") &&
+		     !root_has(root, "intent")))
+			return true;
+	}
+	return false;
+}
+
+/* The decision is taken back first. */
+static int go_back(struct branch *b, int timeout_ms, struct error *err)
+{
+	bool gone;
+	int r = 0;
+
+	if (is_past_return(b))
+		return error_say(err, ERR_STATE, EALREADY,
+				 "the commit of branch '%s' is in part durable "
+				 "and cannot be taken back",
+				 b->meta.name);
+	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++) {
+		struct branch *root = branch_root(b, i);
+
+		if (root_has(root, "intent"))
+			r = recover_intent(root, true, timeout_ms, &gone, err);
+		else if (root_has(root, "prepared"))
+			r = root_unprepare(root, err);
+	}
+	return r;
+}
+
+static int go_on(struct branch *b, int timeout_ms, struct error *err)
+{
+	return is_decided(b) ? go_forward(b, timeout_ms, err)
+			     : go_back(b, timeout_ms, err);
+}
+
+/* Roots of which everything was published go. */
+static int remove_done(struct branch *b, bool *ret_gone, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = b->n_others; r == 0 && i > 0; i--) {
+		struct branch *root = branch_root(b, i);
+
+		if (!root_has(root, "done"))
+			continue;
+		r = branch_remove_all(root, err);
+		if (r == 0)
+			roots_forget(b, i);
+	}
+	*ret_gone = false;
+	if (r < 0 || !root_has(b, "done"))
+		return r;
+	*ret_gone = true;
+	return branch_remove_all(b, err);
+}
+
+static int publish_all(struct branch *b, int timeout_ms, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int r = root_promise(b, err);
+
+	if (r == 0)
+		r = go_forward(b, timeout_ms, err);
+	if (r == 0 || go_back(b, timeout_ms, &why) == 0)
+		return r;
+	return error_hint(err,
+			  "a part is published: 'sandlock recover %s' goes on",
+			  b->meta.name);
+}
+
+/* ---------------------------------------------------------------- verbs -- */
+
+/* Everything is settled, or a commit of before finished. */
+static int make_ready(struct branch *b, const struct commit_options *o,
+		      bool *ret_gone, struct error *err)
+{
+	enum branch_state state;
+	int r = branch_get_state(b, &state, err);
+
+	*ret_gone = false;
+	if (r == 0 &&
+	    (state == BRANCH_COMMITTING || state == BRANCH_COMMITTED)) {
+		r = go_on(b, o->lock_timeout_ms, err);
+		if (r == 0)
+			r = remove_done(b, ret_gone, err);
+		if (r < 0 || *ret_gone)
+			return r;
+	}
+	for (size_t i = b->n_others; r == 0 && i > 0; i--) {
+		bool gone;
+
+		r = branch_make_ready(branch_root(b, i), o->force_torn,
+				      o->lock_timeout_ms, &gone, err);
+		if (r == 0 && gone)
+			roots_forget(b, i);
+	}
+	if (r < 0)
+		return r;
+	b->keep = b->n_others > 0;
+	r = branch_make_ready(b, o->force_torn, o->lock_timeout_ms, ret_gone,
+			      err);
+	b->keep = false;
+	return r;
+}
+
+static int commit_all(struct branch *b, const struct commit_options *o,
+		      struct commit_result *ret, struct error *err)
+{
+	auto_free bool *gone = calloc(branch_n_roots(b), sizeof(*gone));
+	struct error own = ERROR_INIT;
+	int r;
+
+	if (!gone)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot commit");
+	r = make_ready(b, o, &ret->gone, err);
+	if (r < 0 || ret->gone)
+		return r;
+	r = prepare_all(b, o, ret, gone, err);
+	if (r == 0 && o->n_paths && !ret->n_published && !ret->n_skipped)
+		r = error_say(err, ERR_NOT_FOUND, ENOENT,
+			      "branch '%s' did not change '%s'", b->meta.name,
+			      o->paths[0]);
+	if (r < 0) {
+		unprepare_all(b);
+		return r;
+	}
+	r = publish_all(b, o->lock_timeout_ms, err ? err : &own);
+	return r < 0 ? r : remove_done(b, &ret->gone, err);
+}
+
+int branch_commit(struct branch *b, const struct commit_options *o,
+		  struct commit_result *ret, struct error *err)
+{
+	struct commit_result result = { 0 };
+	bool held = b->locked;
+	int r;
+
+	if (!b->n_others)
+		return root_commit(b, o, ret, err);
+	r = lock_all(b, o->lock_timeout_ms, err);
+	if (r < 0)
+		return r;
+	r = commit_all(b, o, &result, err);
+	unlock_others(b);
+	if (!held)
+		branch_unlock(b);
+	if (r == 0)
+		*ret = result;
+	return r;
+}
+
+static int recover_all(struct branch *b, bool rollback,
+		       enum recover_action *ret, struct error *err)
+{
+	const struct exit_status unknown = { .kind = EXIT_UNKNOWN };
+	struct branch_settled settled;
+	enum branch_state state;
+	bool gone;
+	int r = branch_get_state(b, &state, err);
+
+	*ret = RECOVER_NOTHING;
+	switch (r < 0 ? BRANCH_OPEN : state) {
+	case BRANCH_OPEN:
+		break;
+	case BRANCH_TORN:
+	case BRANCH_PENDING:
+		unprepare_all(b);
+		break;
+	case BRANCH_INTERRUPTED:
+		*ret = RECOVER_SETTLED;
+		r = branch_settle(b, &unknown, false, &settled, err);
+		break;
+	case BRANCH_COMMITTING:
+	case BRANCH_COMMITTED:
+		*ret = rollback ? RECOVER_BACK : RECOVER_FORWARD;
+		if (rollback)
+			return go_back(b, LOCK_WAIT_MS, err);
+		if (!is_decided(b))
+			*ret = RECOVER_BACK;
+		r = go_on(b, LOCK_WAIT_MS, err);
+		if (r == 0)
+			r = remove_done(b, &gone, err);
+		break;
+	}
+	return r;
+}
+
+int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
+		   struct error *err)
+{
+	bool held = b->locked;
+	int r;
+
+	if (!b->n_others)
+		return root_recover(b, rollback, ret, err);
+	r = lock_all(b, LOCK_WAIT_MS, err);
+	if (r < 0)
+		return r;
+	r = recover_all(b, rollback, ret, err);
+	unlock_others(b);
+	if (!held)
+		branch_unlock(b);
+	return r;
+}

@@ -1,0 +1,357 @@
+/* Branches over several directories. */
+#include "branch_fixture.h"
+
+#include "branch/publish.h"
+
+enum { KILLED = 99, N = 3 };
+
+struct roots {
+	struct fixture f;
+	char lower[N][320];
+	char *before[N], *after[N];
+};
+
+static int steps_left;
+
+static void count_down(const char *step)
+{
+	(void)step;
+	if (--steps_left == 0)
+		_exit(KILLED);
+}
+
+static void inside(struct branch *b, const char *script)
+{
+	struct error err = ERROR_INIT;
+	pid_t pid = fork();
+	int status, fd;
+
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNS) < 0 ||
+		    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+			_exit(1);
+		for (size_t i = 0; i < branch_n_roots(b); i++) {
+			struct branch *root = branch_root(b, i);
+
+			if (branch_overlay(root, &fd, &err) < 0 ||
+			    move_mount(fd, "", AT_FDCWD, branch_lower(root),
+				       MOVE_MOUNT_F_EMPTY_PATH) < 0)
+				_exit(2);
+			(void)close(fd);
+		}
+		_exit(system(script) ? 3 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static struct branch *find(struct roots *r)
+{
+	struct error err = ERROR_INIT;
+	struct branch *b = NULL;
+	int n = branch_find(r->f.store, "b", &b, &err);
+
+	if (n < 0 && err.kind != ERR_NOT_FOUND)
+		fail_msg("%s", err.msg);
+	return b;
+}
+
+static void create(struct roots *r)
+{
+	const char *more[] = { r->lower[1], r->lower[2] };
+	const struct branch_options o = {
+		.name = "b",
+		.lower = r->lower[0],
+		.more_lowers = more,
+		.n_more_lowers = 2,
+		.on_exit = DISPOSE_DEFER,
+		.on_error = DISPOSE_DEFER,
+	};
+	struct error err = ERROR_INIT;
+
+	if (branch_create(r->f.store, &o, &r->f.branch, &err) < 0)
+		fail_msg("%s", err.msg);
+}
+
+static void settle(struct roots *r, size_t want)
+{
+	const struct exit_status ok = { .kind = EXIT_CODE, .value = 0 };
+	struct branch_settled s;
+	struct error err = ERROR_INIT;
+
+	if (branch_settle(r->f.branch, &ok, true, &s, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(s.n_changes, want);
+	branch_close(r->f.branch);
+	r->f.branch = NULL;
+}
+
+static void setup(struct roots *r)
+{
+	if (geteuid() != 0)
+		skip();
+	fixture_open(&r->f, "mkdir 0 1 2; for i in 0 1 2; do "
+			    "echo $i > $i/f; echo x > $i/gone; done");
+	for (int i = 0; i < N; i++) {
+		(void)snprintf(r->lower[i], sizeof(r->lower[i]), "%s/%d",
+			       r->f.lower, i);
+		r->before[i] = snapshot(r->lower[i]);
+	}
+	create(r);
+}
+
+static void teardown(struct roots *r)
+{
+	for (int i = 0; i < N; i++) {
+		free(r->before[i]);
+		free(r->after[i]);
+	}
+	fixture_close(&r->f);
+}
+
+/* Changes in the first and the last; nothing in the second. */
+static void write_both(struct roots *r)
+{
+	auto_free char *script = NULL;
+	const struct commit_options o = { .lock_timeout_ms = 5000 };
+
+	(void)o;
+	assert_true(asprintf(&script,
+			     "cd '%s' && echo new >> 0/f && rm 0/gone && "
+			     "echo new >> 2/f && rm 2/gone && mkdir 2/d",
+			     r->f.lower) > 0);
+	inside(r->f.branch, script);
+	settle(r, 5);
+}
+
+static bool is_new(struct roots *r, int i)
+{
+	char *now = snapshot(r->lower[i]);
+	bool same = strcmp(now, r->before[i]) == 0;
+
+	free(now);
+	return !same;
+}
+
+static int add_path(void *data, const struct change *c)
+{
+	buf_printf(data, "%c %s:%s\n", change_letter(c->kind),
+		   strrchr(c->root, '/') + 1, c->path);
+	return 0;
+}
+
+static char *diff(struct branch *b, const char *const *paths, size_t n)
+{
+	struct error err = ERROR_INIT;
+	struct buf text = BUF_INIT;
+
+	if (branch_changes(b, 0, paths, n, add_path, &text, &err) < 0)
+		fail_msg("%s", err.msg);
+	return buf_take(&text, NULL);
+}
+
+static int commit(struct branch *b, const char *const *paths, size_t n,
+		  struct commit_result *ret)
+{
+	const struct commit_options o = {
+		.lock_timeout_ms = 5000,
+		.paths = paths,
+		.n_paths = n,
+	};
+	struct error err = ERROR_INIT;
+	int r = branch_commit(b, &o, ret, &err);
+
+	if (r < 0 && err.kind != ERR_CONFLICT)
+		fail_msg("%s", err.msg);
+	return r;
+}
+
+static void all_roots_are_told_and_committed(void **state)
+{
+	struct commit_result ret;
+	struct roots r = { .lower = { "" } };
+	struct branch *b;
+	char *text;
+
+	setup(&r);
+	write_both(&r);
+	b = find(&r);
+	assert_int_equal(branch_n_roots(b), 2);
+	text = diff(b, NULL, 0);
+	assert_string_equal(text, "M 0:f\nD 0:gone\nA 2:d\nM 2:f\nD 2:gone\n");
+	free(text);
+	assert_int_equal(commit(b, NULL, 0, &ret), 0);
+	assert_int_equal(ret.n_published, 5);
+	assert_true(ret.gone);
+	branch_close(b);
+	assert_true(is_new(&r, 0) && !is_new(&r, 1) && is_new(&r, 2));
+	assert_null(find(&r));
+	teardown(&r);
+}
+
+static void parts_go_by_absolute_paths(void **state)
+{
+	struct commit_result ret;
+	struct error err = ERROR_INIT;
+	struct roots r = { .lower = { "" } };
+	char path[420];
+	const char *paths[] = { path };
+	struct branch *b;
+	char *text;
+
+	setup(&r);
+	write_both(&r);
+	(void)snprintf(path, sizeof(path), "%s/gone", r.lower[2]);
+	b = find(&r);
+	assert_int_equal(commit(b, paths, 1, &ret), 0);
+	assert_int_equal(ret.n_published, 1);
+	assert_false(ret.gone);
+	branch_close(b);
+	b = find(&r);
+	text = diff(b, NULL, 0);
+	assert_string_equal(text, "M 0:f\nD 0:gone\nA 2:d\nM 2:f\n");
+	free(text);
+	/* All of the first root: it has to stay, for the other's sake. */
+	assert_int_equal(
+		branch_abort(b, (const char *[]){ "f", "gone" }, 2, &err), 0);
+	branch_close(b);
+	b = find(&r);
+	assert_non_null(b);
+	text = diff(b, NULL, 0);
+	assert_string_equal(text, "A 2:d\nM 2:f\n");
+	free(text);
+	assert_int_equal(commit(b, NULL, 0, &ret), 0);
+	assert_true(ret.gone);
+	branch_close(b);
+	assert_null(find(&r));
+	/* What was discarded may show in the directory's time, at most. */
+	(void)snprintf(path, sizeof(path), "%s/gone", r.lower[0]);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_true(is_new(&r, 2));
+	teardown(&r);
+}
+
+static void a_conflict_in_one_root_publishes_nothing(void **state)
+{
+	struct commit_result ret;
+	struct roots r = { .lower = { "" } };
+	struct branch *b;
+
+	setup(&r);
+	write_both(&r);
+	shell(r.lower[0], "echo host >> f");
+	free(r.before[0]);
+	r.before[0] = snapshot(r.lower[0]);
+	b = find(&r);
+	assert_true(commit(b, NULL, 0, &ret) < 0);
+	branch_close(b);
+	assert_true(!is_new(&r, 0) && !is_new(&r, 2));
+	b = find(&r);
+	assert_int_equal(branch_abort(b, NULL, 0, NULL), 0);
+	branch_close(b);
+	assert_null(find(&r));
+	assert_true(!is_new(&r, 0) && !is_new(&r, 2));
+	teardown(&r);
+}
+
+static bool commit_killed(struct roots *r, int step)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		struct commit_result ret;
+		struct branch *b = find(r);
+
+		steps_left = step;
+		branch_step_hook = count_down;
+		_exit(commit(b, NULL, 0, &ret) < 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == KILLED);
+	return WEXITSTATUS(status) == KILLED;
+}
+
+static void recovered(struct roots *r, bool rollback)
+{
+	struct error err = ERROR_INIT;
+	enum recover_action action;
+	struct commit_result ret;
+	struct branch *b = find(r);
+	int n;
+
+	if (!b) {
+		assert_true(is_new(r, 0) && is_new(r, 2));
+		return;
+	}
+	n = branch_recover(b, rollback, &action, &err);
+	/* Past the first that is done there is only one way. */
+	if (n < 0 && rollback && err.kind == ERR_STATE) {
+		rollback = false;
+		n = branch_recover(b, false, &action, &err);
+	}
+	branch_close(b);
+	if (n < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(is_new(r, 0), is_new(r, 2));
+	if (rollback && n == 0)
+		assert_false(is_new(r, 0));
+	b = find(r);
+	if (b) {
+		assert_int_equal(commit(b, NULL, 0, &ret), 0);
+		branch_close(b);
+	}
+	assert_true(is_new(r, 0) && is_new(r, 2));
+	assert_null(find(r));
+}
+
+static void whatever_the_kill_it_is_all_or_nothing(void **state)
+{
+	bool killed[2] = { true, true };
+	int n = 0;
+
+	for (int step = 1; killed[0] || killed[1]; step++) {
+		for (int back = 0; back < 2; back++) {
+			struct roots r = { .lower = { "" } };
+
+			setup(&r);
+			write_both(&r);
+			killed[back] = commit_killed(&r, step);
+			recovered(&r, back);
+			teardown(&r);
+			n += killed[back];
+		}
+	}
+	assert_true(n > 20);
+}
+
+static void an_unused_one_goes_and_the_name_is_free(void **state)
+{
+	struct roots r = { .lower = { "" } };
+
+	setup(&r);
+	settle(&r, 0);
+	assert_null(find(&r));
+	create(&r);
+	branch_discard(r.f.branch);
+	branch_close(r.f.branch);
+	r.f.branch = NULL;
+	assert_null(find(&r));
+	create(&r);
+	settle(&r, 0);
+	teardown(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_roots_are_told_and_committed),
+		cmocka_unit_test(parts_go_by_absolute_paths),
+		cmocka_unit_test(a_conflict_in_one_root_publishes_nothing),
+		cmocka_unit_test(whatever_the_kill_it_is_all_or_nothing),
+		cmocka_unit_test(an_unused_one_goes_and_the_name_is_free),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
