@@ -47,7 +47,7 @@ uint64_t call_deadline_ns(const struct call *c)
 
 bool call_is_abandoned(const struct call *c)
 {
-	return atomic_load(&c->answered);
+	return atomic_load(&c->answered) && !atomic_load(&c->is_finishing);
 }
 
 bool call_is_valid(const struct call *c)
@@ -248,6 +248,7 @@ void call_reset(struct call *c)
 	call_keep(c, NULL, NULL);
 	c->tgid = 0;
 	c->has_gate = false;
+	atomic_store_explicit(&c->is_finishing, false, memory_order_relaxed);
 	c->is_blocking = false;
 	c->deadline_errno = EIO;
 }
@@ -386,8 +387,11 @@ static int send_continue(struct call *c)
 
 static void let_go_on(struct call *c)
 {
-	int e = settle_accounts(c);
+	int e;
 
+	/* Accounts may look at the caller again. */
+	atomic_store(&c->is_finishing, true);
+	e = settle_accounts(c);
 	if (e) {
 		call_fail(c, e);
 		return;

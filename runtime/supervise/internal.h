@@ -75,6 +75,7 @@ struct call {
 	void *kept;
 	void (*free_kept)(void *);
 	bool has_gate; /* an account of it holds the exclusive side */
+	atomic_bool is_finishing; /* its own thread answers it */
 	/* Who sets it answers the call, or found it dead. */
 	atomic_bool answered;
 	atomic_uint refs;
@@ -263,6 +264,12 @@ struct supervisor {
 int thread_start(struct supervisor *s, void *(*fn)(void *), void *arg);
 /* The last thing that such a thread does. */
 void thread_end(struct supervisor *s);
+
+/*
+ * Where a task is: the number of the system call it is blocked in, -1 if it
+ * runs, -2 if that cannot be known, -ESRCH if it has gone.
+ */
+int task_blocked_in(pid_t tid);
 
 uint64_t now_ns(void);
 void sleep_until_ns(uint64_t t);

@@ -101,11 +101,7 @@ struct living {
 	uint64_t start_time;
 };
 
-/*
- * Where a task is: the number of the system call it is blocked in, -1 if it
- * runs, -2 if that cannot be known, -ESRCH if it has gone.
- */
-static int blocked_in(pid_t tid)
+int task_blocked_in(pid_t tid)
 {
 	char path[40], text[32] = "";
 	auto_close int fd = -1;
@@ -138,7 +134,7 @@ static bool has_new_child(const struct fork *f, const struct living *v,
  */
 static bool is_under_way(const struct fork *f, const struct living *v, size_t n)
 {
-	int nr = blocked_in(f->tid);
+	int nr = task_blocked_in(f->tid);
 
 	if (nr == -ESRCH)
 		return false;

@@ -1,0 +1,106 @@
+#include "supervise/ask.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "kernel/pidfd.h"
+#include "supervise/denials.h"
+#include "supervise/internal.h"
+
+static void wake(void *data)
+{
+	call_resume(data);
+}
+
+static void record(const struct asker *a, struct call *c, const struct event *e,
+		   const char *rule, int error)
+{
+	auto_(buf) struct buf object = BUF_INIT;
+	const struct denial d = {
+		.code = "ask.denied",
+		.call = e->syscall,
+		.error = error,
+		.object = (event_describe(e, DENIAL_OBJECT_MAX, &object, NULL),
+			   buf_str(&object)),
+		.rule = rule,
+	};
+
+	denials_add_call(a->denials, c, &d);
+}
+
+static enum ask_answer deny(const struct asker *a, struct call *c,
+			    const struct event *e, const char *rule, int error,
+			    struct outcome *ret)
+{
+	record(a, c, e, rule, error);
+	*ret = OUTCOME_FAIL(error);
+	return ASK_DENIED;
+}
+
+static int begin(const struct asker *a, struct ask *k, struct call *c,
+		 const struct event *e, const char *rule)
+{
+	uint64_t ms = e->category == EVENT_NETWORK ? a->network_timeout_ms
+						   : a->timeout_ms;
+	int r;
+
+	k->wait.wake = wake;
+	k->wait.data = c;
+	r = approval_join(a->book, e, rule, now_ns() + ms * UINT64_C(1000000),
+			  &k->wait);
+	if (r < 0)
+		return r;
+	k->is_asked = true;
+	call_set_deadline(c, approval_deadline_ns(&k->wait), EPERM);
+	return 0;
+}
+
+enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
+			  const struct event *e, const char *rule,
+			  struct outcome *ret)
+{
+	int error = EPERM;
+
+	if (!a->book)
+		return deny(a, c, e, rule, EPERM, ret);
+	if (!k->is_asked && begin(a, k, c, e, rule) < 0)
+		return deny(a, c, e, rule, ENOMEM, ret);
+	switch (approval_look(&k->wait, &error)) {
+	case APPROVAL_WAITING:
+		*ret = OUTCOME_WAIT;
+		return ASK_WAITS;
+	case APPROVAL_ANSWERED:
+		if (error == 0)
+			return ASK_ALLOWED;
+		break;
+	case APPROVAL_EXPIRED:
+	case APPROVAL_CANCELLED:
+		break;
+	}
+	return deny(a, c, e, rule, error, ret);
+}
+
+void ask_done(struct ask *k)
+{
+	approval_leave(&k->wait);
+	k->is_asked = false;
+}
+
+void ask_fill_caller(struct event *e, struct call *c)
+{
+	char link[32], path[PATH_MAX];
+	struct proc_stat st;
+	ssize_t n;
+
+	e->pid = call_tgid(c);
+	if (proc_read_stat(e->pid, &st) == 0)
+		e->parent_pid = st.ppid;
+	(void)snprintf(link, sizeof(link), "/proc/%d/exe", (int)e->pid);
+	n = readlink(link, path, sizeof(path));
+	if (n > 0 && (size_t)n < sizeof(path))
+		e->program = strndup(path, (size_t)n);
+}

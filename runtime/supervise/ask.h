@@ -1,0 +1,54 @@
+/*
+ * Asking about a call from within its handler:
+ *
+ *	struct ask lives in what the handler keeps (call_keep), beside what it
+ *	captured of the call; ask_done is part of its free function.
+ *
+ *	first run	capture, then ask_about: ASK_WAITS, return *@ret
+ *	later runs	call_kept is there: nothing is read from the caller
+ *			again; ask_about says what was decided meanwhile
+ *
+ * After ASK_ALLOWED what may have changed is checked again by the handler, on
+ * what it captured, against the rules of now.
+ */
+#ifndef SANDLOCK_SUPERVISE_ASK_H
+#define SANDLOCK_SUPERVISE_ASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "supervise/approvals.h"
+#include "supervise/handler.h"
+
+struct denials;
+
+/* Shared by the handlers of a sandbox; constant while they run. */
+struct asker {
+	struct approvals *book; /* NULL: nobody can answer, all is denied */
+	uint64_t timeout_ms, network_timeout_ms;
+	struct denials *denials; /* or NULL */
+};
+
+enum {
+	ASK_TIMEOUT_MS = 120 * 1000,
+	/* Clients give up by themselves. */
+	ASK_NETWORK_TIMEOUT_MS = 20 * 1000,
+};
+
+struct ask {
+	struct approval_wait wait;
+	bool is_asked;
+};
+
+enum ask_answer { ASK_ALLOWED, ASK_WAITS, ASK_DENIED };
+
+/* Unless it is ASK_ALLOWED, *@ret is what the handler returns. */
+enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
+			  const struct event *e, const char *rule,
+			  struct outcome *ret);
+void ask_done(struct ask *k);
+
+/* Who calls: pid, parent, program. For event_done. */
+void ask_fill_caller(struct event *e, struct call *c);
+
+#endif

@@ -1,0 +1,274 @@
+#include "supervise/exec.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/kcmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "kernel/pidfd.h"
+#include "policy/ask.h"
+#include "supervise/internal.h"
+#include "supervise/object.h"
+#include "supervise/words.h"
+
+/* What was read of a call, once. */
+struct snapshot {
+	char path[PATH_MAX];
+	struct buf argv;
+	struct object object;
+};
+
+/* What is kept of it until it is answered. */
+struct exec {
+	struct snapshot s;
+	struct ask ask;
+	const char *rule; /* that it is asked for; NULL: none */
+};
+
+static void snapshot_done(struct snapshot *s)
+{
+	buf_done(&s->argv);
+	object_done(&s->object);
+}
+
+static void exec_free(void *data)
+{
+	struct exec *x = data;
+
+	ask_done(&x->ask);
+	snapshot_done(&x->s);
+	free(x);
+}
+
+static bool is_execveat(const struct call *c)
+{
+	return call_nr(c) == SYS_execveat;
+}
+
+/* Where the arguments are: execveat has a directory before them. */
+static unsigned int first_arg(const struct call *c)
+{
+	return is_execveat(c) ? 1 : 0;
+}
+
+static int read_snapshot(struct call *c, struct snapshot *s,
+			 struct ranges *places)
+{
+	unsigned int i = first_arg(c);
+	int dirfd = is_execveat(c) ? (int)call_arg(c, 0) : AT_FDCWD;
+	uint64_t flags = is_execveat(c) ? call_arg(c, 4) : 0;
+	int r = call_read_string(c, call_arg(c, i), s->path, sizeof(s->path));
+
+	if (r == 0)
+		r = words_read(c, call_arg(c, i + 1), &s->argv, places);
+	if (r == 0 && places)
+		r = words_read(c, call_arg(c, i + 2), NULL, places);
+	if (r == 0 && places)
+		r = ranges_add(places, call_arg(c, i), strlen(s->path) + 1);
+	if (r == 0)
+		r = object_find(c, dirfd, s->path,
+				!(flags & AT_SYMLINK_NOFOLLOW), &s->object);
+	return r;
+}
+
+static bool is_launcher(const struct exec_asker *a, struct call *c)
+{
+	char link[32];
+	struct stat st;
+
+	(void)snprintf(link, sizeof(link), "/proc/%d/exe", (int)call_tgid(c));
+	return a->launcher_ino && stat(link, &st) == 0 &&
+	       st.st_dev == a->launcher_dev && st.st_ino == a->launcher_ino &&
+	       call_is_valid(c);
+}
+
+static int capture(const struct exec_asker *a, struct call *c,
+		   struct exec **ret)
+{
+	struct exec *x = calloc(1, sizeof(*x));
+	int r;
+
+	if (!x)
+		return -ENOMEM;
+	call_keep(c, x, exec_free);
+	r = read_snapshot(c, &x->s, NULL);
+	if (r < 0)
+		return r;
+	x->rule = ask_match_exec(a->rules, x->s.object.path, x->s.object.real);
+	*ret = x;
+	return 0;
+}
+
+static struct outcome ask(const struct exec_asker *a, struct call *c,
+			  struct exec *x)
+{
+	auto_free char *path =
+		strdup(x->s.object.real ? x->s.object.real : x->s.object.path);
+	struct event e = {
+		.syscall = is_execveat(c) ? "execveat" : "execve",
+		.category = EVENT_PROCESS,
+		.path = path,
+		.argv = x->s.argv.data,
+		.argv_len = x->s.argv.len,
+	};
+	struct outcome o = OUTCOME_GO;
+
+	if (!path)
+		return OUTCOME_FAIL(ENOMEM);
+	ask_fill_caller(&e, c);
+	(void)ask_about(a->asker, &x->ask, c, &e, x->rule, &o);
+	free(e.program);
+	return o;
+}
+
+static struct outcome before_exec(struct call *c, void *data)
+{
+	const struct exec_asker *a = data;
+	struct exec *x = call_kept(c);
+	int r;
+
+	if (!x && is_launcher(a, c))
+		return OUTCOME_GO;
+	if (!x) {
+		r = capture(a, c, &x);
+		if (r < 0)
+			return OUTCOME_FAIL(-r);
+		/* As for every directory of $PATH but one. */
+		if (!x->s.object.exists && x->s.object.real)
+			return OUTCOME_FAIL(ENOENT);
+	}
+	return x->rule ? ask(a, c, x) : OUTCOME_GO;
+}
+
+/* ------------------------------------------------------------- freeze -- */
+
+static bool is_fork(int nr)
+{
+#ifdef SYS_vfork
+	if (nr == SYS_vfork)
+		return true;
+#endif
+	return nr == SYS_clone || nr == SYS_clone3;
+}
+
+/* One of its threads is suspended until a child of it is on its own. */
+static bool waits_for_child(pid_t pid)
+{
+	char path[32];
+	auto_dir DIR *d = NULL;
+	struct dirent *e;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	d = opendir(path);
+	while (d && (e = readdir(d))) {
+		pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
+
+		if (tid > 0 && is_fork(task_blocked_in(tid)))
+			return true;
+	}
+	return false;
+}
+
+/* Of stopped processes only one may share our memory: who waits in vfork. */
+static int check_sharing(const struct exec_asker *a, struct call *c)
+{
+	size_t n;
+	const pid_t *pids = freezer_processes(a->freezer, &n);
+	pid_t tgid = call_tgid(c);
+	struct proc_stat st;
+
+	if (proc_read_stat(tgid, &st) < 0)
+		return -ESRCH;
+	for (size_t i = 0; i < n; i++) {
+		long r;
+
+		if (pids[i] == tgid)
+			continue;
+		r = syscall(SYS_kcmp, tgid, pids[i], KCMP_VM, 0, 0);
+		if (r < 0 && errno != ESRCH)
+			return -errno;
+		if (r == 0 && !(pids[i] == st.ppid && waits_for_child(pids[i])))
+			return -EPERM;
+	}
+	return 0;
+}
+
+static bool is_equal(const struct snapshot *a, const struct snapshot *b)
+{
+	return strcmp(a->path, b->path) == 0 && a->argv.len == b->argv.len &&
+	       (!a->argv.len ||
+		memcmp(a->argv.data, b->argv.data, a->argv.len) == 0) &&
+	       object_is_unchanged(&a->object, &b->object);
+}
+
+/* With everybody frozen. */
+static int check_again(const struct exec_asker *a, struct call *c,
+		       const struct exec *x)
+{
+	struct snapshot *now = calloc(1, sizeof(*now));
+	struct ranges places = { .n = 0 };
+	int r = now ? read_snapshot(c, now, &places) : -ENOMEM;
+
+	if (r == 0 && !is_equal(&x->s, now))
+		r = -EPERM;
+	if (r == 0)
+		r = words_are_private(c, &places);
+	if (r == 0)
+		r = check_sharing(a, c);
+	if (now)
+		snapshot_done(now);
+	free(now);
+	ranges_done(&places);
+	return r;
+}
+
+static int settle(struct call *c, void *data)
+{
+	const struct exec_asker *a = data;
+	const struct exec *x = call_kept(c);
+	int e;
+
+	if (!x)
+		return 0;
+	e = freezer_begin(a->freezer, c, FREEZE_SEIZE);
+	if (e)
+		return e;
+	if (check_again(a, c, x) == 0)
+		return 0;
+	freezer_cancel(a->freezer, c);
+	return EPERM;
+}
+
+static void sent(struct call *c, void *data)
+{
+	const struct exec_asker *a = data;
+
+	if (call_kept(c))
+		freezer_end(a->freezer, c);
+}
+
+static void undo(struct call *c, void *data)
+{
+	const struct exec_asker *a = data;
+
+	if (call_kept(c))
+		freezer_cancel(a->freezer, c);
+}
+
+static const struct account account = { settle, sent, undo };
+
+size_t exec_rows(struct exec_asker *a, struct handler ret[EXEC_ROWS])
+{
+	ret[0] = (struct handler){ "execve",	SYS_execve, LANE_LOCAL,
+				   before_exec, a,	    &account };
+	ret[1] = (struct handler){ "execveat", SYS_execveat,
+				   LANE_LOCAL, before_exec,
+				   a,	       &account };
+	return EXEC_ROWS;
+}

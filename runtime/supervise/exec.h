@@ -1,0 +1,36 @@
+/*
+ * Programs that somebody has to be asked about before they are executed.
+ *
+ *	capture path, argv and file, running -> asked about -> allowed
+ *	-> freeze, read again, equal? -> the kernel goes on -> thaw
+ *
+ * Every exec takes the last line, also what no rule matches: else a thread
+ * could put another program there once it was looked at. It is denied (EPERM)
+ * if anything differs, if what the kernel will read lies in memory that stays
+ * writable to others, or if another process than a parent in vfork shares the
+ * address space.
+ */
+#ifndef SANDLOCK_SUPERVISE_EXEC_H
+#define SANDLOCK_SUPERVISE_EXEC_H
+
+#include <sys/types.h>
+
+#include "supervise/ask.h"
+#include "supervise/freeze.h"
+
+struct spec_strings;
+
+/* Borrowed by the rows; outlives the supervisor. */
+struct exec_asker {
+	const struct asker *asker;
+	const struct spec_strings *rules; /* policy/ask.h */
+	struct freezer *freezer;
+	/* Our launcher, whose exec nobody is asked about. */
+	dev_t launcher_dev;
+	ino_t launcher_ino;
+};
+
+enum { EXEC_ROWS = 2 };
+size_t exec_rows(struct exec_asker *a, struct handler ret[EXEC_ROWS]);
+
+#endif

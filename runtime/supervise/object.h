@@ -1,0 +1,34 @@
+/*
+ * What a path of the caller stands for: looked up in the caller's own root and
+ * working directory, and never followed out of them.
+ */
+#ifndef SANDLOCK_SUPERVISE_OBJECT_H
+#define SANDLOCK_SUPERVISE_OBJECT_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+struct call;
+
+struct object {
+	char *path; /* as it was written, made absolute and normal */
+	char *real; /* what that leads to; NULL: cannot be known */
+	bool exists;
+	struct stat st; /* if it exists */
+};
+
+/*
+ * A last component that does not exist is no error: @real is then below the
+ * real directory. Where nothing can be looked up (/proc/self and other magic
+ * links, a directory that is gone) @real is NULL. -ENOMEM, -ESRCH, -EBADF.
+ */
+int object_find(struct call *c, int dirfd, const char *path, bool follow,
+		struct object *ret);
+void object_done(struct object *t);
+
+/* The same object, under the same name. */
+bool object_is_same(const struct object *a, const struct object *b);
+/* With the same contents, too, as far as its times tell. */
+bool object_is_unchanged(const struct object *a, const struct object *b);
+
+#endif

@@ -1,0 +1,519 @@
+/* Programs that are asked about, and the freeze before they are executed. */
+#include "trap.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "spec/spec.h"
+#include "supervise/exec.h"
+#include "supervise/supervisor.h"
+
+extern char **environ;
+
+static const int trapped_nrs[] = { SYS_execve, SYS_execveat };
+
+static struct error err;
+
+/* The sandbox of these tests is the process group of the child. */
+struct world {
+	pid_t group;
+	struct approvals *book;
+	struct asker asker;
+	struct spec_strings rules;
+	struct exec_asker exec;
+	struct supervisor *s;
+	struct trapped t;
+};
+
+static int list_group(void *data, pid_t **ret, size_t *ret_n)
+{
+	const struct world *w = data;
+	auto_dir DIR *d = opendir("/proc");
+	pid_t *v = calloc(4096, sizeof(*v));
+	struct dirent *e;
+	size_t n = 0;
+
+	while (d && v && n < 4096 && (e = readdir(d))) {
+		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+
+		if (pid > 0 && getpgid(pid) == w->group)
+			v[n++] = pid;
+	}
+	*ret = v;
+	*ret_n = n;
+	return v ? 0 : -ENOMEM;
+}
+
+static int (*body_of_child)(void);
+
+static int in_group(void *arg)
+{
+	return body_of_child();
+}
+
+static void begin(struct world *w, const char *rule, int (*body)(void))
+{
+	struct handler rows[EXEC_ROWS];
+	struct supervisor_options o = { .handlers = rows };
+
+	*w = (struct world){ .group = 0 };
+	w->book = approvals_new(0, NULL, NULL);
+	w->asker = (struct asker){ .book = w->book, .timeout_ms = 60000 };
+	if (rule)
+		assert_int_equal(spec_strings_add(&w->rules, rule), 0);
+	w->exec = (struct exec_asker){ .asker = &w->asker,
+				       .rules = &w->rules,
+				       .freezer = freezer_new(list_group, w) };
+	o.n_handlers = exec_rows(&w->exec, rows);
+	assert_int_equal(supervisor_new(&o, &w->s, &err), 0);
+	assert_int_equal(supervisor_start(w->s, &err), 0);
+	body_of_child = body;
+	w->t = trap_fork(trapped_nrs, ARRAY_LEN(trapped_nrs), in_group, NULL);
+	w->group = w->t.pid;
+	assert_int_equal(setpgid(w->t.pid, w->t.pid), 0);
+	assert_int_equal(supervisor_add_listener(w->s, w->t.listener_fd, &err),
+			 0);
+	trap_go(&w->t);
+}
+
+/* The wait status of the child. */
+static int finish(struct world *w)
+{
+	int status = trap_wait(w->t.pid, 60);
+
+	approvals_close(w->book);
+	supervisor_free(w->s);
+	freezer_free(w->exec.freezer);
+	approvals_free(w->book);
+	spec_strings_done(&w->rules);
+	return status;
+}
+
+struct open_one {
+	uint64_t id;
+	char digest[EVENT_DIGEST_LEN + 1], path[64];
+};
+
+static bool take(void *data, const struct approval_info *i)
+{
+	struct open_one *o = data;
+
+	o->id = i->id;
+	(void)snprintf(o->digest, sizeof(o->digest), "%s", i->digest);
+	(void)snprintf(o->path, sizeof(o->path), "%s", i->event->path);
+	return false;
+}
+
+static struct open_one wait_for_one(struct world *w, uint64_t after)
+{
+	struct open_one o = { .id = 0 };
+
+	for (int i = 0; i < 30000 && !o.id; i++) {
+		approvals_each(w->book, after, false, take, &o);
+		if (!o.id)
+			trap_sleep_ms(1);
+	}
+	assert_true(o.id);
+	return o;
+}
+
+static void answer(struct world *w, const struct open_one *o, int error)
+{
+	assert_int_equal(approvals_resolve(w->book, o->id, o->digest, error,
+					   "test", NULL, &err),
+			 0);
+}
+
+/* Shared with the child: what it does when. */
+struct signals {
+	atomic_int go, ready, count;
+	char text[64];
+};
+static struct signals *shared;
+
+static int spin_until(atomic_int *flag)
+{
+	for (int i = 0; i < 60000 && !*flag; i++)
+		trap_sleep_ms(1);
+	return *flag;
+}
+
+/* --------------------------------------------------------------- simple -- */
+
+static int run_true(void)
+{
+	(void)execl("/bin/true", "true", "word", NULL);
+	return 1;
+}
+
+static int run_true_denied(void)
+{
+	MUST(execl("/bin/true", "true", NULL) == -1 && errno == EACCES);
+	return 0;
+}
+
+static void test_answers(void **state)
+{
+	struct world w;
+	struct open_one o;
+
+	begin(&w, "true", run_true);
+	o = wait_for_one(&w, 0);
+	assert_non_null(strstr(o.path, "true"));
+	answer(&w, &o, 0);
+	assert_int_equal(finish(&w), 0);
+
+	begin(&w, "true", run_true_denied);
+	o = wait_for_one(&w, 0);
+	answer(&w, &o, EACCES);
+	assert_int_equal(finish(&w), 0);
+
+	/* What no rule matches is not asked about. */
+	begin(&w, "/nothing", run_true);
+	assert_int_equal(finish(&w), 0);
+	begin(&w, NULL, run_true);
+	assert_int_equal(finish(&w), 0);
+}
+
+static int run_denied(void)
+{
+	MUST(execl("/bin/true", "true", NULL) == -1 && errno == EPERM);
+	return 0;
+}
+
+static void test_nobody_answers(void **state)
+{
+	struct world w;
+
+	begin(&w, "true", run_denied);
+	(void)wait_for_one(&w, 0);
+	approvals_close(w.book);
+	assert_int_equal(finish(&w), 0);
+}
+
+/* ------------------------------------------------------------- rewriting -- */
+
+static char program[64], *rewritten;
+
+static void *rewrite(void *arg)
+{
+	MUST(spin_until(&shared->go));
+	(void)snprintf(rewritten, sizeof(program), "/bin/false");
+	shared->ready = 1;
+	for (;;)
+		(void)pause();
+	return NULL;
+}
+
+static int exec_rewritten(void)
+{
+	char *argv[] = { rewritten, NULL };
+	pthread_t t;
+
+	(void)snprintf(rewritten, sizeof(program), "/bin/true");
+	MUST(pthread_create(&t, NULL, rewrite, NULL) == 0);
+	MUST(execve(rewritten, argv, environ) == -1 && errno == EPERM);
+	MUST(strcmp(rewritten, "/bin/false") == 0);
+	return 0;
+}
+
+static int exec_private(void)
+{
+	rewritten = program;
+	return exec_rewritten();
+}
+
+static int exec_other_argv(void)
+{
+	char *argv[] = { rewritten = program, NULL };
+	pthread_t t;
+
+	(void)snprintf(program, sizeof(program), "/bin/true");
+	MUST(pthread_create(&t, NULL, rewrite, NULL) == 0);
+	MUST(execve("/bin/true", argv, environ) == -1 && errno == EPERM);
+	return 0;
+}
+
+static void check_rewriting(int (*body)(void))
+{
+	struct world w;
+	struct open_one o;
+
+	*shared = (struct signals){ .go = 0 };
+	begin(&w, "*", body);
+	o = wait_for_one(&w, 0);
+	shared->go = 1;
+	assert_true(spin_until(&shared->ready));
+	answer(&w, &o, 0);
+	assert_int_equal(finish(&w), 0);
+}
+
+static void test_rewritten_by_a_thread(void **state)
+{
+	check_rewriting(exec_private);
+	check_rewriting(exec_other_argv);
+}
+
+static int exec_shared(void)
+{
+	char *argv[] = { shared->text, NULL };
+
+	(void)snprintf(shared->text, sizeof(shared->text), "/bin/true");
+	MUST(execve("/bin/true", argv, environ) == -1 && errno == EPERM);
+	return 0;
+}
+
+static void test_shared_memory_is_denied_although_equal(void **state)
+{
+	struct world w;
+	struct open_one o;
+
+	begin(&w, "*", exec_shared);
+	o = wait_for_one(&w, 0);
+	answer(&w, &o, 0);
+	assert_int_equal(finish(&w), 0);
+}
+
+static char link_path[64];
+
+static int run_link(void)
+{
+	MUST(execl(link_path, "true", NULL) == -1 && errno == EPERM);
+	return 0;
+}
+
+static void test_another_file_is_denied(void **state)
+{
+	char dir[] = "/tmp/test-exec-XXXXXX", other[64];
+	struct world w;
+	struct open_one o;
+
+	assert_non_null(mkdtemp(dir));
+	(void)snprintf(link_path, sizeof(link_path), "%s/true", dir);
+	(void)snprintf(other, sizeof(other), "%s/other", dir);
+	assert_int_equal(symlink("/bin/true", link_path), 0);
+	assert_int_equal(symlink("/bin/false", other), 0);
+	begin(&w, "*", run_link);
+	o = wait_for_one(&w, 0);
+	assert_int_equal(rename(other, link_path), 0);
+	answer(&w, &o, 0);
+	assert_int_equal(finish(&w), 0);
+	assert_int_equal(unlink(link_path), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+/* --------------------------------------------------------------- threads -- */
+
+static void *busy(void *arg)
+{
+	for (;;)
+		(void)atomic_fetch_add(&shared->count, 1);
+	return NULL;
+}
+
+static int exec_with_threads(void)
+{
+	pthread_t t;
+
+	for (int i = 0; i < 16; i++)
+		MUST(pthread_create(&t, NULL, busy, NULL) == 0);
+	(void)execl("/bin/true", "true", NULL);
+	return 1;
+}
+
+static void *exec_thread(void *arg)
+{
+	(void)execl("/bin/true", "true", NULL);
+	_exit(1);
+}
+
+static int exec_in_a_thread(void)
+{
+	pthread_t t;
+
+	for (int i = 0; i < 4; i++)
+		MUST(pthread_create(&t, NULL, busy, NULL) == 0);
+	MUST(pthread_create(&t, NULL, exec_thread, NULL) == 0);
+	for (;;)
+		(void)pause();
+}
+
+/* The leader has ended before. */
+static int exec_without_leader(void)
+{
+	pthread_t t;
+
+	MUST(pthread_create(&t, NULL, exec_thread, NULL) == 0);
+	pthread_exit(NULL);
+}
+
+static void test_threads_do_not_hold_it_up(void **state)
+{
+	struct world w;
+
+	for (int i = 0; i < 10; i++) {
+		begin(&w, NULL, exec_with_threads);
+		assert_int_equal(finish(&w), 0);
+		begin(&w, NULL, exec_in_a_thread);
+		assert_int_equal(finish(&w), 0);
+		begin(&w, NULL, exec_without_leader);
+		assert_int_equal(finish(&w), 0);
+	}
+}
+
+static int failing_exec(void)
+{
+	char path[] = "/tmp/test-exec-script-XXXXXX";
+	int fd = mkstemp(path), before;
+	pthread_t t;
+
+	MUST(fd >= 0 && write(fd, "#!/nothing/here\n", 16) == 16);
+	MUST(fchmod(fd, 0755) == 0 && close(fd) == 0);
+	for (int i = 0; i < 4; i++)
+		MUST(pthread_create(&t, NULL, busy, NULL) == 0);
+	for (int i = 0; i < 10; i++) {
+		MUST(execl(path, path, NULL) == -1 && errno == ENOENT);
+		before = shared->count;
+		for (int j = 0; j < 2000 && shared->count == before; j++)
+			trap_sleep_ms(1);
+		MUST(shared->count != before);
+	}
+	MUST(unlink(path) == 0);
+	MUST(execl("/tmp/test-exec-none", "x", NULL) == -1 && errno == ENOENT);
+	return 0;
+}
+
+static void test_threads_run_on_after_a_failure(void **state)
+{
+	struct world w;
+
+	begin(&w, NULL, failing_exec);
+	assert_int_equal(finish(&w), 0);
+}
+
+/* --------------------------------------------------------------- sharing -- */
+
+static int spawn(void)
+{
+	char *argv[] = { (char *)(uintptr_t) "true", NULL };
+	int status;
+	pid_t pid;
+
+	for (int i = 0; i < 10; i++) {
+		MUST(posix_spawn(&pid, "/bin/true", NULL, NULL, argv,
+				 environ) == 0);
+		MUST(waitpid(pid, &status, 0) == pid && status == 0);
+	}
+	return 0;
+}
+
+static void test_vfork_may_share(void **state)
+{
+	struct world w;
+
+	begin(&w, NULL, spawn);
+	assert_int_equal(finish(&w), 0);
+}
+
+static int exec_clone(void *arg)
+{
+	MUST(execl("/bin/true", "true", NULL) == -1 && errno == EPERM);
+	_exit(0);
+}
+
+static int share_memory(void)
+{
+	char *stack = malloc(65536);
+	int status;
+	pid_t pid = clone(exec_clone, stack + 65536, CLONE_VM | SIGCHLD, NULL);
+
+	MUST(pid > 0);
+	MUST(waitpid(pid, &status, 0) == pid && status == 0);
+	return 0;
+}
+
+static void test_another_process_may_not(void **state)
+{
+	struct world w;
+
+	begin(&w, NULL, share_memory);
+	assert_int_equal(finish(&w), 0);
+}
+
+/* ----------------------------------------------------------------- order -- */
+
+static int two_execs(void)
+{
+	int status;
+	pid_t a = fork(), b;
+
+	MUST(a >= 0);
+	if (a == 0) {
+		(void)execl("/bin/true", "first", NULL);
+		_exit(1);
+	}
+	MUST(spin_until(&shared->go));
+	b = fork();
+	MUST(b >= 0);
+	if (b == 0) {
+		(void)execl("/bin/true", "second", NULL);
+		_exit(1);
+	}
+	/* Forks are not held up by what others wait for. */
+	for (int i = 0; i < 50; i++) {
+		pid_t c = fork();
+
+		MUST(c >= 0);
+		if (c == 0)
+			_exit(0);
+		MUST(waitpid(c, NULL, 0) == c);
+	}
+	shared->ready = 1;
+	MUST(waitpid(b, &status, 0) == b && status == 0);
+	shared->count = 1;
+	MUST(waitpid(a, &status, 0) == a && status == 0);
+	return 0;
+}
+
+static void test_answers_in_reverse(void **state)
+{
+	struct world w;
+	struct open_one a, b;
+
+	*shared = (struct signals){ .go = 0 };
+	begin(&w, "*", two_execs);
+	a = wait_for_one(&w, 0);
+	shared->go = 1;
+	b = wait_for_one(&w, a.id);
+	assert_true(spin_until(&shared->ready));
+	answer(&w, &b, 0);
+	assert_true(spin_until(&shared->count));
+	answer(&w, &a, 0);
+	assert_int_equal(finish(&w), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_nobody_answers),
+		cmocka_unit_test(test_rewritten_by_a_thread),
+		cmocka_unit_test(test_shared_memory_is_denied_although_equal),
+		cmocka_unit_test(test_another_file_is_denied),
+		cmocka_unit_test(test_threads_do_not_hold_it_up),
+		cmocka_unit_test(test_threads_run_on_after_a_failure),
+		cmocka_unit_test(test_vfork_may_share),
+		cmocka_unit_test(test_another_process_may_not),
+		cmocka_unit_test(test_answers_in_reverse),
+	};
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(shared != MAP_FAILED);
+	return RUN_TESTS(tests);
+}
