@@ -4,6 +4,7 @@
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -86,6 +87,21 @@ static const struct spec_seccomp_arg raw_inet[] = {
 };
 static const struct spec_seccomp_arg raw_inet6[] = {
 	IS(0, AF_INET6), MASKED(1, 0xf, SOCK_RAW),
+};
+/*
+ * Protocols whose sockets connect elsewhere by other calls than connect
+ * (sctp_connectx, subflows of MPTCP), or that no rule names: all but ICMP, TCP,
+ * UDP and ICMPv6. Below those there are only protocols of raw sockets.
+ */
+static const struct spec_seccomp_arg other_protocols[] = {
+	IS(2, IPPROTO_DCCP), ABOVE(2, IPPROTO_ICMPV6),
+};
+/* Source routes: packets would go to another address than was judged. */
+static const struct spec_seccomp_arg ipv4_options[] = {
+	IS(1, IPPROTO_IP), IS(2, IP_OPTIONS),
+};
+static const struct spec_seccomp_arg ipv6_options[] = {
+	IS(1, IPPROTO_IPV6), IS(2, IPV6_RTHDR), IS(2, IPV6_2292PKTOPTIONS),
 };
 /* An old name of AF_PACKET. */
 static const struct spec_seccomp_arg packet_inet[] = {
@@ -211,6 +227,9 @@ const struct syscall_row syscall_rows[] = {
 	ROW_IF("socket", NETWORK, EPERM, raw_inet, "SOCK_RAW of inet"),
 	ROW_IF("socket", NETWORK, EPERM, raw_inet6, "SOCK_RAW of inet6"),
 	ROW_IF("socket", NETWORK, EPERM, packet_inet, "SOCK_PACKET of inet"),
+	{ "socket", SYSCALLS_NETWORK, EPROTONOSUPPORT, ARGS(other_protocols), "of a protocol other than icmp, tcp, udp", SYSCALL_SHARED_NETWORK },
+	{ "setsockopt", SYSCALLS_NETWORK, EPERM, ARGS(ipv4_options), "IP_OPTIONS", SYSCALL_SHARED_NETWORK },
+	{ "setsockopt", SYSCALLS_NETWORK, EPERM, ARGS(ipv6_options), "IPV6_RTHDR, IPV6_2292PKTOPTIONS", SYSCALL_SHARED_NETWORK },
 	ROW_IF("socketpair", NETWORK, EAFNOSUPPORT, other_families, "of a family other than unix, inet, inet6, netlink"),
 	{ "ioctl", SYSCALLS_NETWORK, EPERM, ARGS(interfaces), "SIOCGIF*, SIOCETHTOOL: interfaces of the host", SYSCALL_SHARED_NETWORK },
 };

@@ -250,6 +250,7 @@ void call_reset(struct call *c)
 	c->has_gate = false;
 	atomic_store_explicit(&c->is_finishing, false, memory_order_relaxed);
 	c->is_blocking = false;
+	c->has_effect = false;
 	c->deadline_errno = EIO;
 }
 

@@ -125,6 +125,14 @@ int call_open_dirfd(struct call *c, int dirfd); /* AT_FDCWD: the cwd */
 int call_install_fd(struct call *c, int fd, bool cloexec);
 
 /*
+ * Between the two the call is not answered over the handler's head, whatever
+ * its lane: what follows cannot be done twice. False if it was answered
+ * already. Its caller may die all the same.
+ */
+bool call_effect_begin(struct call *c);
+void call_effect_end(struct call *c);
+
+/*
  * Around a system call that waits as the kernel's own would (a connect, the
  * open of a FIFO), in a parked handler. Between the two
  *   - the deadline does not count,

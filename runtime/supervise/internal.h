@@ -85,6 +85,7 @@ struct call {
 	bool is_parked; /* the list holds a reference */
 	bool has_begun; /* a handler of it runs */
 	bool is_blocking;
+	bool has_effect; /* not to be answered over the handler's head */
 	int signal_errno;
 	int deadline_errno;
 	enum lane lane;

@@ -99,6 +99,24 @@ void call_set_deadline(struct call *c, uint64_t deadline_ns, int error)
 	(void)pthread_mutex_unlock(&c->s->park.lock);
 }
 
+bool call_effect_begin(struct call *c)
+{
+	bool ok;
+
+	(void)pthread_mutex_lock(&c->s->park.lock);
+	ok = !call_is_abandoned(c);
+	c->has_effect = ok;
+	(void)pthread_mutex_unlock(&c->s->park.lock);
+	return ok;
+}
+
+void call_effect_end(struct call *c)
+{
+	(void)pthread_mutex_lock(&c->s->park.lock);
+	c->has_effect = false;
+	(void)pthread_mutex_unlock(&c->s->park.lock);
+}
+
 void call_block_begin(struct call *c, int signal_errno)
 {
 	(void)pthread_mutex_lock(&c->s->park.lock);
@@ -120,6 +138,8 @@ void call_block_end(struct call *c)
 /* May the caller be answered although a handler may be at work? */
 static bool can_abandon(const struct call *c)
 {
+	if (c->has_effect)
+		return false;
 	return !c->has_begun || c->lane == LANE_EXTERNAL || c->is_blocking;
 }
 

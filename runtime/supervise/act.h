@@ -1,0 +1,28 @@
+/*
+ * Acting as the caller: the calling thread takes on the user, the groups and
+ * the lack of privileges that the caller of a trapped call has, so that the
+ * kernel judges what we do on its behalf as if it had done it, and peers see
+ * its user (SO_PEERCRED; the process in it is the supervisor).
+ *
+ *	act_begin -> (one system call on behalf) -> act_end
+ *
+ * Only a supervisor that is root can become somebody; an ordinary user's
+ * payload is that user. Of the calling thread alone: it is a system call of
+ * threads, glibc's functions change all of them.
+ */
+#ifndef SANDLOCK_SUPERVISE_ACT_H
+#define SANDLOCK_SUPERVISE_ACT_H
+
+#include <stdbool.h>
+
+struct call;
+
+struct act {
+	bool changed;
+};
+
+/* 0; -ESRCH where the caller is gone, -EACCES where we cannot be like it. */
+int act_begin(struct act *a, struct call *c);
+void act_end(struct act *a);
+
+#endif

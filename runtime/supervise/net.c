@@ -1,0 +1,482 @@
+#include "supervise/net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "kernel/sockdiag.h"
+#include "spec/request.h"
+#include "supervise/act.h"
+#include "supervise/denials.h"
+#include "supervise/net_internal.h"
+#include "supervise/ports.h"
+
+struct net *net_new(const struct net_options *o)
+{
+	auto_ptr(net_free) struct net *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return NULL;
+	if (pthread_mutex_init(&n->lock, NULL)) {
+		free(take_ptr(&n));
+		return NULL;
+	}
+	n->layers.fixed = o->rules;
+	n->denials = o->denials;
+	n->request = o->request;
+	n->quick = (struct net_lane){ n, false };
+	n->slow = (struct net_lane){ n, true };
+	n->names = net_names_new();
+	if (o->remap)
+		n->ports = ports_new();
+	if (!n->names || (o->remap && !n->ports))
+		return NULL;
+	return take_ptr(&n);
+}
+
+void net_free(struct net *n)
+{
+	if (!n)
+		return;
+	net_names_free(n->names);
+	ports_free(n->ports);
+	(void)pthread_mutex_destroy(&n->lock);
+	free(n);
+}
+
+int net_ports_json(struct net *n, struct buf *ret)
+{
+	if (n->ports)
+		return ports_json(n->ports, ret);
+	buf_add_str(ret, "{}");
+	return buf_failed(ret) ? -ENOMEM : 0;
+}
+
+/* ---------------------------------------------------------------- sockets --
+ */
+
+static int get_option(int fd, int option, int *ret)
+{
+	socklen_t n = sizeof(*ret);
+
+	return getsockopt(fd, SOL_SOCKET, option, ret, &n) < 0 ? -errno : 0;
+}
+
+/* What a rule calls it; raw sockets and whatever else there is are none. */
+static enum net_proto proto_of(int family, int type, int protocol)
+{
+	if (family == AF_UNIX)
+		return NET_UNIX;
+	if (family != AF_INET && family != AF_INET6)
+		return 0;
+	if (type == SOCK_STREAM && protocol == IPPROTO_TCP)
+		return NET_TCP;
+	if (type == SOCK_DGRAM && protocol == IPPROTO_UDP)
+		return NET_UDP;
+	if (type == SOCK_DGRAM &&
+	    (protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6))
+		return NET_ICMP;
+	return 0;
+}
+
+int net_socket_open(struct call *c, int fd, struct net_socket *ret)
+{
+	auto_close int dup_fd = call_get_fd(c, fd);
+	int protocol, flags, r;
+
+	if (dup_fd < 0)
+		return take_fd(&dup_fd);
+	r = get_option(dup_fd, SO_DOMAIN, &ret->family);
+	if (r == 0)
+		r = get_option(dup_fd, SO_TYPE, &ret->type);
+	if (r == 0)
+		r = get_option(dup_fd, SO_PROTOCOL, &protocol);
+	if (r < 0)
+		return r;
+	flags = fcntl(dup_fd, F_GETFL);
+	if (flags < 0)
+		return -errno;
+	ret->nonblock = flags & O_NONBLOCK;
+	ret->proto = proto_of(ret->family, ret->type, protocol);
+	ret->fd = take_fd(&dup_fd);
+	return 0;
+}
+
+void net_socket_done(struct net_socket *s)
+{
+	cleanup_close(&s->fd);
+}
+
+/* -------------------------------------------------------------- addresses --
+ */
+
+int net_address_read(struct call *c, uint64_t addr, uint64_t len,
+		     struct net_address *ret)
+{
+	int n = (int)len;
+
+	if (n < 0 || (size_t)n > sizeof(ret->at))
+		return -EINVAL;
+	memset(&ret->at, 0, sizeof(ret->at));
+	ret->len = (socklen_t)n;
+	return n ? call_read(c, addr, &ret->at, (size_t)n) : 0;
+}
+
+void net_address_done(struct net_address *a)
+{
+	cleanup_close(&a->path_fd);
+}
+
+int net_address_inet(const struct net_address *a, struct net_ip *ret_ip,
+		     uint16_t *ret_port)
+{
+	/* As far as the scope id: the older form of sockaddr_in6. */
+	const socklen_t least6 = offsetof(struct sockaddr_in6, sin6_scope_id);
+
+	switch (a->at.any.sa_family) {
+	case AF_INET:
+		if (a->len < sizeof(a->at.in))
+			return -EINVAL;
+		*ret_ip = net_ip_make(&a->at.in.sin_addr, 4);
+		*ret_port = ntohs(a->at.in.sin_port);
+		return 0;
+	case AF_INET6:
+		if (a->len < least6)
+			return -EINVAL;
+		*ret_ip = net_ip_make(&a->at.in6.sin6_addr, 16);
+		*ret_port = ntohs(a->at.in6.sin6_port);
+		return 0;
+	default:
+		return -EAFNOSUPPORT;
+	}
+}
+
+void net_address_set_port(struct net_address *a, uint16_t port)
+{
+	/* At the same place in both. */
+	a->at.in.sin_port = htons(port);
+}
+
+const char *net_dest_format(const struct net_ip *ip, uint16_t port,
+			    char ret[NET_DEST_TEXT])
+{
+	char text[NET_IP_TEXT];
+
+	(void)snprintf(ret, NET_DEST_TEXT, ip->is_v6 ? "[%s]:%u" : "%s:%u",
+		       net_ip_format(ip, text), port);
+	return ret;
+}
+
+/* ---------------------------------------------------------------- refusals --
+ */
+
+static const char *code_of(const struct net_socket *s, bool is_bind)
+{
+	switch (s->proto) {
+	case NET_TCP:
+		return is_bind ? "net.bind_tcp" : "net.connect_tcp";
+	case NET_UDP:
+		return is_bind ? "net.bind_udp" : "net.connect_udp";
+	case NET_ICMP:
+		return "net.connect_icmp";
+	case NET_UNIX:
+		return "net.connect_unix";
+	}
+	return "net.connect";
+}
+
+static const char *call_name(const struct call *c)
+{
+	switch (call_nr(c)) {
+	case SYS_connect:
+		return "connect";
+	case SYS_sendto:
+		return "sendto";
+	case SYS_sendmsg:
+		return "sendmsg";
+	case SYS_sendmmsg:
+		return "sendmmsg";
+	case SYS_listen:
+		return "listen";
+	default:
+		return "bind";
+	}
+}
+
+/* The rule in words, with its key: "network.deny 192.0.2.0/24". */
+static void rule_text(const struct net *n, bool is_bind, int rule,
+		      struct buf *ret, const char **ret_where)
+{
+	const struct net_list *l =
+		is_bind ? &n->layers.fixed->bind : &n->layers.fixed->connect;
+	const char *key = is_bind ? "network.deny_bind" : "network.deny";
+	auto_(buf) struct buf b = BUF_INIT;
+
+	net_rule_format(&l->rules[rule],
+			is_bind ? NET_RULE_BIND_DENY : NET_RULE_DENY, &b);
+	buf_printf(ret, "%s %s", key, buf_str(&b));
+	if (n->request)
+		*ret_where = request_origin(n->request, key, buf_str(&b));
+}
+
+static void remedy_text(const struct net_socket *s, bool is_bind,
+			const char *object, struct buf *ret)
+{
+	const char *scheme = "";
+
+	if (is_bind) {
+		buf_printf(ret, "--net-allow-bind %s", object);
+		return;
+	}
+	if (s->proto == NET_TCP)
+		scheme = "tcp://";
+	else if (s->proto == NET_UDP)
+		scheme = "udp://";
+	else if (s->proto == NET_ICMP)
+		scheme = "icmp://";
+	else if (s->proto == NET_UNIX)
+		scheme = "unix:";
+	buf_printf(ret, "--net-allow %s%s", scheme, object);
+}
+
+void net_refused(struct net *n, struct call *c, const struct net_socket *s,
+		 bool is_bind, const char *object, int rule, int error)
+{
+	auto_(buf) struct buf rule_b = BUF_INIT, remedy = BUF_INIT;
+	struct denial d = {
+		.code = code_of(s, is_bind),
+		.call = call_name(c),
+		.error = error,
+		.object = object,
+	};
+
+	if (!n->denials)
+		return;
+	if (rule >= 0) {
+		rule_text(n, is_bind, rule, &rule_b, &d.where);
+		d.rule = buf_str(&rule_b);
+	} else if (s->proto) {
+		remedy_text(s, is_bind, object, &remedy);
+		d.remedy = buf_str(&remedy);
+	}
+	denials_add_call(n->denials, c, &d);
+}
+
+/* ---------------------------------------------------------------- judging --
+ */
+
+/* A port of our own is reached by its virtual number, whatever rules say. */
+static bool is_own_port(struct net *n, const struct net_socket *s,
+			struct net_address *a, const struct net_dest *d)
+{
+	struct net_ip ip = net_ip_reached(&d->ip);
+	uint16_t real;
+
+	if (!n->ports || s->proto == NET_ICMP || !net_ip_is_loopback(&ip))
+		return false;
+	real = ports_real(n->ports, s->proto, d->port);
+	if (!real)
+		return false;
+	net_address_set_port(a, real);
+	return true;
+}
+
+static int judge_inet(struct net *n, struct call *c, const struct net_socket *s,
+		      struct net_address *a)
+{
+	struct net_dest d = { .proto = s->proto };
+	struct net_verdict v = { false, -1 };
+	char text[NET_DEST_TEXT];
+	int r = net_address_inet(a, &d.ip, &d.port);
+
+	if (r < 0)
+		return r;
+	if (s->proto && is_own_port(n, s, a, &d))
+		return 0;
+	if (s->proto)
+		v = net_decide(&n->layers, &d);
+	if (v.allowed)
+		return 0;
+	if (s->proto == NET_ICMP)
+		(void)net_ip_format(&d.ip, text);
+	else
+		(void)net_dest_format(&d.ip, d.port, text);
+	net_refused(n, c, s, false, text, v.rule, ECONNREFUSED);
+	return -ECONNREFUSED;
+}
+
+/*
+ * Without a family connect dissolves an association, and a message goes: in
+ * IPv4 to the address that stands there, in IPv6 nowhere else.
+ */
+static int judge_unspecified(struct net *n, struct call *c,
+			     const struct net_socket *s, struct net_address *a,
+			     bool is_send)
+{
+	if (!is_send)
+		return 0;
+	if (s->family == AF_INET) {
+		a->at.any.sa_family = AF_INET;
+		return judge_inet(n, c, s, a);
+	}
+	a->len = 0;
+	return 0;
+}
+
+/*
+ * The kernel only. A message that names it would be judged by our privileges
+ * alone, one without a name by those of who opened the socket, too.
+ */
+static int judge_netlink(struct net_address *a, bool is_send)
+{
+	if (a->len < sizeof(a->at.nl))
+		return -EINVAL;
+	if (a->at.nl.nl_pid || a->at.nl.nl_groups)
+		return -EPERM;
+	if (is_send)
+		a->len = 0;
+	return 0;
+}
+
+int net_judge(struct net *n, struct call *c, const struct net_socket *s,
+	      struct net_address *a, bool is_send)
+{
+	if (a->len < sizeof(a->at.any.sa_family))
+		return -EINVAL;
+	switch (s->family) {
+	case AF_INET:
+	case AF_INET6:
+		if (a->at.any.sa_family == AF_UNSPEC)
+			return judge_unspecified(n, c, s, a, is_send);
+		return judge_inet(n, c, s, a);
+	case AF_UNIX:
+		if (a->at.any.sa_family == AF_UNSPEC && !is_send)
+			return 0;
+		return net_judge_unix(n, c, a);
+	case AF_NETLINK:
+		return judge_netlink(a, is_send);
+	default:
+		return -EAFNOSUPPORT;
+	}
+}
+
+/* ---------------------------------------------------------------- connect --
+ */
+
+static void remember_late(struct net *n, int fd)
+{
+	uint64_t cookie = sockdiag_cookie(fd);
+
+	(void)pthread_mutex_lock(&n->lock);
+	n->late[n->next_late++ % NET_LATE_MAX] = cookie;
+	(void)pthread_mutex_unlock(&n->lock);
+}
+
+static bool forget_late(struct net *n, int fd)
+{
+	uint64_t cookie = sockdiag_cookie(fd);
+	bool found = false;
+
+	(void)pthread_mutex_lock(&n->lock);
+	for (size_t i = 0; cookie && i < NET_LATE_MAX; i++) {
+		if (n->late[i] != cookie)
+			continue;
+		n->late[i] = 0;
+		found = true;
+	}
+	(void)pthread_mutex_unlock(&n->lock);
+	return found;
+}
+
+/* What the kernel answers to a signal: it restarts what waits without limit. */
+static int interrupted_errno(int fd)
+{
+	struct timeval t = { 0 };
+	socklen_t n = sizeof(t);
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, &n);
+	return t.tv_sec || t.tv_usec ? EINTR : OUTCOME_RESTART_ERRNO;
+}
+
+static struct outcome connect_now(struct net *n, struct call *c,
+				  const struct net_socket *s,
+				  const struct net_address *a, bool waits)
+{
+	struct act act = { false };
+	int r = s->family == AF_UNIX ? act_begin(&act, c) : 0;
+
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	if (waits)
+		call_block_begin(c, interrupted_errno(s->fd));
+	do
+		r = connect(s->fd, &a->at.any, a->len) < 0 ? errno : 0;
+	while (r == EINTR && waits && !call_is_abandoned(c));
+	if (waits)
+		call_block_end(c);
+	act_end(&act);
+	if (r == EISCONN && forget_late(n, s->fd))
+		r = 0;
+	else if (r == 0 && waits && call_is_abandoned(c))
+		remember_late(n, s->fd);
+	return r ? OUTCOME_FAIL(r) : OUTCOME_VALUE(0);
+}
+
+static struct outcome handle_connect(struct call *c, void *data)
+{
+	const struct net_lane *lane = data;
+	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
+	auto_(net_address) struct net_address a = NET_ADDRESS_INIT;
+	bool waits;
+	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+
+	if (r == 0)
+		r = net_address_read(c, call_arg(c, 1), call_arg(c, 2), &a);
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	waits = !s.nonblock && s.type != SOCK_DGRAM &&
+		a.at.any.sa_family != AF_UNSPEC;
+	if (waits && !lane->may_wait)
+		return OUTCOME_GO;
+	r = net_judge(lane->net, c, &s, &a, false);
+	if (r == 0 && !call_is_valid(c))
+		r = -ESRCH;
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	return connect_now(lane->net, c, &s, &a, waits);
+}
+
+/* ------------------------------------------------------------------- rows --
+ */
+
+size_t net_rows(struct net *n, struct handler ret[NET_ROWS])
+{
+	/* clang-format off */
+	const struct handler rows[] = {
+		{ "connect",  SYS_connect,  LANE_LOCAL,    handle_connect, &n->quick, NULL },
+		{ "connect",  SYS_connect,  LANE_EXTERNAL, handle_connect, &n->slow,  NULL },
+		{ "sendto",   SYS_sendto,   LANE_LOCAL,    net_sendto,     &n->quick, NULL },
+		{ "sendto",   SYS_sendto,   LANE_EXTERNAL, net_sendto,     &n->slow,  NULL },
+		{ "sendmsg",  SYS_sendmsg,  LANE_LOCAL,    net_sendmsg,    &n->quick, NULL },
+		{ "sendmsg",  SYS_sendmsg,  LANE_EXTERNAL, net_sendmsg,    &n->slow,  NULL },
+		{ "sendmmsg", SYS_sendmmsg, LANE_LOCAL,    net_sendmmsg,   &n->quick, NULL },
+		{ "sendmmsg", SYS_sendmmsg, LANE_EXTERNAL, net_sendmmsg,   &n->slow,  NULL },
+		{ "bind",     SYS_bind,     LANE_LOCAL,    net_bind,       &n->quick, NULL },
+		{ "listen",   SYS_listen,   LANE_LOCAL,    net_listen,     &n->quick, NULL },
+		{ "getsockname", SYS_getsockname, LANE_LOCAL, net_getsockname, &n->quick, NULL },
+		{ "getpeername", SYS_getpeername, LANE_LOCAL, net_getpeername, &n->quick, NULL },
+	};
+	/* clang-format on */
+	/* The last two only say what ports are called. */
+	size_t len = ARRAY_LEN(rows) - (n->ports ? 0 : 2);
+
+	memcpy(ret, rows, len * sizeof(*rows));
+	return len;
+}

@@ -1,0 +1,53 @@
+/*
+ * The network of a sandbox that shares the one of the host: every system call
+ * that says where to go is trapped, and carried out here on behalf of the
+ * caller, never by itself.
+ *
+ *	copy the arguments, once -> decide on the copy -> do it, with the
+ *	copied address, on a duplicate of the caller's socket
+ *
+ * So nothing that other threads of the caller do to its memory or to its table
+ * of descriptors can make a difference between what was judged and what is
+ * done. What may wait runs in LANE_EXTERNAL and waits as the kernel would:
+ * signals, SO_SNDTIMEO and O_NONBLOCK count, a slow peer stalls its caller
+ * alone.
+ *
+ * Two calls of unix sockets are the kernel's own, because a path belongs to the
+ * caller's view: bind of a path, and listen. See docs/threats.md.
+ */
+#ifndef SANDLOCK_SUPERVISE_NET_H
+#define SANDLOCK_SUPERVISE_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/cleanup.h"
+#include "policy/net.h"
+#include "supervise/handler.h"
+
+struct buf;
+struct denials;
+struct net;
+struct request;
+
+struct net_options {
+	const struct net_rules *rules; /* borrowed, pinned */
+	bool remap;		       /* ports that are bound are virtual */
+	struct denials *denials;       /* or NULL */
+	const struct request
+		*request; /* borrowed: where rules stand; or NULL */
+};
+
+enum { NET_ROWS = 16 };
+
+struct net *net_new(const struct net_options *o);
+void net_free(struct net *n);
+CLEANUP_PTR(struct net, net_free);
+
+/* Fills @ret with the rows of the trapped calls; they borrow @n. */
+size_t net_rows(struct net *n, struct handler ret[NET_ROWS]);
+
+/* What is remapped now, as JSON; "{}" without remapping. -ENOMEM. */
+int net_ports_json(struct net *n, struct buf *ret);
+
+#endif

@@ -1,0 +1,212 @@
+/* Ports and names that are bound, and what sockets are called. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "supervise/net_internal.h"
+#include "supervise/ports.h"
+
+/* The rule's own decision, told where it refuses. */
+static int judge_port(struct net *n, struct call *c, const struct net_socket *s,
+		      uint16_t port)
+{
+	struct net_verdict v = net_decide_bind(&n->layers, s->proto, port);
+	char text[8];
+
+	if (v.allowed)
+		return 0;
+	(void)snprintf(text, sizeof(text), "%u", port);
+	net_refused(n, c, s, true, text, v.rule, EACCES);
+	return -EACCES;
+}
+
+/*
+ * Port 0 is one that the kernel chooses, which every socket gets that sends or
+ * connects. That a TCP socket listens on it is judged by listen.
+ */
+static int bind_inet(struct net *n, struct call *c, const struct net_socket *s,
+		     struct net_address *a)
+{
+	struct net_ip ip;
+	uint16_t port;
+	int r;
+
+	/* In IPv4 no family may stand for its own. */
+	if (s->family == AF_INET && a->at.any.sa_family == AF_UNSPEC)
+		a->at.any.sa_family = AF_INET;
+	r = net_address_inet(a, &ip, &port);
+	if (r < 0)
+		return r;
+	if (a->at.any.sa_family != s->family)
+		return -EAFNOSUPPORT;
+	if (s->proto == NET_ICMP)
+		return bind(s->fd, &a->at.any, a->len) < 0 ? -errno : 0;
+	if (!s->proto)
+		return -EACCES;
+	if (port) {
+		r = judge_port(n, c, s, port);
+		if (r == 0 && n->ports)
+			return ports_bind(n->ports, s->fd, s->proto, &a->at.any,
+					  a->len);
+	}
+	if (r == 0 && bind(s->fd, &a->at.any, a->len) < 0)
+		r = -errno;
+	return r;
+}
+
+static int bind_netlink(const struct net_socket *s, const struct net_address *a)
+{
+	return bind(s->fd, &a->at.any, a->len) < 0 ? -errno : 0;
+}
+
+static bool is_path(const struct net_address *a)
+{
+	return a->len > offsetof(struct sockaddr_un, sun_path) &&
+	       a->at.un.sun_path[0];
+}
+
+struct outcome net_bind(struct call *c, void *data)
+{
+	struct net *n = ((const struct net_lane *)data)->net;
+	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
+	auto_(net_address) struct net_address a = NET_ADDRESS_INIT;
+	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+
+	if (r == 0)
+		r = net_address_read(c, call_arg(c, 1), call_arg(c, 2), &a);
+	if (r == 0 && !call_is_valid(c))
+		r = -ESRCH;
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	switch (s.family) {
+	case AF_INET:
+	case AF_INET6:
+		r = bind_inet(n, c, &s, &a);
+		break;
+	case AF_UNIX:
+		/* The file is made in the caller's view, by its rights. */
+		if (is_path(&a))
+			return OUTCOME_GO;
+		r = net_names_bind(n->names, c, s.fd, &a);
+		break;
+	case AF_NETLINK:
+		r = bind_netlink(&s, &a);
+		break;
+	default:
+		r = -EAFNOSUPPORT;
+	}
+	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_VALUE(0);
+}
+
+static int local_port(const struct net_socket *s, uint16_t *ret)
+{
+	struct net_address a = NET_ADDRESS_INIT;
+	struct net_ip ip;
+
+	a.len = sizeof(a.at);
+	if (getsockname(s->fd, &a.at.any, &a.len) < 0)
+		return -errno;
+	return net_address_inet(&a, &ip, ret);
+}
+
+/* What listen does to a socket that is not bound, but before it listens. */
+static int bind_any(const struct net_socket *s, uint16_t *ret)
+{
+	union net_sockaddr any = { .any.sa_family = (sa_family_t)s->family };
+	socklen_t n = s->family == AF_INET ? sizeof(any.in) : sizeof(any.in6);
+
+	if (bind(s->fd, &any.any, n) < 0)
+		return -errno;
+	return local_port(s, ret);
+}
+
+struct outcome net_listen(struct call *c, void *data)
+{
+	struct net *n = ((const struct net_lane *)data)->net;
+	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
+	uint16_t port = 0;
+	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	/* Its peers see who called listen. */
+	if (s.family == AF_UNIX)
+		return OUTCOME_GO;
+	if (s.proto == NET_TCP) {
+		r = local_port(&s, &port);
+		if (r == 0 && !port)
+			r = bind_any(&s, &port);
+		if (r == 0 &&
+		    !(n->ports && ports_virtual(n->ports, s.proto, port)))
+			r = judge_port(n, c, &s, port);
+	}
+	if (r == 0 && listen(s.fd, (int)call_arg(c, 1)) < 0)
+		r = -errno;
+	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_VALUE(0);
+}
+
+/* ------------------------------------------------------------------ names --
+ */
+
+/* Shows a real port of ours as the virtual one. */
+static void show_virtual(struct net *n, const struct net_socket *s,
+			 struct net_address *a, bool is_peer)
+{
+	struct net_ip ip;
+	uint16_t port;
+
+	if ((s->proto != NET_TCP && s->proto != NET_UDP) ||
+	    net_address_inet(a, &ip, &port) < 0)
+		return;
+	/* A peer elsewhere may have any port. */
+	if (is_peer && !net_ip_is_loopback(&ip))
+		return;
+	port = ports_virtual(n->ports, s->proto, port);
+	if (port)
+		net_address_set_port(a, port);
+}
+
+/* As much as there is room for, and how much there would have been. */
+static int write_name(struct call *c, const struct net_address *a)
+{
+	uint64_t at = call_arg(c, 1), len_at = call_arg(c, 2);
+	int room, len = (int)a->len;
+	int r = call_read(c, len_at, &room, sizeof(room));
+
+	if (r == 0 && room < 0)
+		r = -EINVAL;
+	if (r == 0)
+		r = call_write(c, at, &a->at,
+			       (size_t)(room < len ? room : len));
+	if (r == 0)
+		r = call_write(c, len_at, &len, sizeof(len));
+	return r;
+}
+
+static struct outcome name(struct call *c, void *data, bool is_peer)
+{
+	struct net *n = ((const struct net_lane *)data)->net;
+	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
+	struct net_address a = { .len = sizeof(a.at), .path_fd = -1 };
+	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	r = is_peer ? getpeername(s.fd, &a.at.any, &a.len)
+		    : getsockname(s.fd, &a.at.any, &a.len);
+	if (r < 0)
+		return OUTCOME_FAIL(errno);
+	show_virtual(n, &s, &a, is_peer);
+	r = write_name(c, &a);
+	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_VALUE(0);
+}
+
+struct outcome net_getsockname(struct call *c, void *data)
+{
+	return name(c, data, false);
+}
+
+struct outcome net_getpeername(struct call *c, void *data)
+{
+	return name(c, data, true);
+}

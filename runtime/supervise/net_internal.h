@@ -1,0 +1,120 @@
+/* What the files of supervise/net share. */
+#ifndef SANDLOCK_SUPERVISE_NET_INTERNAL_H
+#define SANDLOCK_SUPERVISE_NET_INTERNAL_H
+
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "supervise/net.h"
+
+/* A row's data: the same function serves a quick row, which hands over what
+ * may wait, and the one behind it, which waits. */
+struct net_lane {
+	struct net *net;
+	bool may_wait;
+};
+
+/* Abstract names that the sandbox itself bound. */
+struct net_names;
+
+/*
+ * Sockets whose connection was made after its caller had been told to restart
+ * connect: the next one must not say EISCONN.
+ */
+enum { NET_LATE_MAX = 64 };
+
+struct net {
+	struct net_layers layers;
+	struct denials *denials;
+	const struct request *request;
+	struct ports *ports; /* NULL: nothing is remapped */
+	struct net_names *names;
+	struct net_lane quick, slow;
+	pthread_mutex_t lock; /* of what follows */
+	uint64_t late[NET_LATE_MAX];
+	unsigned int next_late;
+};
+
+/* A duplicate of a caller's socket, and what it is. */
+struct net_socket {
+	int fd;
+	int family, type;
+	enum net_proto proto; /* 0: none that a rule could be for */
+	bool nonblock;
+};
+
+union net_sockaddr {
+	struct sockaddr any;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+	struct sockaddr_un un;
+	struct sockaddr_nl nl;
+	struct sockaddr_storage room;
+};
+
+/* A copy of a caller's address; judged, it is what is used. */
+struct net_address {
+	union net_sockaddr at;
+	socklen_t len; /* 0: none */
+	int path_fd;   /* what a unix path leads to; -1 */
+};
+
+/* 0 or a negative errno: -ENOTSOCK, -EBADF, -ESRCH. */
+int net_socket_open(struct call *c, int fd, struct net_socket *ret);
+void net_socket_done(struct net_socket *s);
+
+#define NET_SOCKET_INIT  \
+	{                \
+		.fd = -1 \
+	}
+#define NET_ADDRESS_INIT      \
+	{                     \
+		.path_fd = -1 \
+	}
+
+int net_address_read(struct call *c, uint64_t addr, uint64_t len,
+		     struct net_address *ret);
+void net_address_done(struct net_address *a);
+
+/* The address and port of an inet address, -EAFNOSUPPORT or -EINVAL. */
+int net_address_inet(const struct net_address *a, struct net_ip *ret_ip,
+		     uint16_t *ret_port);
+void net_address_set_port(struct net_address *a, uint16_t port);
+
+/*
+ * Judges where @a leads and makes it the address to use: 0, or the negative
+ * errno that the caller gets. @is_send: of a message, not of connect.
+ */
+int net_judge(struct net *n, struct call *c, const struct net_socket *s,
+	      struct net_address *a, bool is_send);
+
+/* net_unix.c */
+int net_judge_unix(struct net *n, struct call *c, struct net_address *a);
+struct net_names *net_names_new(void);
+void net_names_free(struct net_names *v);
+/* Binds an abstract name (a.len of a family alone: one is made up). */
+int net_names_bind(struct net_names *v, struct call *c, int fd,
+		   const struct net_address *a);
+
+/* net_send.c, net_bind.c: the handlers. */
+struct outcome net_sendto(struct call *c, void *data);
+struct outcome net_sendmsg(struct call *c, void *data);
+struct outcome net_sendmmsg(struct call *c, void *data);
+struct outcome net_bind(struct call *c, void *data);
+struct outcome net_listen(struct call *c, void *data);
+struct outcome net_getsockname(struct call *c, void *data);
+struct outcome net_getpeername(struct call *c, void *data);
+
+/* Records a refusal; @rule is the index in the list, -1: none. */
+void net_refused(struct net *n, struct call *c, const struct net_socket *s,
+		 bool is_bind, const char *object, int rule, int error);
+
+/* "192.0.2.1:443", "[::1]:443", in @ret of NET_DEST_TEXT. */
+enum { NET_DEST_TEXT = NET_IP_TEXT + 10 };
+const char *net_dest_format(const struct net_ip *ip, uint16_t port,
+			    char ret[NET_DEST_TEXT]);
+
+#endif

@@ -1,0 +1,576 @@
+/*
+ * Messages, sent on behalf: the caller's message is copied piece by piece, its
+ * descriptors become duplicates of ours, and what the kernel would have told
+ * the caller by a signal (SIGPIPE) is told by one.
+ *
+ * A message is sent without waiting. If it must wait, we wait for room, which
+ * has no effect and so can be interrupted; once a byte has been sent the call
+ * is not answered but with what was sent.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/uapi.h"
+#include "supervise/act.h"
+#include "supervise/net_internal.h"
+
+enum {
+	PIECE_MAX = 256 * 1024,		/* of a stream, at a time */
+	DATAGRAM_MAX = 4 * 1024 * 1024, /* more fits into no buffer */
+	CONTROL_MAX = 4096,
+	FDS_MAX = 253,	       /* SCM_MAX_FD */
+	SHORT_MAX = 16 * 1024, /* what a socket with room surely takes */
+	TICK_MS = 20,
+	NAP_MS = 2,
+	MESSAGES_MAX = 1024,
+	IOV_COUNT_MAX = 1024, /* UIO_MAXIOV */
+};
+
+/* As the kernel has it, on every 64-bit machine. */
+struct user_message {
+	uint64_t name;
+	uint32_t name_len;
+	uint32_t pad;
+	uint64_t iov;
+	uint64_t n_iov;
+	uint64_t control;
+	uint64_t control_len;
+	uint32_t flags;
+	uint32_t pad2;
+};
+
+struct user_mmessage {
+	struct user_message m;
+	uint32_t sent;
+	uint32_t pad;
+};
+
+/* One message on its way. */
+struct sending {
+	struct net *net;
+	struct call *c;
+	const struct net_socket *s;
+	struct net_address to; /* to.len 0: none */
+	struct iovec *iov;     /* in the caller */
+	size_t n_iov;
+	size_t len; /* of all of it */
+	char *control;
+	size_t control_len;
+	int fds[FDS_MAX]; /* of the control data */
+	size_t n_fds;
+	char *piece;
+	int flags;
+};
+
+static void sending_done(struct sending *m)
+{
+	for (size_t i = 0; i < m->n_fds; i++)
+		(void)close(m->fds[i]);
+	net_address_done(&m->to);
+	free(m->iov);
+	free(m->control);
+	free(m->piece);
+}
+
+/* ----------------------------------------------------------------- copying --
+ */
+
+static int read_iov(struct sending *m, const struct user_message *u)
+{
+	if (u->n_iov > IOV_COUNT_MAX)
+		return -EMSGSIZE;
+	m->n_iov = u->n_iov;
+	m->iov = calloc(m->n_iov + 1, sizeof(*m->iov));
+	if (!m->iov)
+		return -ENOMEM;
+	if (!m->n_iov)
+		return 0;
+	return call_read(m->c, u->iov, m->iov, m->n_iov * sizeof(*m->iov));
+}
+
+/* sendto has one piece, which its arguments name. */
+static int make_iov(struct sending *m)
+{
+	m->iov = calloc(1, sizeof(*m->iov));
+	if (!m->iov)
+		return -ENOMEM;
+	m->n_iov = 1;
+	m->iov[0].iov_base = (void *)(uintptr_t)call_arg(m->c, 1);
+	m->iov[0].iov_len = call_arg(m->c, 2);
+	return 0;
+}
+
+static int add_up(struct sending *m)
+{
+	for (size_t i = 0; i < m->n_iov; i++) {
+		if (m->iov[i].iov_len > SSIZE_MAX)
+			return -EINVAL;
+		/* The kernel cuts what is longer, too. */
+		if (m->iov[i].iov_len > INT_MAX - m->len)
+			m->iov[i].iov_len = INT_MAX - m->len;
+		m->len += m->iov[i].iov_len;
+	}
+	return 0;
+}
+
+/* @n bytes of the message from @from on. */
+static int read_piece(struct sending *m, size_t from, size_t n)
+{
+	size_t got = 0;
+
+	for (size_t i = 0; i < m->n_iov && got < n; i++) {
+		size_t len = m->iov[i].iov_len, take;
+		int r;
+
+		if (from >= len) {
+			from -= len;
+			continue;
+		}
+		take = len - from < n - got ? len - from : n - got;
+		r = call_read(m->c,
+			      (uint64_t)(uintptr_t)m->iov[i].iov_base + from,
+			      m->piece + got, take);
+		if (r < 0)
+			return r;
+		got += take;
+		from = 0;
+	}
+	return 0;
+}
+
+/*
+ * What may be said beside the data: nothing that changes where it goes
+ * (IP_RETOPTS, IPV6_RTHDR), and nothing that only our privileges allow.
+ */
+static bool is_harmless(const struct cmsghdr *h)
+{
+	switch (h->cmsg_level) {
+	case SOL_SOCKET:
+		return h->cmsg_type == SO_TIMESTAMPING ||
+		       h->cmsg_type == SCM_TXTIME;
+	case IPPROTO_IP:
+		return h->cmsg_type == IP_PKTINFO || h->cmsg_type == IP_TTL ||
+		       h->cmsg_type == IP_TOS;
+	case IPPROTO_IPV6:
+		return h->cmsg_type == IPV6_PKTINFO ||
+		       h->cmsg_type == IPV6_HOPLIMIT ||
+		       h->cmsg_type == IPV6_TCLASS ||
+		       h->cmsg_type == IPV6_DONTFRAG;
+	case SOL_UDP:
+		return h->cmsg_type == UDP_SEGMENT;
+	default:
+		return false;
+	}
+}
+
+/* The caller's numbers become those of duplicates. */
+static int take_fds(struct sending *m, struct cmsghdr *h)
+{
+	size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	unsigned char *at = CMSG_DATA(h);
+
+	for (size_t i = 0; i < n; i++, at += sizeof(int)) {
+		int fd;
+
+		if (m->n_fds == FDS_MAX)
+			return -EINVAL;
+		memcpy(&fd, at, sizeof(fd));
+		fd = call_get_fd(m->c, fd);
+		if (fd < 0)
+			return fd;
+		m->fds[m->n_fds++] = fd;
+		memcpy(at, &fd, sizeof(fd));
+	}
+	return 0;
+}
+
+static int read_control(struct sending *m, const struct user_message *u)
+{
+	size_t left;
+	int r;
+
+	if (!u->control || !u->control_len)
+		return 0;
+	if (u->control_len > CONTROL_MAX)
+		return -ENOBUFS;
+	m->control = calloc(1, CONTROL_MAX);
+	if (!m->control)
+		return -ENOMEM;
+	r = call_read(m->c, u->control, m->control, u->control_len);
+	m->control_len = u->control_len;
+	left = m->control_len;
+	for (char *at = m->control; r == 0 && left >= sizeof(struct cmsghdr);) {
+		struct cmsghdr *h = (struct cmsghdr *)(void *)at;
+		size_t step;
+
+		if (h->cmsg_len < sizeof(*h) || h->cmsg_len > left)
+			return -EINVAL;
+		if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS)
+			r = take_fds(m, h);
+		else if (!is_harmless(h))
+			r = -EPERM;
+		step = CMSG_ALIGN(h->cmsg_len);
+		left -= step < left ? step : left;
+		at += step;
+	}
+	return r;
+}
+
+/* What of a name the kernel would look at. */
+static bool has_name(const struct net_socket *s, int flags)
+{
+	if (s->type == SOCK_STREAM && s->proto == NET_TCP)
+		return flags & MSG_FASTOPEN;
+	return s->type != SOCK_SEQPACKET;
+}
+
+static int read_name(struct sending *m, const struct user_message *u)
+{
+	uint32_t len = u->name_len;
+	int r;
+
+	if (!u->name || !len || !has_name(m->s, m->flags))
+		return 0;
+	if ((int)len < 0)
+		return -EINVAL;
+	if (len > sizeof(m->to.at))
+		len = sizeof(m->to.at);
+	r = net_address_read(m->c, u->name, len, &m->to);
+	/* A stream takes none, and the kernel says how it is wrong. */
+	if (r < 0 || (m->s->family == AF_UNIX && m->s->type == SOCK_STREAM))
+		return r;
+	return net_judge(m->net, m->c, m->s, &m->to, true);
+}
+
+static int read_message(struct sending *m, const struct user_message *u)
+{
+	bool is_sendto = call_nr(m->c) == SYS_sendto;
+	int r = is_sendto ? make_iov(m) : read_iov(m, u);
+
+	if (r == 0)
+		r = add_up(m);
+	if (r == 0)
+		r = read_name(m, u);
+	if (r == 0)
+		r = read_control(m, u);
+	if (r < 0)
+		return r;
+	if (m->s->type != SOCK_STREAM && m->len > DATAGRAM_MAX)
+		return -EMSGSIZE;
+	m->piece = malloc(m->len < PIECE_MAX || m->s->type != SOCK_STREAM
+				  ? m->len + 1
+				  : PIECE_MAX);
+	return m->piece ? 0 : -ENOMEM;
+}
+
+/* ----------------------------------------------------------------- sending --
+ */
+
+/* One attempt, without waiting: the number of bytes, or a negative errno. */
+static ssize_t send_piece(struct sending *m, size_t from, size_t n)
+{
+	struct iovec iov = { .iov_base = m->piece, .iov_len = n };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int flags = m->flags | MSG_DONTWAIT | MSG_NOSIGNAL;
+	struct act act = { false };
+	ssize_t r;
+
+	if (m->to.len) {
+		h.msg_name = &m->to.at;
+		h.msg_namelen = m->to.len;
+	}
+	/* With the first bytes only. */
+	if (!from && m->control_len) {
+		h.msg_control = m->control;
+		h.msg_controllen = m->control_len;
+	}
+	r = m->s->family == AF_UNIX ? act_begin(&act, m->c) : 0;
+	if (r < 0)
+		return r;
+	r = sendmsg(m->s->fd, &h, flags);
+	if (r < 0)
+		r = -errno;
+	act_end(&act);
+	return r;
+}
+
+static void tell_broken_pipe(const struct sending *m)
+{
+	pid_t tgid;
+
+	if (m->s->type != SOCK_STREAM || (m->flags & MSG_NOSIGNAL))
+		return;
+	tgid = call_tgid(m->c);
+	if (tgid && call_is_valid(m->c))
+		(void)syscall(SYS_tgkill, tgid, call_tid(m->c), SIGPIPE);
+}
+
+/* When a send that waits gives up: absolute, 0: never. */
+static uint64_t send_deadline_ms(int fd)
+{
+	struct timeval t = { 0 };
+	socklen_t n = sizeof(t);
+	struct timespec now;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, &n) < 0 ||
+	    (!t.tv_sec && !t.tv_usec))
+		return 0;
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return ((uint64_t)now.tv_sec + (uint64_t)t.tv_sec) * 1000 +
+	       (uint64_t)now.tv_nsec / 1000000 + (uint64_t)t.tv_usec / 1000 + 1;
+}
+
+static bool is_over(uint64_t deadline_ms)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return deadline_ms &&
+	       (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 >=
+		       deadline_ms;
+}
+
+/*
+ * Waits a little for room. That an unconnected datagram socket may be written
+ * to says nothing of the peer's queue: that one is tried again.
+ */
+static void wait_for_room(const struct sending *m)
+{
+	struct pollfd p = { .fd = m->s->fd, .events = POLLOUT };
+
+	if (m->s->type == SOCK_STREAM)
+		(void)poll(&p, 1, TICK_MS);
+	else
+		(void)poll(NULL, 0, NAP_MS);
+}
+
+/*
+ * Waits after @sent bytes: 0 to try again, else the negative errno that the
+ * call ends with if nothing was sent.
+ */
+static int wait_more(struct sending *m, size_t sent, uint64_t deadline_ms)
+{
+	int on_signal = deadline_ms ? EINTR : OUTCOME_RESTART_ERRNO;
+
+	if (is_over(deadline_ms))
+		return -EAGAIN;
+	if (sent) {
+		wait_for_room(m);
+		return call_is_interrupted(m->c) ? -EINTR : 0;
+	}
+	call_effect_end(m->c);
+	call_block_begin(m->c, on_signal);
+	wait_for_room(m);
+	call_block_end(m->c);
+	return call_effect_begin(m->c) ? 0 : -ESRCH;
+}
+
+enum { MUST_WAIT = INT_MIN };
+
+/*
+ * The number of bytes, a negative errno, or MUST_WAIT: nothing was sent, and
+ * only a lane that may wait can. A quick row that sent a part, of a socket that
+ * had room, waits all the same.
+ */
+static ssize_t send_all(struct sending *m, bool waits, bool may_wait)
+{
+	uint64_t deadline_ms = waits ? send_deadline_ms(m->s->fd) : 0;
+	bool is_stream = m->s->type == SOCK_STREAM;
+	size_t sent = 0;
+	ssize_t r;
+
+	for (;;) {
+		size_t n = m->len - sent;
+
+		if (is_stream && n > PIECE_MAX)
+			n = PIECE_MAX;
+		r = read_piece(m, sent, n);
+		if (r == 0)
+			r = send_piece(m, sent, n);
+		if (r >= 0) {
+			sent += (size_t)r;
+			if (sent >= m->len || !is_stream)
+				return (ssize_t)sent;
+			continue;
+		}
+		if (r == -EAGAIN && waits && !sent && !may_wait)
+			return MUST_WAIT;
+		if (r == -EAGAIN && waits)
+			r = wait_more(m, sent, deadline_ms);
+		if (r < 0)
+			break;
+		if (call_is_abandoned(m->c))
+			return -ESRCH;
+	}
+	if (r == -EPIPE && !sent)
+		tell_broken_pipe(m);
+	return sent ? (ssize_t)sent : r;
+}
+
+/* False if a quick row should not even try. */
+static bool is_short(const struct sending *m)
+{
+	struct pollfd p = { .fd = m->s->fd, .events = POLLOUT };
+
+	if (m->flags & MSG_FASTOPEN)
+		return false;
+	return m->len <= SHORT_MAX && poll(&p, 1, 0) == 1;
+}
+
+/* The kernel's own waiting connect: it sends what fits into the first packet.
+ */
+static ssize_t send_fast_open(struct sending *m)
+{
+	struct iovec iov = { .iov_base = m->piece };
+	struct msghdr h = {
+		.msg_name = &m->to.at,
+		.msg_namelen = m->to.len,
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+	};
+	ssize_t r;
+
+	iov.iov_len = m->len < PIECE_MAX ? m->len : PIECE_MAX;
+	r = read_piece(m, 0, iov.iov_len);
+	if (r < 0)
+		return r;
+	call_block_begin(m->c, EINTR);
+	r = sendmsg(m->s->fd, &h, m->flags | MSG_NOSIGNAL);
+	if (r < 0)
+		r = -errno;
+	call_block_end(m->c);
+	return r;
+}
+
+/* One message; as send_all. */
+static ssize_t send_message(const struct net_lane *lane, struct call *c,
+			    const struct net_socket *s,
+			    const struct user_message *u, int flags)
+{
+	auto_(sending) struct sending m = {
+		.net = lane->net,
+		.c = c,
+		.s = s,
+		.to = NET_ADDRESS_INIT,
+		.flags = flags,
+	};
+	bool waits = !s->nonblock && !(flags & MSG_DONTWAIT);
+	ssize_t r;
+
+	/* The caller's pages cannot be pinned from here: "copy instead". */
+	if (flags & MSG_ZEROCOPY)
+		return -ENOBUFS;
+	r = read_message(&m, u);
+	if (r < 0)
+		return r;
+	if (waits && !lane->may_wait && !is_short(&m))
+		return MUST_WAIT;
+	if (!call_is_valid(c))
+		return -ESRCH;
+	if (waits && m.to.len && s->proto == NET_TCP)
+		return send_fast_open(&m);
+	if (!call_effect_begin(c))
+		return -ESRCH;
+	r = send_all(&m, waits, lane->may_wait);
+	call_effect_end(c);
+	return r;
+}
+
+static struct outcome outcome_of(ssize_t r)
+{
+	if (r == MUST_WAIT)
+		return OUTCOME_GO;
+	return r < 0 ? OUTCOME_FAIL((int)-r) : OUTCOME_VALUE(r);
+}
+
+/* What the kernel takes for itself, and no caller can say. */
+static int flags_of(uint64_t arg)
+{
+	static const int known = MSG_OOB | MSG_DONTROUTE | MSG_DONTWAIT |
+				 MSG_EOR | MSG_NOSIGNAL | MSG_MORE |
+				 MSG_CONFIRM | MSG_FASTOPEN | MSG_ZEROCOPY;
+
+	return (int)arg & known;
+}
+
+struct outcome net_sendto(struct call *c, void *data)
+{
+	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
+	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+	struct user_message u = {
+		.name = call_arg(c, 4),
+		.name_len = (uint32_t)call_arg(c, 5),
+	};
+
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	return outcome_of(
+		send_message(data, c, &s, &u, flags_of(call_arg(c, 3))));
+}
+
+struct outcome net_sendmsg(struct call *c, void *data)
+{
+	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
+	struct user_message u;
+	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+
+	if (r == 0)
+		r = call_read(c, call_arg(c, 1), &u, sizeof(u));
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	return outcome_of(
+		send_message(data, c, &s, &u, flags_of(call_arg(c, 2))));
+}
+
+/* Ends with the first message that cannot be sent, as the kernel does. */
+static struct outcome send_messages(const struct net_lane *lane, struct call *c,
+				    const struct net_socket *s)
+{
+	uint64_t at = call_arg(c, 1);
+	uint64_t n = (uint32_t)call_arg(c, 2);
+	int flags = flags_of(call_arg(c, 3));
+	uint64_t sent = 0;
+	ssize_t r = 0;
+
+	if (n > MESSAGES_MAX)
+		n = MESSAGES_MAX;
+	for (; sent < n; sent++, at += sizeof(struct user_mmessage)) {
+		struct user_mmessage u;
+		uint32_t len;
+
+		r = call_read(c, at, &u, sizeof(u));
+		if (r == 0)
+			r = send_message(lane, c, s, &u.m, flags);
+		if (r < 0)
+			break;
+		len = (uint32_t)r;
+		r = call_write(c, at + offsetof(struct user_mmessage, sent),
+			       &len, sizeof(len));
+		if (r < 0)
+			break;
+	}
+	return sent ? OUTCOME_VALUE((int64_t)sent) : outcome_of(r);
+}
+
+struct outcome net_sendmmsg(struct call *c, void *data)
+{
+	const struct net_lane *lane = data;
+	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
+	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	/* Having sent some, a quick row could not hand over the rest. */
+	if (!lane->may_wait && !s.nonblock && !(call_arg(c, 3) & MSG_DONTWAIT))
+		return OUTCOME_GO;
+	return send_messages(lane, c, &s);
+}

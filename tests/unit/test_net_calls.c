@@ -1,0 +1,729 @@
+/* The network calls of a child, carried out here on its behalf. */
+#include "trap.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include "spec/request.h"
+#include "supervise/denials.h"
+#include "supervise/net.h"
+#include "supervise/supervisor.h"
+
+static const int trapped_nrs[] = { SYS_connect,	    SYS_sendto,	    SYS_sendmsg,
+				   SYS_sendmmsg,    SYS_bind,	    SYS_listen,
+				   SYS_getsockname, SYS_getpeername };
+/* Without remapping nobody asks for names. */
+enum { NRS_NAMES = 2, DEADLINE_MS = 1000, PATIENCE_S = 60 };
+
+static struct error err;
+static struct net *net; /* of the run that is on */
+
+/* Runs @body under rules, given as pairs of key and value. */
+static char *run(const char *const *pairs, int (*body)(void *), void *arg)
+{
+	auto_ptr(request_free) struct request *q = request_new();
+	auto_ptr(denials_free) struct denials *denials = denials_new();
+	auto_(net_rules) struct net_rules rules = { .connect.n = 0 };
+	auto_(buf) struct buf said = BUF_INIT;
+	struct handler rows[NET_ROWS];
+	struct supervisor_options o = { .handlers = rows,
+					.park_timeout_ms = DEADLINE_MS };
+	struct net_options no = { .rules = &rules,
+				  .denials = denials,
+				  .request = q };
+	struct supervisor *s = NULL;
+	struct trapped t;
+
+	for (; *pairs; pairs += 2)
+		assert_int_equal(
+			request_set(q, pairs[0], pairs[1], "rule", &err), 0);
+	assert_int_equal(net_rules_read(q, &rules, &err), 0);
+	no.remap = q->port_remap;
+	net = net_new(&no);
+	assert_non_null(net);
+	o.n_handlers = net_rows(net, rows);
+	assert_int_equal(supervisor_new(&o, &s, &err), 0);
+	assert_int_equal(supervisor_start(s, &err), 0);
+	t = trap_fork(trapped_nrs,
+		      ARRAY_LEN(trapped_nrs) - (no.remap ? 0 : NRS_NAMES), body,
+		      arg);
+	assert_int_equal(supervisor_add_listener(s, t.listener_fd, &err), 0);
+	trap_go(&t);
+	assert_int_equal(trap_wait(t.pid, PATIENCE_S), 0);
+	supervisor_free(s);
+	net_free(net);
+	assert_int_equal(denials_page(denials, 0, 60000, &said), 0);
+	return buf_take(&said, NULL);
+}
+
+/* ---------------------------------------------------------------- helpers --
+ */
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+	return (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+}
+
+static uint16_t port_of(int fd)
+{
+	struct sockaddr_in a;
+	socklen_t n = sizeof(a);
+
+	MUST(getsockname(fd, (struct sockaddr *)&a, &n) == 0);
+	return ntohs(a.sin_port);
+}
+
+/* On a free port, of the test itself. */
+static int server(int type, uint16_t *ret_port)
+{
+	int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+	struct sockaddr_in a = loopback(0);
+
+	MUST(fd >= 0);
+	MUST(bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0);
+	if (type == SOCK_STREAM)
+		MUST(listen(fd, 16) == 0);
+	*ret_port = port_of(fd);
+	return fd;
+}
+
+static int try_connect(int type, struct sockaddr_in a)
+{
+	int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+	int r = connect(fd, (struct sockaddr *)&a, sizeof(a)) ? errno : 0;
+
+	MUST(close(fd) == 0);
+	return r;
+}
+
+static const char *rule_for(char text[64], const char *scheme, uint16_t port)
+{
+	(void)snprintf(text, 64, "%s127.0.0.1:%u", scheme, port);
+	return text;
+}
+
+struct servers {
+	int good_fd, bad_fd;
+	uint16_t good, bad;
+};
+
+/* ---------------------------------------------------------------- connect --
+ */
+
+static int connects(void *arg)
+{
+	const struct servers *v = arg;
+	struct sockaddr_in a = loopback(v->good);
+	struct sockaddr_in6 six = {
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(v->good),
+		.sin6_addr.s6_addr = { [10] = 0xff, [11] = 0xff, 127, 0, 0, 1 }
+	};
+	struct pollfd p = { .events = POLLOUT };
+	int fd, e = 1;
+	socklen_t n = sizeof(e);
+
+	MUST(try_connect(SOCK_STREAM, a) == 0);
+	MUST(try_connect(SOCK_STREAM, loopback(v->bad)) == ECONNREFUSED);
+	/* The unspecified address is the loopback one. */
+	a.sin_addr.s_addr = 0;
+	MUST(try_connect(SOCK_STREAM, a) == 0);
+	a.sin_port = htons(v->bad);
+	MUST(try_connect(SOCK_STREAM, a) == ECONNREFUSED);
+	fd = socket(AF_INET6, SOCK_STREAM, 0);
+	if (fd >= 0) {
+		MUST(connect(fd, (struct sockaddr *)&six, sizeof(six)) == 0);
+		MUST(close(fd) == 0);
+		fd = socket(AF_INET6, SOCK_STREAM, 0);
+		six.sin6_port = htons(v->bad);
+		MUST(connect(fd, (struct sockaddr *)&six, sizeof(six)) < 0 &&
+		     errno == ECONNREFUSED);
+		MUST(close(fd) == 0);
+	}
+	/* What does not wait. */
+	p.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	a = loopback(v->good);
+	MUST(connect(p.fd, (struct sockaddr *)&a, sizeof(a)) < 0 &&
+	     errno == EINPROGRESS);
+	MUST(poll(&p, 1, PATIENCE_S * 1000) == 1);
+	MUST(getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &e, &n) == 0 && e == 0);
+	MUST(connect(p.fd, (struct sockaddr *)&a, sizeof(a)) == 0);
+	MUST(connect(p.fd, (struct sockaddr *)&a, sizeof(a)) < 0 &&
+	     errno == EISCONN);
+	/* What the kernel says of nonsense. */
+	MUST(connect(-1, (struct sockaddr *)&a, sizeof(a)) < 0 &&
+	     errno == EBADF);
+	MUST(connect(0, (struct sockaddr *)&a, sizeof(a)) < 0 &&
+	     errno == ENOTSOCK);
+	MUST(connect(p.fd, (struct sockaddr *)&a, 4) < 0 && errno == EINVAL);
+	MUST(connect(p.fd, (void *)8, sizeof(a)) < 0 && errno == EFAULT);
+	return 0;
+}
+
+static void connections_go_where_rules_let_them(void **state)
+{
+	struct servers v;
+	char rule[64];
+	const char *const pairs[] = { "network.allow", rule, NULL };
+	auto_free char *said = NULL;
+	char object[64];
+
+	v.good_fd = server(SOCK_STREAM, &v.good);
+	v.bad_fd = server(SOCK_STREAM, &v.bad);
+	(void)rule_for(rule, "tcp://", v.good);
+	said = run(pairs, connects, &v);
+	/* Nobody has ever come there. */
+	assert_int_equal(fcntl(v.bad_fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(accept(v.bad_fd, NULL, NULL), -1);
+	assert_int_equal(errno, EAGAIN);
+	(void)snprintf(object, sizeof(object), "\"127.0.0.1:%u\"", v.bad);
+	assert_non_null(strstr(said, object));
+	assert_non_null(strstr(said, "net.connect_tcp"));
+	assert_non_null(strstr(said, "--net-allow tcp://127.0.0.1:"));
+	(void)close(v.good_fd);
+	(void)close(v.bad_fd);
+}
+
+static void on_alarm(int sig)
+{
+}
+
+static void set_alarm(int flags, unsigned int ms)
+{
+	struct sigaction sa = { .sa_handler = on_alarm, .sa_flags = flags };
+	const struct itimerval t = { .it_value = { .tv_usec = ms * 1000 } };
+
+	MUST(sigaction(SIGALRM, &sa, NULL) == 0);
+	MUST(setitimer(ITIMER_REAL, &t, NULL) == 0);
+}
+
+/* A connection that does not come about: the queue of the listener is full. */
+static int waits(void *arg)
+{
+	const struct servers *v = arg;
+	struct sockaddr_in a = loopback(v->good);
+	struct timeval t = { .tv_usec = 100000 };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	uint64_t before = trap_now_ms();
+
+	set_alarm(0, 200);
+	MUST(connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 &&
+	     errno == EINTR);
+	MUST(trap_now_ms() - before >= 200);
+	MUST(close(fd) == 0);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	MUST(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)) == 0);
+	MUST(connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 &&
+	     errno == EINPROGRESS);
+	MUST(close(fd) == 0);
+	/* With SA_RESTART it goes on, past the deadline of parked calls. */
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	set_alarm(SA_RESTART, 200);
+	before = trap_now_ms();
+	MUST(connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0);
+	MUST(trap_now_ms() - before >= DEADLINE_MS);
+	return 0;
+}
+
+/* Makes room in the queue, after a while. */
+static void *make_room(void *arg)
+{
+	const struct servers *v = arg;
+
+	trap_sleep_ms(2 * DEADLINE_MS);
+	for (int i = 0; i < 3; i++)
+		(void)accept(v->good_fd, NULL, NULL);
+	return NULL;
+}
+
+static void a_held_connect_is_as_in_the_kernel(void **state)
+{
+	struct servers v;
+	char rule[64];
+	const char *const pairs[] = { "network.allow", rule, NULL };
+	struct sockaddr_in a;
+	pthread_t thread;
+	int fill[3];
+
+	v.good_fd = server(SOCK_STREAM, &v.good);
+	assert_int_equal(listen(v.good_fd, 0), 0);
+	a = loopback(v.good);
+	for (size_t i = 0; i < ARRAY_LEN(fill); i++) {
+		fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		(void)connect(fill[i], (struct sockaddr *)&a, sizeof(a));
+	}
+	(void)rule_for(rule, "", v.good);
+	assert_int_equal(pthread_create(&thread, NULL, make_room, &v), 0);
+	free(run(pairs, waits, &v));
+	(void)close(v.good_fd);
+	for (size_t i = 0; i < ARRAY_LEN(fill); i++)
+		(void)close(fill[i]);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* --------------------------------------------------------------- messages --
+ */
+
+static int datagrams(void *arg)
+{
+	const struct servers *v = arg;
+	struct sockaddr_in good = loopback(v->good), bad = loopback(v->bad);
+	struct iovec iov = { (void *)"c", 1 };
+	struct mmsghdr two[3] = {
+		{ .msg_hdr = { &good, sizeof(good), &iov, 1 } },
+		{ .msg_hdr = { &bad, sizeof(bad), &iov, 1 } },
+		{ .msg_hdr = { &good, sizeof(good), &iov, 1 } },
+	};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	MUST(sendto(fd, "a", 1, 0, (struct sockaddr *)&good, sizeof(good)) ==
+	     1);
+	MUST(sendto(fd, "x", 1, 0, (struct sockaddr *)&bad, sizeof(bad)) < 0 &&
+	     errno == ECONNREFUSED);
+	/* In IPv4 no family is that family. */
+	good.sin_family = bad.sin_family = AF_UNSPEC;
+	MUST(sendto(fd, "b", 1, 0, (struct sockaddr *)&good, sizeof(good)) ==
+	     1);
+	MUST(sendto(fd, "x", 1, 0, (struct sockaddr *)&bad, sizeof(bad)) < 0 &&
+	     errno == ECONNREFUSED);
+	good.sin_family = bad.sin_family = AF_INET;
+	MUST(sendmmsg(fd, two, 3, 0) == 1 && two[0].msg_len == 1);
+	MUST(sendmmsg(fd, two + 1, 2, 0) < 0 && errno == ECONNREFUSED);
+	MUST(sendmsg(fd, &two[2].msg_hdr, MSG_DONTWAIT) == 1);
+	MUST(try_connect(SOCK_DGRAM, bad) == ECONNREFUSED);
+	MUST(connect(fd, (struct sockaddr *)&good, sizeof(good)) == 0);
+	MUST(sendto(fd, "d", 1, 0, NULL, 0) == 1);
+	/* Dissolved. */
+	good.sin_family = AF_UNSPEC;
+	MUST(connect(fd, (struct sockaddr *)&good, sizeof(good)) == 0);
+	MUST(sendto(fd, "x", 1, 0, NULL, 0) < 0 && errno == EDESTADDRREQ);
+	/* TCP rules are none for datagrams, and there is one for datagrams. */
+	good.sin_family = AF_INET;
+	MUST(try_connect(SOCK_STREAM, good) == ECONNREFUSED);
+	return 0;
+}
+
+static void every_message_is_judged(void **state)
+{
+	struct servers v;
+	char rule[64], got[8] = "";
+	const char *const pairs[] = { "network.allow", rule, NULL };
+	size_t n = 0;
+
+	v.good_fd = server(SOCK_DGRAM, &v.good);
+	v.bad_fd = server(SOCK_DGRAM, &v.bad);
+	(void)rule_for(rule, "udp://", v.good);
+	free(run(pairs, datagrams, &v));
+	while (n < sizeof(got) - 1 &&
+	       recv(v.good_fd, got + n, 1, MSG_DONTWAIT) == 1)
+		n++;
+	assert_string_equal(got, "abccd");
+	assert_true(recv(v.bad_fd, got, 1, MSG_DONTWAIT) < 0);
+	(void)close(v.good_fd);
+	(void)close(v.bad_fd);
+}
+
+enum { LARGE = 3 * 1000 * 1000 };
+
+static void *read_slowly(void *arg)
+{
+	char room[50000];
+	size_t got = 0;
+	ssize_t n;
+
+	while ((n = read(*(int *)arg, room, sizeof(room))) > 0) {
+		for (ssize_t i = 0; i < n; i++, got++)
+			MUST(room[i] == (char)(got / 1000));
+		trap_sleep_ms(1);
+	}
+	MUST(got == LARGE);
+	return NULL;
+}
+
+static int pass_fd(int over, int fd, const char *text)
+{
+	union {
+		struct cmsghdr h;
+		char room[CMSG_SPACE(sizeof(int))];
+	} u = { .h = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct iovec iov = { (void *)text, strlen(text) };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &u,
+			    .msg_controllen = sizeof(u.room) };
+
+	memcpy(CMSG_DATA(&u.h), &fd, sizeof(fd));
+	return sendmsg(over, &m, 0) < 0 ? errno : 0;
+}
+
+static int streams(void *arg)
+{
+	auto_free char *large = malloc(LARGE);
+	struct iovec iov[2] = { { large, 1000 },
+				{ large + 1000, LARGE - 1000 } };
+	struct msghdr m = { .msg_iov = iov, .msg_iovlen = 2 };
+	int pair[2], pipe_fds[2], got_fd;
+	size_t n_fds = 1;
+	pthread_t t;
+	char text[8] = "";
+
+	for (size_t i = 0; i < LARGE; i++)
+		large[i] = (char)(i / 1000);
+	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	MUST(pthread_create(&t, NULL, read_slowly, &pair[1]) == 0);
+	MUST(sendmsg(pair[0], &m, 0) == LARGE);
+	MUST(shutdown(pair[0], SHUT_WR) == 0);
+	MUST(pthread_join(t, NULL) == 0);
+	/* A descriptor of ours arrives. */
+	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	MUST(pipe(pipe_fds) == 0);
+	MUST(pass_fd(pair[0], pipe_fds[1], "fd") == 0);
+	MUST(pass_fd(pair[0], 99, "fd") == EBADF);
+	MUST(fd_recv(pair[1], text, sizeof(text), &got_fd, &n_fds) == 2);
+	MUST(n_fds == 1 && strcmp(text, "fd") == 0);
+	MUST(write(got_fd, "y", 1) == 1 && read(pipe_fds[0], text, 1) == 1);
+	/* A signal before the first byte, and after it. */
+	set_alarm(0, 100);
+	iov[0].iov_len = LARGE;
+	m.msg_iovlen = 1;
+	MUST(sendmsg(pair[0], &m, 0) > 0);
+	set_alarm(0, 100);
+	MUST(sendmsg(pair[0], &m, 0) < 0 && errno == EINTR);
+	MUST(sendmsg(pair[0], &m, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	/* A broken pipe is told by a signal, unless it must not. */
+	MUST(close(pair[1]) == 0);
+	MUST(sendmsg(pair[0], &m, MSG_NOSIGNAL) < 0 && errno == EPIPE);
+	MUST(sigaction(SIGPIPE,
+		       &(const struct sigaction){ .sa_handler = on_alarm },
+		       NULL) == 0);
+	MUST(sendmsg(pair[0], &m, 0) < 0 && errno == EPIPE);
+	return 0;
+}
+
+static void streams_take_all_and_pass_descriptors(void **state)
+{
+	const char *const pairs[] = { "network.allow", "icmp://*", NULL };
+
+	free(run(pairs, streams, NULL));
+}
+
+static int options(void *arg)
+{
+	const struct servers *v = arg;
+	struct sockaddr_in a = loopback(v->good);
+	struct iovec iov = { (void *)"x", 1 };
+	union {
+		struct cmsghdr h;
+		char room[CMSG_SPACE(8)];
+	} u = { .h = { CMSG_LEN(8), IPPROTO_IP, IP_RETOPTS } };
+	struct msghdr m = { &a, sizeof(a), &iov, 1, &u, sizeof(u.room), 0 };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), ttl = 9;
+
+	/* A source route would lead elsewhere. */
+	MUST(sendmsg(fd, &m, 0) < 0 && errno == EPERM);
+	u.h.cmsg_level = SOL_SOCKET;
+	u.h.cmsg_type = SO_MARK;
+	MUST(sendmsg(fd, &m, 0) < 0 && errno == EPERM);
+	u.h.cmsg_level = IPPROTO_IP;
+	u.h.cmsg_type = IP_TTL;
+	u.h.cmsg_len = CMSG_LEN(sizeof(ttl));
+	memcpy(CMSG_DATA(&u.h), &ttl, sizeof(ttl));
+	MUST(sendmsg(fd, &m, 0) == 1);
+	u.h.cmsg_len = 3;
+	MUST(sendmsg(fd, &m, 0) < 0 && errno == EINVAL);
+	return 0;
+}
+
+static void what_leads_elsewhere_is_refused(void **state)
+{
+	struct servers v;
+	char rule[64];
+	const char *const pairs[] = { "network.allow", rule, NULL };
+
+	v.good_fd = server(SOCK_DGRAM, &v.good);
+	(void)rule_for(rule, "udp://", v.good);
+	free(run(pairs, options, &v));
+	(void)close(v.good_fd);
+}
+
+/* ----------------------------------------------------------- unix sockets --
+ */
+
+struct names {
+	char dir[256];
+	struct sockaddr_un path, foreign, allowed, own;
+	socklen_t len;
+};
+
+static struct sockaddr_un abstract(const char *name)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	/* All of one length, with the process in it. */
+	(void)snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "%s-%07d", name,
+		       (int)getpid());
+	return a;
+}
+
+static int unix_server(const struct sockaddr_un *a, socklen_t len, int type)
+{
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+
+	MUST(fd >= 0 && bind(fd, (const struct sockaddr *)a, len) == 0);
+	MUST(type != SOCK_STREAM || listen(fd, 5) == 0);
+	return fd;
+}
+
+static int unix_connect(const struct sockaddr_un *a, socklen_t len, int type)
+{
+	int fd = socket(AF_UNIX, type, 0);
+	int r = connect(fd, (const struct sockaddr *)a, len) ? errno : 0;
+
+	(void)close(fd);
+	return r;
+}
+
+static int unix_sockets(void *arg)
+{
+	const struct names *v = arg;
+	struct sockaddr_un relative = { .sun_family = AF_UNIX,
+					.sun_path = "../d/sock" };
+	int fd;
+
+	MUST(unix_connect(&v->foreign, v->len, SOCK_STREAM) == EPERM);
+	MUST(unix_connect(&v->allowed, v->len, SOCK_STREAM) == 0);
+	MUST(unix_connect(&v->own, v->len, SOCK_STREAM) == EPERM);
+	fd = unix_server(&v->own, v->len, SOCK_STREAM);
+	MUST(unix_connect(&v->own, v->len, SOCK_STREAM) == 0);
+	MUST(close(fd) == 0);
+	MUST(unix_connect(&v->own, v->len, SOCK_STREAM) == EPERM);
+	fd = unix_server(&v->own, v->len, SOCK_DGRAM);
+	MUST(sendto(fd, "x", 1, 0, (const struct sockaddr *)&v->own, v->len) ==
+	     1);
+	MUST(sendto(fd, "x", 1, 0, (const struct sockaddr *)&v->foreign,
+		    v->len) < 0 &&
+	     errno == EPERM);
+	MUST(unix_connect(&v->path, sizeof(v->path), SOCK_STREAM) == 0);
+	MUST(chdir(v->dir) == 0);
+	MUST(unix_connect(&relative, sizeof(relative), SOCK_STREAM) == 0);
+	strcpy(relative.sun_path, "made");
+	fd = unix_server(&relative, sizeof(relative), SOCK_STREAM);
+	MUST(unix_connect(&relative, sizeof(relative), SOCK_STREAM) == 0);
+	strcpy(relative.sun_path, "none");
+	MUST(unix_connect(&relative, sizeof(relative), SOCK_STREAM) == ENOENT);
+	return 0;
+}
+
+static void unix_names_are_gated(void **state)
+{
+	char dir[256], allow[240];
+	const char *const with[] = { "network.allow", allow, NULL };
+	struct names v = { .len = offsetof(struct sockaddr_un, sun_path) + 17 };
+	int dir_fd = unit_tmpdir(dir), fds[3];
+	auto_free char *said = NULL;
+
+	(void)snprintf(v.dir, sizeof(v.dir), "%.200s/d", dir);
+	assert_int_equal(mkdir(v.dir, 0755), 0);
+	v.path.sun_family = AF_UNIX;
+	(void)snprintf(v.path.sun_path, sizeof(v.path.sun_path), "%.90s/sock",
+		       v.dir);
+	v.foreign = abstract("foreign_");
+	v.allowed = abstract("allowed_");
+	v.own = abstract("own_____");
+	fds[0] = unix_server(&v.foreign, v.len, SOCK_STREAM);
+	fds[1] = unix_server(&v.allowed, v.len, SOCK_STREAM);
+	fds[2] = unix_server(&v.path, sizeof(v.path), SOCK_STREAM);
+	(void)snprintf(allow, sizeof(allow), "unix:@%s",
+		       v.allowed.sun_path + 1);
+	said = run(with, unix_sockets, &v);
+	assert_non_null(strstr(said, "@foreign_"));
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		(void)close(fds[i]);
+	(void)unlinkat(dir_fd, "d/sock", 0);
+	(void)unlinkat(dir_fd, "d/made", 0);
+	(void)rmdir(v.dir);
+	(void)rmdir(dir);
+	(void)close(dir_fd);
+}
+
+/* ------------------------------------------------------------------ ports --
+ */
+
+static int bind_port(int type, uint16_t port, int *ret_fd)
+{
+	struct sockaddr_in a = loopback(port);
+
+	*ret_fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+	return bind(*ret_fd, (struct sockaddr *)&a, sizeof(a)) ? errno : 0;
+}
+
+static int binds(void *arg)
+{
+	const struct servers *v = arg;
+	int fd;
+
+	MUST(bind_port(SOCK_STREAM, v->good, &fd) == 0);
+	MUST(listen(fd, 1) == 0);
+	MUST(bind_port(SOCK_STREAM, v->bad, &fd) == EACCES);
+	MUST(bind_port(SOCK_DGRAM, v->bad, &fd) == EACCES);
+	MUST(bind_port(SOCK_DGRAM, v->good, &fd) == 0);
+	MUST(bind_port(SOCK_DGRAM, 0, &fd) == 0);
+	/* Any port is enough to connect, not to be connected to. */
+	MUST(bind_port(SOCK_STREAM, 0, &fd) == 0);
+	MUST(listen(fd, 1) < 0 && errno == EACCES);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	MUST(listen(fd, 1) < 0 && errno == EACCES);
+	fd = socket(AF_INET6, SOCK_STREAM, 0);
+	MUST(fd < 0 || (listen(fd, 1) < 0 && errno == EACCES));
+	return 0;
+}
+
+/* A port that is free now. */
+static uint16_t free_port(void)
+{
+	uint16_t port;
+
+	(void)close(server(SOCK_STREAM, &port));
+	return port;
+}
+
+static void ports_are_bound_by_rule(void **state)
+{
+	struct servers v = { .good = free_port(), .bad = free_port() };
+	char rule[16];
+	const char *const pairs[] = { "network.allow_bind", rule, NULL };
+	auto_free char *said = NULL;
+
+	(void)snprintf(rule, sizeof(rule), "%u", v.good);
+	said = run(pairs, binds, &v);
+	assert_non_null(strstr(said, "net.bind_tcp"));
+	assert_non_null(strstr(said, "net.bind_udp"));
+}
+
+struct talk {
+	int pipe_fd[2], back_fd[2];
+};
+
+/* The parent looks when it is told to. */
+static void let_look(const struct talk *t)
+{
+	char byte;
+
+	MUST(write(t->pipe_fd[1], "x", 1) == 1);
+	MUST(read(t->back_fd[0], &byte, 1) == 1);
+}
+
+static char looks[3][128];
+
+static void *look(void *arg)
+{
+	const struct talk *t = arg;
+
+	for (size_t i = 0; i < ARRAY_LEN(looks); i++) {
+		auto_(buf) struct buf b = BUF_INIT;
+		char byte;
+
+		MUST(read(t->pipe_fd[0], &byte, 1) == 1);
+		MUST(net_ports_json(net, &b) == 0);
+		(void)snprintf(looks[i], sizeof(looks[i]), "%s", buf_str(&b));
+		MUST(write(t->back_fd[1], "x", 1) == 1);
+	}
+	return NULL;
+}
+
+static int remaps(void *arg)
+{
+	struct sockaddr_in6 six = { .sin6_family = AF_INET6,
+				    .sin6_port = htons(80),
+				    .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	struct sockaddr_in a;
+	socklen_t n = sizeof(a);
+	int tcp, udp, fd, other, one = 1;
+
+	MUST(bind_port(SOCK_STREAM, 80, &tcp) == 0);
+	MUST(listen(tcp, 5) == 0);
+	MUST(port_of(tcp) == 80);
+	MUST(bind_port(SOCK_DGRAM, 80, &udp) == 0);
+	MUST(port_of(udp) == 80);
+	let_look(arg);
+	/* It is taken, as it would be. */
+	MUST(bind_port(SOCK_STREAM, 80, &other) == EADDRINUSE);
+	fd = socket(AF_INET6, SOCK_STREAM, 0);
+	if (fd >= 0) {
+		MUST(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one,
+				sizeof(one)) == 0);
+		MUST(bind(fd, (struct sockaddr *)&six, sizeof(six)) == 0);
+		MUST(close(fd) == 0);
+	}
+	/* No rule lets it connect anywhere but to itself. */
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	a = loopback(80);
+	MUST(connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0);
+	MUST(getpeername(fd, (struct sockaddr *)&a, &n) == 0);
+	MUST(ntohs(a.sin_port) == 80);
+	other = accept(tcp, NULL, NULL);
+	MUST(other >= 0 && port_of(other) == 80);
+	MUST(sendto(fd, "x", 1, 0, NULL, 0) == 1 && read(other, &n, 1) == 1);
+	MUST(close(tcp) == 0);
+	MUST(port_of(other) == 80);
+	a = loopback(80);
+	MUST(try_connect(SOCK_STREAM, a) == ECONNREFUSED);
+	MUST(sendto(fd = socket(AF_INET, SOCK_DGRAM, 0), "x", 1, 0,
+		    (struct sockaddr *)&a, sizeof(a)) == 1);
+	MUST(read(udp, &n, 1) == 1);
+	let_look(arg);
+	MUST(close(udp) == 0);
+	let_look(arg);
+	return 0;
+}
+
+static void ports_are_remapped_while_they_are_bound(void **state)
+{
+	const char *const pairs[] = { "network.port_remap", "true", NULL };
+	unsigned int tcp, udp, same;
+	struct talk t;
+	pthread_t thread;
+	char end;
+
+	assert_int_equal(pipe(t.pipe_fd), 0);
+	assert_int_equal(pipe(t.back_fd), 0);
+	assert_int_equal(pthread_create(&thread, NULL, look, &t), 0);
+	free(run(pairs, remaps, &t));
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(sscanf(looks[0], "{\"80\":%u,\"80/udp\":%u%c", &tcp,
+				&udp, &end),
+			 3);
+	assert_int_equal(end, '}');
+	assert_true(tcp != 80 && udp != 80);
+	assert_int_equal(sscanf(looks[1], "{\"80/udp\":%u%c", &same, &end), 2);
+	assert_int_equal(same, udp);
+	assert_string_equal(looks[2], "{}");
+	for (int i = 0; i < 2; i++) {
+		(void)close(t.pipe_fd[i]);
+		(void)close(t.back_fd[i]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(connections_go_where_rules_let_them),
+		cmocka_unit_test(a_held_connect_is_as_in_the_kernel),
+		cmocka_unit_test(every_message_is_judged),
+		cmocka_unit_test(streams_take_all_and_pass_descriptors),
+		cmocka_unit_test(what_leads_elsewhere_is_refused),
+		cmocka_unit_test(unix_names_are_gated),
+		cmocka_unit_test(ports_are_bound_by_rule),
+		cmocka_unit_test(ports_are_remapped_while_they_are_bound),
+	};
+
+	return RUN_TESTS(tests);
+}
