@@ -36,10 +36,13 @@ int channel_recv(int sock, struct channel_msg *ret)
 	int fd = -1;
 	ssize_t n = fd_recv(sock, &p, sizeof(p), &fd, &n_fds);
 
-	/* ECONNRESET: the peer died with a message of ours unread. */
-	if (n == 0 || n == -ECONNRESET)
-		return 0;
-	if (n < 0)
+	/* Told once, and before what the peer said, where it died with a
+	 * message of ours unread. */
+	if (n == -ECONNRESET) {
+		n_fds = 1;
+		n = fd_recv(sock, &p, sizeof(p), &fd, &n_fds);
+	}
+	if (n <= 0)
 		return (int)n;
 	if (n < HEADER)
 		return -EPROTO;
