@@ -153,7 +153,13 @@ $B/fuzz/%: $B/obj/tests/fuzz/%.o $B/obj/tests/fuzz/replay.o $B/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD) $(ld) $(exe_ldflags) -o $@ $^ $(static_libs)
 
-unit-build: $(unit_bin)
+# An embedder for the suites: sees the public header, links the library.
+$B/tests/embed: tests/helpers/embed.c $B/libsandlock.a include/sandlock.h
+	@mkdir -p $(@D)
+	$(call say,LD) $(cc) -Wno-pedantic $(base_ldflags) $(exe_ldflags) \
+		-o $@ $< $B/libsandlock.a $(static_libs)
+
+unit-build: $(unit_bin) $B/tests/embed
 fuzz-build: $(fuzz_bin)
 
 unit: $(unit_bin)

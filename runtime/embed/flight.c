@@ -12,7 +12,11 @@
 #include "embed/report.h"
 #include "spec/request.h"
 
-enum { CAPTURE_MAX = 16 * 1024 * 1024, CHUNK = 64 * 1024 };
+enum {
+	CAPTURE_MAX = 16 * 1024 * 1024,
+	CHUNK = 64 * 1024,
+	INIT_TIMEOUT_MS = 10000,
+};
 
 int64_t flight_now_ms(void)
 {
@@ -375,6 +379,15 @@ static void reap(struct flight *f)
 	f->process.pid = 0;
 }
 
+/* What the kernel kills with a supervisor that is lost. */
+static void await_init(const struct flight *f)
+{
+	if (!f->lost || f->pidfd < 0)
+		return;
+	(void)pidfd_signal(f->pidfd, SIGKILL);
+	(void)pidfd_wait(f->pidfd, INIT_TIMEOUT_MS);
+}
+
 void flight_end(struct sandlock_sandbox *s)
 {
 	struct flight *f = &s->flight;
@@ -409,6 +422,7 @@ static void conclude(struct sandlock_sandbox *s)
 
 	(void)pthread_mutex_unlock(&s->lock);
 	reap(f);
+	await_init(f);
 	if (f->capture_out)
 		drain(f, 1, &f->out);
 	if (f->capture_err)

@@ -262,18 +262,18 @@ static int run(struct service *s, struct channel_end *ret, struct error *err)
 		.ended = on_ended,
 		.data = s,
 	};
-	const struct command_options o = {
+	struct command_options o = {
 		.request = s->request,
 		.hooks = &hooks,
 		.events_fd = s->events_fd,
 		.preserve_fds = s->preserve_fds,
-		.force = !s->refuse_conflicts,
 	};
 	struct sandbox_result result;
 	int r = read_settings(s, err);
 
 	if (r == 0)
 		r = apply_settings(s, err);
+	o.force = !s->refuse_conflicts;
 	if (r == 0)
 		r = sandbox_run_command(&s->env, &o, &result, err);
 	if (r < 0)

@@ -1,4 +1,5 @@
 /* run: create, start, wait, settle, delete, in one process. */
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -246,11 +247,35 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 	return WAIT_ENDED;
 }
 
+/*
+ * A pid 1 of ours cannot die of the payload's signal, but it says which that
+ * was as long as nobody has reaped it (launcher/main.c).
+ */
+static int read_signal(pid_t init)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	char path[32];
+	int sig;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)init);
+	if (fd_read_file(AT_FDCWD, path, 64, &b) < 0 ||
+	    sscanf(buf_str(&b), "signal %d", &sig) != 1)
+		return 0;
+	return sig;
+}
+
+static void take_status(int status, int sig, struct exit_status *ret)
+{
+	*ret = exit_status_from_wait(status);
+	if (ret->kind == EXIT_CODE && sig > 0 && ret->value == 128 + sig)
+		*ret = (struct exit_status){ EXIT_SIGNAL, sig };
+}
+
 int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 	     int64_t end_ms, struct create *c, struct exit_status *ret,
 	     struct error *err)
 {
-	int status = 0, r = 0;
+	int status = 0, sig = 0, r = 0;
 
 	if (console_master >= 0)
 		r = tty_relay(console_master, pidfd, signal_fd, end_ms, err);
@@ -261,12 +286,14 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 	/* Time is over: init dies, and its pid namespace with it. */
 	if (r != WAIT_ENDED)
 		(void)pidfd_signal(pidfd, SIGKILL);
+	if (r == WAIT_ENDED && c && c->plan->host)
+		sig = read_signal(pid);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return error_set(err, ERR_SYSTEM, errno,
 					 "cannot wait for process %d",
 					 (int)pid);
-	*ret = exit_status_from_wait(status);
+	take_status(status, sig, ret);
 	if (r == WAIT_TIMEOUT)
 		ret->kind = EXIT_TIMEOUT;
 	return 0;

@@ -1,11 +1,11 @@
 # SEEDS part 3, row 14: on_exit=defer, on_error=abort with exit 0, exit 3 and
-# SIGSEGV: pending only for the first. The timeout and `changes` of results come
-# with host commands and the APIs; `diff` before the end shows here that the
-# failing runs had changes.
+# SIGSEGV, timeout: pending only for the first; changes filled for all, as the
+# report of the API shows, and `diff` before the end.
 load ../lib/common
+load ../lib/embed
 
 setup() {
-	begin
+	begin_embed
 	only_sandlock
 	make_bundle
 }
@@ -50,4 +50,31 @@ ends() {
 	sandlock kill "$N"
 	eventually has_no_branch "$N"
 	[ ! -e "$R/data/new" ]
+}
+
+# api WHAT STATUS OUTCOME [OPTION]...: the command changes f and ends so.
+api() {
+	local what=$1 status_line=$2
+
+	shift 2
+	run embed filesystem.on_exit=defer filesystem.on_error=abort "$@" \
+		run changes pending -- sh -c "echo new >f; $what"
+	expect_output "run: $status_line"
+	expect_output "change: M f"
+}
+
+@test "row 14: through the API exit 0 is pending" {
+	api 'exit 0' "exit 0 pending"
+	expect_output "pending: 1"
+	sandlock abort "$N"
+}
+
+@test "row 14: through the API everything else is aborted, with its changes" {
+	api 'exit 3' "exit 3 aborted"
+	expect_output "pending: 0"
+	api 'kill -SEGV $$' "signal 11 aborted"
+	api 'exec sleep 1000' "timeout 9 aborted" timeout=700
+	api 'exec sleep 1000' "timeout 9 aborted" limits.timeout=700ms
+	unchanged
+	equal store "$(ls -A "$W/store/branches")" ""
 }

@@ -24,7 +24,8 @@
  *
  * With INIT the launcher stays as pid 1 of a host command: it forks the
  * payload, passes signals on to it, reaps what is orphaned and ends as the
- * payload did (128+n for signal n, for a pid 1 cannot die of its own signals).
+ * payload did: 128+n for signal n, for a pid 1 cannot die of its own signals;
+ * then its name is "signal n", which whoever waits for it may read meanwhile.
  * The kernel then ends everything else in the namespace.
  */
 #include <asm/unistd.h>
@@ -162,6 +163,18 @@ static unsigned long long set_mask(unsigned long long mask)
 	return old;
 }
 
+static void __attribute__((noreturn)) finish_signalled(int sig)
+{
+	char name[16] = "signal ";
+	int at = 7;
+
+	if (sig >= 10)
+		name[at++] = (char)('0' + sig / 10);
+	name[at] = (char)('0' + sig % 10);
+	(void)call6(__NR_prctl, PR_SET_NAME, (long)name, 0, 0, 0, 0);
+	finish(128 + sig);
+}
+
 /* Reaps; ends as the payload did once it has ended. */
 static void reap(long payload)
 {
@@ -176,7 +189,7 @@ static void reap(long payload)
 			continue;
 		if ((status & 0x7f) == 0)
 			finish(status >> 8 & 0xff);
-		finish(128 + (status & 0x7f));
+		finish_signalled(status & 0x7f);
 	}
 }
 
