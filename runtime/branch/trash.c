@@ -440,23 +440,42 @@ void trash_resume(struct storage *s, size_t at_least)
 	resume(trash_fd, at_least);
 }
 
+/* An entry that is ours, unlike one that a remover has found before the lock
+ * was on it. */
+static int make_entry(int trash_fd, char ret_name[UNIQUE_LEN])
+{
+	for (int i = 0; i < 64; i++) {
+		auto_close int fd = -1;
+		struct stat st;
+		int r = unique_name(ret_name);
+
+		if (r < 0)
+			return r;
+		if (mkdirat(trash_fd, ret_name, 0700) < 0)
+			return -errno;
+		fd = lock_entry(trash_fd, ret_name);
+		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink > 0)
+			return take_fd(&fd);
+		(void)unlinkat(trash_fd, ret_name, AT_REMOVEDIR);
+	}
+	return -EIO;
+}
+
 /* Makes an entry that holds the id maps, and moves @name into it. */
-static int put_in_entry(int trash_fd, const char *unique, int dirfd,
+static int put_in_entry(int trash_fd, char unique[UNIQUE_LEN], int dirfd,
 			const char *name, const struct branch_meta *m,
 			int *ret_entry_fd)
 {
-	auto_close int fd = -1;
+	auto_close int fd = make_entry(trash_fd, unique);
 	int r;
 
-	if (mkdirat(trash_fd, unique, 0700) < 0)
-		return -errno;
-	fd = lock_entry(trash_fd, unique);
-	r = fd < 0 ? -EIO : meta_write(fd, m, false, NULL);
+	if (fd < 0)
+		return fd;
+	r = meta_write(fd, m, false, NULL);
 	if (r == 0 && renameat(dirfd, name, fd, name) < 0)
 		r = -errno;
 	if (r < 0) {
-		if (fd >= 0)
-			(void)unlinkat(fd, META_NAME, 0);
+		(void)unlinkat(fd, META_NAME, 0);
 		(void)unlinkat(trash_fd, unique, AT_REMOVEDIR);
 		return r;
 	}
