@@ -205,6 +205,30 @@ static int do_socket(char **a)
 	return say("bind", bind(fd, (void *)&un, sizeof(un)));
 }
 
+/* Asks a control socket; says what it answers, or why there is nobody. */
+static int do_ask(char **a)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	unsigned char head[4] = { 0, 0, (unsigned char)(strlen(a[1]) >> 8),
+				  (unsigned char)strlen(a[1]) };
+	char text[4096];
+	ssize_t n, len = 0;
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	strncpy(un.sun_path, a[0], sizeof(un.sun_path) - 1);
+	if (connect(fd, (void *)&un, sizeof(un)) < 0)
+		return say("connect", -1);
+	/* It may have answered already, and closed. */
+	(void)send(fd, head, 4, MSG_NOSIGNAL);
+	(void)send(fd, a[1], strlen(a[1]), MSG_NOSIGNAL);
+	while (len < (ssize_t)sizeof(text) - 1 &&
+	       (n = read(fd, text + len, sizeof(text) - 1 - (size_t)len)) > 0)
+		len += n;
+	text[len] = '\0';
+	printf("%s\n", len > 4 ? text + 4 : "nothing");
+	return 0;
+}
+
 /* Opens for writing without writing, as an editor may. */
 static int do_touch_open(char **a)
 {
@@ -325,6 +349,7 @@ static const struct {
 	int (*fn)(char **a);
 } table[] = {
 	{ "abstract",      1, do_abstract },
+	{ "ask",           2, do_ask },
 	{ "ctty",          0, do_ctty },
 	{ "deep",          2, do_deep },
 	{ "eat",           1, do_eat },

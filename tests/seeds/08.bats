@@ -1,6 +1,6 @@
 # SEEDS part 3, row 8: a live name reused by run and create is an error and the
 # command is not run; the first keeps directory inode, pid file, and can be
-# killed. --no-supervisor, the socket and Python come with later issues.
+# killed. With --no-supervisor, too. Python's is in the suite of sdk/python.
 load ../lib/common
 
 setup() {
@@ -61,4 +61,46 @@ first_is_unharmed() {
 	expect_output "already exists"
 	first_is_unharmed
 	equal store "$(ls -A "$W/store2/branches" 2>/dev/null)" ""
+}
+
+@test "row 8: a command of the host, with and without a supervisor" {
+	mkdir "$W/work"
+	cd "$W/work"
+	sandlock run --name "$N-h" -- sleep 1000 >"$W/host" 2>&1 3>&- &
+	started $!
+	eventually test -S "$W/run/$N-h/control.sock"
+	socket=$(stat -c %i "$W/run/$N-h/control.sock")
+	host_pids=$(cat "$W/run/$N-h/pid")
+	for name in "$N-h" "$N"; do
+		for option in --control-socket --no-supervisor; do
+			run sandlock run $option --name "$name" \
+				--fs-write "$W/second" -- touch "$W/second/ran"
+			expect_status 125
+			expect_output "already exists"
+			[ ! -e "$W/second/ran" ]
+		done
+	done
+	first_is_unharmed
+	run create "$N-h" --branch=none
+	expect_status 1
+	equal socket "$(stat -c %i "$W/run/$N-h/control.sock")" "$socket"
+	equal pids "$(cat "$W/run/$N-h/pid")" "$host_pids"
+	sandlock inspect "$N-h" | jq -e '.program.args[0] == "sleep"'
+	sandlock kill "$N-h"
+	[ ! -e "$W/run/$N-h" ]
+}
+
+@test "row 8: the first has --no-supervisor" {
+	mkdir "$W/work"
+	cd "$W/work"
+	sandlock run --no-supervisor --name "$N-h" -- sleep 1000 >"$W/host" 2>&1 3>&- &
+	started $!
+	eventually has_status "$N-h" running
+	host_inode=$(stat -c %i "$W/run/$N-h")
+	run sandlock run --name "$N-h" -- true
+	expect_status 125
+	expect_output "already exists"
+	equal inode "$(stat -c %i "$W/run/$N-h")" "$host_inode"
+	sandlock kill "$N-h"
+	[ ! -e "$W/run/$N-h" ]
 }

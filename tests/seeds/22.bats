@@ -1,4 +1,6 @@
-# Row 22: raw client; the rest of its rows is in tests/control.bats.
+# SEEDS part 3, row 22: a raw client: good verb, unknown verb, version 9, broken
+# JSON, bodies of 65,536 and 65,537 bytes both ways: the stated answers, and the
+# socket keeps serving.
 load ../lib/common
 
 setup() {
@@ -27,4 +29,35 @@ teardown() { finish; }
 	expect_output '"ok":true'
 	sandlock kill "$N"
 	wait
+}
+
+@test "22: 65,536 bytes pass and 65,537 do not, to the server and from it" {
+	ask() {
+		python3 "$TESTS/helpers/control.py" \
+			"$SANDLOCK_ROOT/$N/control.sock" "$@"
+	}
+	# The answer to config grows with this variable, byte by byte.
+	with_answer_of() {
+		sandlock run --name "$N" --env "A=$(head -c "$1" /dev/zero | tr '\0' x)" \
+			-- sleep 60 2>/dev/null 3>&- &
+		eventually test -S "$SANDLOCK_ROOT/$N/control.sock"
+		ask '{"v":1,"verb":"config"}' >"$W/answer"
+		run ask --pad 65536 '{"v":1,"verb":"ports","args":{"x":"@"}}'
+		expect_exactly '{"v":1,"ok":true,"data":{}}'
+		run ask --pad 65537 '{"v":1,"verb":"ports","args":{"x":"@"}}'
+		expect_exactly '{"v":1,"ok":false,"err":"request too large (65537 bytes, max 65536)"}'
+		run ask '{"v":1,"verb":"ports"}'
+		expect_exactly '{"v":1,"ok":true,"data":{}}'
+		sandlock kill "$N"
+		wait
+	}
+	with_answer_of 1000
+	# The client adds a newline.
+	around=$(($(wc -c <"$W/answer") - 1 - 1000))
+	with_answer_of $((65536 - around))
+	equal length "$(wc -c <"$W/answer")" 65537
+	grep -q '"ok":true' "$W/answer"
+	with_answer_of $((65537 - around))
+	equal answer "$(cat "$W/answer")" \
+		'{"v":1,"ok":false,"err":"response too large (65537 bytes, max 65536)"}'
 }

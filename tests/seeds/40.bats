@@ -1,7 +1,6 @@
 # SEEDS part 3, row 40: CMD with a multi-byte character across the cut, a
 # process name with `) R 1 (`: columns and UPTIME right; /dev/shm read-only or
-# foreign: create refuses. The host run that warns and works comes with host
-# commands.
+# foreign: create refuses, a run of a command warns and works.
 load ../lib/common
 
 setup() {
@@ -72,6 +71,7 @@ teardown() { finish; }
 	expect_status 1
 	expect_output "$W/ro/run"
 	expect_output "--root"
+	warns_and_works
 	eventually umount "$W/ro"
 }
 
@@ -84,5 +84,41 @@ teardown() { finish; }
 	expect_status 1
 	expect_output 4321
 	expect_output "--root"
+	warns_and_works
 	equal entries "$(ls -A "$W/foreign")" ""
+}
+
+# Once, with what to do about it; the branch is made all the same.
+warns_and_works() {
+	mkdir "$W/work"
+	cd "$W/work"
+	run sandlock run --name "$N-h" -- sh -c 'echo x >f; echo fine; exit 7'
+	expect_status 7
+	expect_output fine
+	expect_output "--root"
+	equal warnings "$(grep -c -e '--root' <<<"$output")" 1
+	sandlock --root "$W/run" commit "$N-h"
+	equal f "$(cat f)" x
+	cd /
+}
+
+@test "row 40: a command of the host: cut, columns, uptime" {
+	mkdir "$W/work" "$W/bin"
+	cp "$PROBE" "$W/bin/a) R 1 (b"
+	cd "$W/work"
+	local padding
+	padding=$(printf 'x%.0s' $(seq 30))
+	sandlock run --name "$N" --fs-read "$W/bin" --fs-read / -- \
+		"$W/bin/a) R 1 (b" ignore "${padding}€€€€€€€€€€€€€€€€" \
+		>"$W/out" 2>&1 3>&- &
+	eventually grep -q ready "$W/out"
+	LC_ALL=C.UTF-8 run sandlock ps
+	iconv -f UTF-8 -t UTF-8 <<<"$output" >/dev/null
+	line=$(grep "$N" <<<"$output")
+	equal status "$(awk '{ print $4 }' <<<"$line")" running
+	[[ $(awk '{ print $3 }' <<<"$line") =~ ^[0-9]+s$ ]]
+	sandlock ps --json | jq -e --arg n "$N" '.sandboxes[]
+		| select(.name == $n) | .command | endswith("€€€€")'
+	sandlock kill "$N"
+	wait
 }

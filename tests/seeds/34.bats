@@ -1,0 +1,61 @@
+# SEEDS part 3, row 34: what `inspect --toml` prints, fed back, is an equal
+# configuration, and the control socket is on.
+load ../lib/common
+
+setup() {
+	begin
+	only_sandlock
+	mkdir "$W/work" "$W/data"
+	cd "$W/work"
+}
+
+teardown() { finish; }
+
+serve() {
+	sandlock run --name "$N" "$@" >/dev/null 2>&1 3>&- &
+	SERVER=$!
+	eventually test -S "$SANDLOCK_ROOT/$N/control.sock"
+}
+
+unserve() {
+	sandlock kill "$N"
+	wait "$SERVER" || true
+}
+
+round_trip() {
+	serve "$@"
+	sandlock inspect "$N" >"$W/a.json"
+	sandlock inspect --toml "$N" >"$W/a.toml"
+	unserve
+	run sandlock profile check "$W/a.toml"
+	expect_status 0
+	serve --profile-file "$W/a.toml"
+	sandlock inspect "$N" >"$W/b.json"
+	sandlock inspect --toml "$N" >"$W/b.toml"
+	unserve
+	same "$W/a.json" "$W/b.json"
+	same "$W/a.toml" "$W/b.toml"
+}
+
+@test "row 34: with nothing asked for" {
+	round_trip -- sleep 1000
+}
+
+@test "row 34: with a value for every kind of key" {
+	local net=(--net-allow '127.0.0.1:80,443' --net-allow 'udp://10.0.0.0/8:53'
+		--net-allow-bind 9000-9005)
+	sandlock run --help | grep -q -e --net-allow || net=()
+	round_trip --env 'A=x "y" é' --env B= --cwd / --clean-env \
+		--fs-read /usr --fs-read /lib --fs-read /lib64 --fs-read "$W/data" --fs-write "$W/data" \
+		--fs-deny /etc/hostname --fs-mount "/there:$W/data:ro" \
+		--extra-allow-syscall keys --extra-deny-syscall mkdir \
+		"${net[@]}" \
+		-t 600 -m 512M -P 50 --max-open-files 100 \
+		--on-exit=keep --on-error=abort -- sleep 1000
+}
+
+@test "row 34: the word config asks for the same" {
+	serve -- sleep 1000
+	same <(sandlock inspect "$N") <(sandlock config "$N")
+	unserve
+}
