@@ -148,12 +148,13 @@ static void add_resources(const struct host_context *h, struct json_out *o)
 {
 	const struct request *r = h->request;
 	bool pids = r->processes && h->privileged && !(h->traps & TRAP_FORK);
+	bool memory = r->memory_bytes && !(h->traps & TRAP_MEMORY);
 
-	if (!r->memory_bytes && !pids)
+	if (!memory && !pids)
 		return;
 	json_out_key(o, "resources");
 	json_out_object(o);
-	if (r->memory_bytes) {
+	if (memory) {
 		json_out_key(o, "memory");
 		json_out_object(o);
 		json_out_uint_member(o, "limit", r->memory_bytes);

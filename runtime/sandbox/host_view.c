@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/path.h"
+#include "policy/syscalls.h"
 #include "sandbox/host.h"
 
 /* clang-format off */
@@ -112,6 +113,22 @@ static bool exists(const char *path)
 	return access(path, F_OK) == 0;
 }
 
+/* Files there are memory: where no controller limits it, half, as usual. */
+static void add_tmpfs(const struct host_context *h, struct json_out *o,
+		      const struct mount_row *row)
+{
+	struct mount_row m = *row;
+	char options[128];
+
+	if (h->traps & TRAP_MEMORY) {
+		(void)snprintf(options, sizeof(options), "%s,size=%llu",
+			       row->options,
+			       (unsigned long long)h->request->memory_bytes / 2);
+		m.options = options;
+	}
+	add_mount(o, &m);
+}
+
 /*
  * Mounts that every sandbox has, before anything of the host. Who asks to see
  * the whole host (-r /) sees /var/tmp and the home, too.
@@ -124,23 +141,25 @@ static void add_private(const struct host_context *h, bool whole,
 		{ "/proc", "proc", "proc", "nosuid,noexec,nodev" },
 		{ "/dev", "tmpfs", "tmpfs", "nosuid,noexec,strictatime,mode=755,size=64k" },
 		{ "/dev/pts", "devpts", "devpts", "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620" },
-		{ "/dev/shm", "tmpfs", "shm", "nosuid,noexec,nodev,mode=1777" },
-		{ "/tmp", "tmpfs", "tmpfs", "nosuid,nodev,mode=1777" },
 		{ "/run", "tmpfs", "tmpfs", "nosuid,nodev,mode=755,size=4m" },
 	};
+	const struct mount_row shm = { "/dev/shm", "tmpfs", "shm", "nosuid,noexec,nodev,mode=1777" };
+	const struct mount_row tmp = { "/tmp", "tmpfs", "tmpfs", "nosuid,nodev,mode=1777" };
 	const struct mount_row var_tmp = { "/var/tmp", "tmpfs", "tmpfs", "nosuid,nodev,mode=1777" };
 	/* clang-format on */
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		add_mount(o, &rows[i]);
+	add_tmpfs(h, o, &shm);
+	add_tmpfs(h, o, &tmp);
 	if (whole)
 		return;
-	add_mount(o, &var_tmp);
+	add_tmpfs(h, o, &var_tmp);
 	if (h->home) {
 		const struct mount_row m = { h->home, "tmpfs", "tmpfs",
 					     "nosuid,nodev,mode=755" };
 
-		add_mount(o, &m);
+		add_tmpfs(h, o, &m);
 	}
 }
 

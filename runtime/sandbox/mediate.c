@@ -18,10 +18,8 @@
 
 /* In the order of chains. */
 static const struct mediate_feature *const features[] = {
-	&mediate_refusals,
-	&mediate_unreached,
-	&mediate_processes,
-	&mediate_rename,
+	&mediate_refusals, &mediate_unreached, &mediate_processes,
+	&mediate_memory,   &mediate_rename,
 };
 
 struct owned {
@@ -35,6 +33,8 @@ struct mediation {
 	size_t n_rows;
 	struct owned *owned;
 	size_t n_owned;
+	void *states[ARRAY_LEN(features)];
+	size_t feature;	      /* that is begun */
 	pthread_mutex_t lock; /* of what follows */
 	bool is_started;
 	struct supervisor *supervisor;
@@ -99,6 +99,11 @@ int mediation_own(struct mediation *m, void *p, void (*free_fn)(void *),
 	return 0;
 }
 
+void mediation_set_state(struct mediation *m, void *state)
+{
+	m->states[m->feature] = state;
+}
+
 struct supervisor *mediation_supervisor(struct mediation *m)
 {
 	return m->supervisor;
@@ -110,9 +115,11 @@ static int begin_features(struct mediation *m, struct error *err)
 	struct supervisor_options o = { .log = m->create->env->log };
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(features); i++)
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(features); i++) {
+		m->feature = i;
 		if (mask & UINT32_C(1) << i)
 			r = features[i]->begin(m, err);
+	}
 	if (r < 0)
 		return r;
 	o.handlers = m->rows;
@@ -160,13 +167,26 @@ static bool is_inside(pid_t pid, pid_t init)
 	       ours.st_ino == theirs.st_ino;
 }
 
-/* The first listener starts what was added before. */
-static int start(struct mediation *m, struct error *err)
+static int tell_features(struct mediation *m, pid_t pid, struct error *err)
+{
+	uint32_t mask = m->create->plan->mediated;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(features); i++)
+		if ((mask & UINT32_C(1) << i) && features[i]->started)
+			r = features[i]->started(m, m->states[i], pid, err);
+	return r;
+}
+
+/* The first listener, of @pid, starts what was added before. */
+static int start(struct mediation *m, pid_t pid, struct error *err)
 {
 	int r = 0;
 
 	(void)pthread_mutex_lock(&m->lock);
 	if (!m->is_started)
+		r = tell_features(m, pid, err);
+	if (!m->is_started && r == 0)
 		r = supervisor_start(m->supervisor, err);
 	m->is_started = m->is_started || r == 0;
 	(void)pthread_mutex_unlock(&m->lock);
@@ -193,7 +213,7 @@ int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot take the seccomp listener");
 	r = supervisor_add_listener(m->supervisor, fd, err);
-	return r == 0 ? start(m, err) : r;
+	return r == 0 ? start(m, pid, err) : r;
 }
 
 static bool is_first_of_chain(const struct mediation *m, size_t i)

@@ -48,11 +48,19 @@ struct mediate_feature {
 	/* A mask of enum syscall_trap, 0: not needed. */
 	unsigned int (*traps)(const struct host_context *h);
 	int (*begin)(struct mediation *m, struct error *err);
+	/*
+	 * Or NULL. @pid is about to execute the payload, and the first to be
+	 * trapped; through it the inside can be seen (init hides from an
+	 * ordinary user). @state: see mediation_set_state.
+	 */
+	int (*started)(struct mediation *m, void *state, pid_t pid,
+		       struct error *err);
 };
 
 extern const struct mediate_feature mediate_refusals;
 extern const struct mediate_feature mediate_unreached;
 extern const struct mediate_feature mediate_processes;
+extern const struct mediate_feature mediate_memory;
 extern const struct mediate_feature mediate_rename;
 
 /*
@@ -69,6 +77,8 @@ int mediation_add_row(struct mediation *m, const struct handler *h,
 /* Calls @free_fn on @p after the last handler; also if this fails. */
 int mediation_own(struct mediation *m, void *p, void (*free_fn)(void *),
 		  struct error *err);
+/* In @begin: what the feature's @started gets. */
+void mediation_set_state(struct mediation *m, void *state);
 /* NULL in @begin. */
 struct supervisor *mediation_supervisor(struct mediation *m);
 

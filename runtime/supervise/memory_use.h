@@ -1,0 +1,36 @@
+/*
+ * How much memory the processes of a pid namespace use, by its procfs.
+ * Thread-safe; a process that ends meanwhile counts as nothing.
+ */
+#ifndef SANDLOCK_SUPERVISE_MEMORY_USE_H
+#define SANDLOCK_SUPERVISE_MEMORY_USE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct memory_use {
+	uint64_t used;	 /* bytes that were written */
+	uint64_t unused; /* bytes that may be written, and were not yet */
+	/* The process that uses most: an fd of its directory there, which
+	 * pidfd_send_signal takes, or -1; and its number there. */
+	int largest_fd;
+	pid_t largest;
+};
+
+/*
+ * Counts pages that processes share after a fork for each of them: cheap, and
+ * never too little.
+ */
+int memory_use_guess(int proc_fd, struct memory_use *ret);
+/*
+ * Counts them once. Costs a walk over all page tables; finds the largest,
+ * whose fd is the caller's.
+ */
+int memory_use_count(int proc_fd, struct memory_use *ret);
+/* Bytes in the file system of directory @fd; 0 if that cannot be known. */
+uint64_t memory_use_of_files(int fd);
+/* The end of the heap of task @tid, as we see it, 0 if that is not known. */
+uint64_t memory_heap_end(pid_t tid);
+
+#endif

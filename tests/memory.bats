@@ -1,0 +1,174 @@
+# --max-memory where no controller limits it: ENOMEM, else the largest dies.
+load lib/common
+load lib/running
+
+setup() {
+	begin
+	only_sandlock
+	WITH=
+	# An ordinary user has no cgroup anyway, unless one was delegated.
+	[ "$(id -u)" -ne 0 ] || WITH=without_cgroups
+	mkdir "$W/dir"
+	cd "$W/dir" || return 1
+	cat >a.py <<-'END'
+		import mmap, os, sys, time
+		M = 1 << 20
+		def alloc(n):
+		    try:
+		        return bytearray(n * M)
+		    except MemoryError:
+		        return None
+		def reserve(n):
+		    return mmap.mmap(-1, n * M, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+	END
+}
+
+teardown() {
+	cd "$W" || return 1
+	finish
+}
+
+# limited SIZE TEXT: Python, with what a.py defines.
+limited() {
+	run $WITH sandlock run -m "$1" --on-exit=abort --on-error=abort -- \
+		/usr/bin/python3 -B -c "from a import *
+$2"
+}
+
+@test "memory: what does not fit is ENOMEM, and what was given back fits again" {
+	limited 100M '
+x = alloc(50); print(bool(x), alloc(80), alloc(300))
+y = [alloc(1) for i in range(20)]; print(all(y))
+for i in range(20):
+    x = None
+    x = alloc(60)
+print(bool(x))'
+	expect_status 0
+	expect_exactly 'True None None
+True
+True'
+}
+
+@test "memory: it is counted for all processes together" {
+	limited 100M '
+r, w = os.pipe()
+if os.fork() == 0:
+    x = alloc(60)
+    os.write(w, b"1" if x else b"0")
+    time.sleep(1000)
+os.read(r, 1)
+print(alloc(60), bool(alloc(20)))'
+	expect_status 0
+	expect_exactly 'None True'
+}
+
+@test "memory: pages that processes share after a fork count once" {
+	limited 200M '
+x = alloc(100)
+r, w = os.pipe()
+for i in range(5):
+    if os.fork() == 0:
+        os.write(w, b"1" if alloc(5) else b"0")
+        time.sleep(1000)
+print(sum(int(os.read(r, 1)) for i in range(5)))'
+	expect_status 0
+	expect_exactly 5
+}
+
+@test "memory: the heap is refused as it should be, and goes on" {
+	limited 64M '
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.sbrk.restype = ctypes.c_void_p
+libc.sbrk.argtypes = [ctypes.c_long]
+now = libc.sbrk(0)
+print(libc.sbrk(200 * M) == 2**64 - 1, ctypes.get_errno(), libc.sbrk(0) == now)
+print(libc.sbrk(M) == now, libc.sbrk(0) == now + M)'
+	expect_status 0
+	expect_exactly 'True 12 True
+True True'
+}
+
+@test "memory: what is only reserved is not counted, but what is used kills" {
+	limited 100M '
+x = []
+for i in range(4):
+    x.append(reserve(60))
+    time.sleep(1.5)
+print("reserved", flush=True)
+for m in x:
+    for i in range(0, 60 * M, 4096):
+        m[i] = 1
+while True:
+    time.sleep(1)'
+	expect_status 137
+	expect_output reserved
+	expect_output 'out of memory (--max-memory): process 2 inside was killed'
+}
+
+@test "memory: mremap, mprotect and shared memory are counted" {
+	limited 64M '
+m = reserve(1)
+try:
+    m.resize(200 * M)
+    print("resized")
+except (OSError, SystemError):
+    print("mremap")
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+a = libc.mmap(None, 1000 * M, 0, 0x22, -1, 0)
+print(a != 2**64 - 1, libc.mprotect(a, 200 * M, 3), ctypes.get_errno())
+print(libc.mprotect(a, 8 * M, 3))
+try:
+    mmap.mmap(-1, 100 * M)
+except OSError as e:
+    print(e.errno)
+try:
+    os.memfd_create("x")
+except OSError as e:
+    print(e.errno)'
+	expect_status 0
+	expect_exactly 'mremap
+True -1 12
+0
+12
+38'
+}
+
+@test "memory: files in memory are limited, and count" {
+	limited 64M '
+def fill(path):
+    try:
+        with open(path, "wb", 0) as f:
+            while True:
+                f.write(b"x" * M)
+    except OSError as e:
+        return e.errno
+print(fill("/dev/shm/x"))
+print(alloc(40))
+os.unlink("/dev/shm/x")
+print(bool(alloc(40)))'
+	expect_status 0
+	expect_exactly '28
+None
+True'
+}
+
+@test "memory: a build works under a limit" {
+	for i in 1 2 3 4 5 6 7 8; do
+		echo "#include <stdio.h>
+int f$i(void) { return printf(\"$i\"); }" >f$i.c
+	done
+	run $WITH sandlock run -m 512M --on-exit=abort -- sh -c '
+		for i in 1 2 3 4; do gcc -O2 -c -o /tmp/$i.o f$i.c & done; wait; ls /tmp/*.o | wc -l'
+	expect_status 0
+	expect_exactly 4
+}
+
+@test "memory: --no-supervisor is refused with such a limit" {
+	refused 125 "--max-memory needs a supervisor here" \
+		$WITH sandlock run --no-supervisor -m 64M -- true
+}
