@@ -663,7 +663,10 @@ pid_t sandlock_sandbox_pid(const struct sandlock_sandbox *s);
 int sandlock_sandbox_name(const struct sandlock_sandbox *s, char **ret,
 			  struct sandlock_error *err);
 
-/* A run has ended whose branch nobody has decided about. */
+/*
+ * A run has ended whose branch nobody has decided about. One that was to be
+ * kept is in the store, for the functions that take a name, and not pending.
+ */
 bool sandlock_sandbox_pending(const struct sandlock_sandbox *s);
 /*
  * Where the changed files are while it is pending, laid out as the workdir;

@@ -17,28 +17,26 @@ static bool is_stored(const struct sandlock_sandbox *s)
 	       branch_find(st, s->name, &b, NULL) == 0;
 }
 
-static bool waits(enum disposition d)
-{
-	return d == DISPOSE_KEEP || d == DISPOSE_DEFER;
-}
-
 /*
  * A branch in which nothing was changed has gone, but whoever asked for a
- * decision gets to make it.
+ * decision gets to make it. One that was to be kept waits in the store, not
+ * here.
  */
 void decide_pending(struct sandlock_sandbox *s)
 {
 	const struct sandlock_result *r = &s->report.result;
 	bool success = r->exit_kind == SANDLOCK_EXIT_CODE && !r->exit_value;
+	enum disposition wanted =
+		success ? s->request->on_exit : s->request->on_error;
 
 	s->nothing = false;
 	if (s->failure.kind != ERR_NONE) {
 		s->pending = *s->root && is_stored(s);
 		return;
 	}
-	s->pending = r->outcome == SANDLOCK_OUTCOME_PENDING;
-	if (r->outcome == SANDLOCK_OUTCOME_EMPTY &&
-	    waits(success ? s->request->on_exit : s->request->on_error))
+	s->pending = r->outcome == SANDLOCK_OUTCOME_PENDING &&
+		     wanted != DISPOSE_KEEP;
+	if (r->outcome == SANDLOCK_OUTCOME_EMPTY && wanted == DISPOSE_DEFER)
 		s->pending = s->nothing = true;
 }
 

@@ -24,15 +24,19 @@ command='echo new >f; : 3>>left; mv g h; ln -sf h link; rm -r sub; mkdir d'
 
 @test "row 15: changes are the same whatever becomes of the branch" {
 	for action in commit abort keep defer; do
+		pending=0
+		[ "$action" != defer ] || pending=1
 		for code in 0 3; do
 			again
 			run embed filesystem.on_exit=$action \
-				filesystem.on_error=$action run changes abort \
-				-- sh -c "$command; exit $code"
+				filesystem.on_error=$action run changes \
+				pending -- sh -c "$command; exit $code"
 			echo "$output" | grep -e '^change:' -e '^rename:' \
 				>"$W/$action.$code"
 			[ -s "$W/$action.$code" ]
 			same "$W/commit.0" "$W/$action.$code"
+			expect_output "pending: $pending"
+			[ -z "$(branch_state "$N")" ] || sandlock abort "$N"
 		done
 	done
 	cat >"$W/expected" <<-'END'
