@@ -675,6 +675,11 @@ bool sandlock_sandbox_pending(const struct sandlock_sandbox *s);
  */
 int sandlock_sandbox_upper_dir(const struct sandlock_sandbox *s, char **ret,
 			       struct sandlock_error *err);
+/* The same of one directory, where several are worked in: the root of a
+ * change. sandlock_sandbox_upper_dir is ERR_USAGE then. */
+int sandlock_sandbox_upper_dir_of(const struct sandlock_sandbox *s,
+				  const char *root, char **ret,
+				  struct sandlock_error *err);
 /*
  * Publish or discard; ERR_STATE without effect before the end, or when nothing
  * is pending. @c NULL: everything, the last writer wins. ERR_LOCKED, with the

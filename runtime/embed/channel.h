@@ -31,7 +31,8 @@ enum channel_type {
 	CHANNEL_RESUME,
 	CHANNEL_PORTS,
 	CHANNEL_LOG,	 /* value: level; data: text */
-	CHANNEL_CREATED, /* value: pid; data: name, root, upper; fd: pidfd */
+	CHANNEL_CREATED, /* value: pid; data: name, root, upper, root, ...;
+			    fd: pidfd */
 	CHANNEL_STARTED,
 	CHANNEL_FAILED,	 /* data: struct error */
 	CHANNEL_ANSWER,	 /* value 0: data is text; else struct error */

@@ -31,7 +31,7 @@ void decide_pending(struct sandlock_sandbox *s)
 
 	s->nothing = false;
 	if (s->failure.kind != ERR_NONE) {
-		s->pending = *s->root && is_stored(s);
+		s->pending = s->n_roots && is_stored(s);
 		return;
 	}
 	s->pending = r->outcome == SANDLOCK_OUTCOME_PENDING &&
@@ -62,19 +62,62 @@ static int check_pending(const struct sandlock_sandbox *s, struct error *err)
 	return error_say(err, ERR_STATE, EINVAL, "nothing is pending");
 }
 
-API int sandlock_sandbox_upper_dir(const struct sandlock_sandbox *s, char **ret,
-				   struct sandlock_error *err)
+/* @root NULL: the only one. */
+static const struct root *find_root(const struct sandlock_sandbox *s,
+				    const char *root, struct error *err)
+{
+	if (!root && s->n_roots == 1)
+		return &s->roots[0];
+	for (size_t i = 0; root && i < s->n_roots; i++)
+		if (strcmp(s->roots[i].lower, root) == 0)
+			return &s->roots[i];
+	if (root) {
+		(void)error_say(err, ERR_NOT_FOUND, ENOENT,
+				"'%s' is none of the directories that are "
+				"worked in",
+				root);
+		return NULL;
+	}
+	(void)error_say(err, ERR_USAGE, EINVAL,
+			"there is more than one directory that is worked in");
+	(void)error_hint(err, "say which, as the root of "
+			      "sandlock_sandbox_upper_dir_of");
+	return NULL;
+}
+
+static int get_upper(const struct sandlock_sandbox *s, const char *root,
+		     char **ret, struct error *err)
+{
+	const struct root *found;
+	int r = check_pending(s, err);
+
+	if (r < 0)
+		return r;
+	found = find_root(s, root, err);
+	if (!found)
+		return error_code(err);
+	*ret = strdup(found->upper);
+	return *ret ? 0 : error_set(err, ERR_SYSTEM, ENOMEM, "upper_dir");
+}
+
+API int sandlock_sandbox_upper_dir_of(const struct sandlock_sandbox *s,
+				      const char *root, char **ret,
+				      struct sandlock_error *err)
 {
 	struct sandlock_sandbox *own = (struct sandlock_sandbox *)s;
 	struct error e = ERROR_INIT;
 	int r;
 
 	(void)pthread_mutex_lock(&own->lock);
-	r = check_pending(s, &e);
-	if (r == 0 && !(*ret = strdup(s->upper)))
-		r = error_set(&e, ERR_SYSTEM, ENOMEM, "upper_dir");
+	r = get_upper(s, root, ret, &e);
 	(void)pthread_mutex_unlock(&own->lock);
 	return api_result(r, &e, err);
+}
+
+API int sandlock_sandbox_upper_dir(const struct sandlock_sandbox *s, char **ret,
+				   struct sandlock_error *err)
+{
+	return sandlock_sandbox_upper_dir_of(s, NULL, ret, err);
 }
 
 /*

@@ -9,7 +9,6 @@
 
 #include "base/cleanup.h"
 #include "embed/handle.h"
-#include "embed/report.h"
 #include "spec/request.h"
 
 enum {
@@ -206,18 +205,37 @@ static const char *next_string(const struct channel_msg *m, size_t *at)
 	return s;
 }
 
-static void take_created(struct sandlock_sandbox *s)
+static int add_root(struct sandlock_sandbox *s, const char *lower,
+		    const char *upper)
+{
+	struct root *v = realloc(s->roots, (s->n_roots + 1) * sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	s->roots = v;
+	v[s->n_roots] = (struct root){ strdup(lower), strdup(upper) };
+	s->n_roots++;
+	return v[s->n_roots - 1].lower && v[s->n_roots - 1].upper ? 0 : -ENOMEM;
+}
+
+static int take_created(struct sandlock_sandbox *s)
 {
 	struct flight *f = &s->flight;
 	size_t at = 0;
+	int r;
 
 	f->pid = f->msg->value;
 	f->pidfd = f->msg->fd;
 	f->msg->fd = -1;
-	s->name = strdup(next_string(f->msg, &at));
-	s->root = strdup(next_string(f->msg, &at));
-	s->upper = strdup(next_string(f->msg, &at));
 	f->created = true;
+	s->name = strdup(next_string(f->msg, &at));
+	r = s->name ? 0 : -ENOMEM;
+	while (r == 0 && at < f->msg->len) {
+		const char *lower = next_string(f->msg, &at);
+
+		r = add_root(s, lower, next_string(f->msg, &at));
+	}
+	return r;
 }
 
 static void take_error(const struct channel_msg *m, struct error *ret)
@@ -231,7 +249,7 @@ static void take_error(const struct channel_msg *m, struct error *ret)
 static void take_changes(struct sandlock_sandbox *s)
 {
 	struct channel_msg *m = s->flight.msg;
-	int r = report_add(&s->report, s->root, m->data, m->len);
+	int r = report_add(&s->report, s->roots, s->n_roots, m->data, m->len);
 	struct error e = ERROR_INIT;
 
 	if (r < 0)
@@ -281,7 +299,7 @@ static void take_message(struct sandlock_sandbox *s)
 		(void)pthread_mutex_lock(&s->lock);
 		break;
 	case CHANNEL_CREATED:
-		take_created(s);
+		f->half_known = take_created(s) < 0;
 		break;
 	case CHANNEL_STARTED:
 		f->started = true;

@@ -54,6 +54,17 @@ static int init_lock(struct sandlock_sandbox *s)
 	return r ? -r : -pthread_mutex_init(&s->lock, NULL);
 }
 
+void handle_forget(struct sandlock_sandbox *s)
+{
+	free(take_ptr(&s->name));
+	for (size_t i = 0; i < s->n_roots; i++) {
+		free(s->roots[i].lower);
+		free(s->roots[i].upper);
+	}
+	free(take_ptr(&s->roots));
+	s->n_roots = 0;
+}
+
 static void free_handle(struct sandlock_sandbox *s)
 {
 	if (s->guest.free)
@@ -62,9 +73,7 @@ static void free_handle(struct sandlock_sandbox *s)
 	free((char *)s->env.root);
 	free((char *)s->env.store);
 	free((char *)s->env.program);
-	free(s->name);
-	free(s->root);
-	free(s->upper);
+	handle_forget(s);
 	report_clear(&s->report);
 	free(s);
 }
@@ -199,15 +208,13 @@ static int launch(struct sandlock_sandbox *s, struct sandlock_launch *l,
 		return r;
 	report_clear(&s->report);
 	s->failure = (struct error)ERROR_INIT;
-	free(take_ptr(&s->name));
-	free(take_ptr(&s->root));
-	free(take_ptr(&s->upper));
+	handle_forget(s);
 	s->state = SANDLOCK_SANDBOX_NEW;
 	r = flight_begin(s, l, err);
 	if (r < 0)
 		return r;
 	(void)flight_pump(s, is_created, -1);
-	if (s->flight.created && s->name && s->root && s->upper) {
+	if (s->flight.created && !s->flight.half_known) {
 		s->state = SANDLOCK_SANDBOX_CREATED;
 		return 0;
 	}

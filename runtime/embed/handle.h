@@ -14,6 +14,7 @@
 #include "api.h"
 #include "base/buf.h"
 #include "embed/channel.h"
+#include "embed/report.h"
 #include "embed/spawn.h"
 
 struct request;
@@ -44,7 +45,8 @@ struct flight {
 	bool guest_here; /* begun, and not ended */
 	bool guest_busy;
 	bool created, started;
-	bool over; /* it has said its last word, or is dead */
+	bool half_known; /* created, but there was no memory for its name */
+	bool over;	 /* it has said its last word, or is dead */
 	bool concluded;
 	bool ended; /* it has said how it ended */
 	bool lost;  /* dead without a word */
@@ -74,7 +76,9 @@ struct sandlock_sandbox {
 	bool reading;	    /* somebody reads what the supervisor says */
 	struct guest guest; /* begin NULL: none */
 	struct flight flight;
-	char *name, *root, *upper;
+	char *name;
+	struct root *roots; /* none without a branch */
+	size_t n_roots;
 	bool pending;
 	bool nothing; /* pending, but there is no branch on disk */
 	struct sandlock_report report;
@@ -97,6 +101,9 @@ void flight_end(struct sandlock_sandbox *s);
 int64_t flight_now_ms(void);
 /* By the guest's thread, as the last thing; takes the lock. */
 void flight_guest_done(struct sandlock_sandbox *s);
+
+/* handle.c: forgets the name and the roots of the last run. */
+void handle_forget(struct sandlock_sandbox *s);
 
 /* handle.c: the lock, and then nobody else is busy. */
 void handle_begin(struct sandlock_sandbox *s);

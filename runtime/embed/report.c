@@ -20,6 +20,7 @@ struct packed_side {
 struct packed {
 	uint32_t len; /* of all of it */
 	uint32_t flags;
+	uint32_t root; /* number */
 	char letter;
 	struct packed_side before, after;
 };
@@ -56,6 +57,16 @@ static struct packed_side pack_side(const struct change_side *s)
 		.size = s->size,
 		.has_target = s->link_target,
 	};
+}
+
+/* Most branches have one, and say so by saying nothing. */
+static size_t root_of(const struct branch *b, const struct change *c)
+{
+	for (size_t i = 0; c->root && i < branch_n_roots(b); i++)
+		if (strcmp(branch_lower(branch_root((struct branch *)b, i)),
+			   c->root) == 0)
+			return i;
+	return 0;
 }
 
 struct collecting {
@@ -102,6 +113,7 @@ static int add_record(void *data, const struct change *c)
 	struct packed p = {
 		.len = (uint32_t)len,
 		.flags = c->flags,
+		.root = (uint32_t)root_of(x->branch, c),
 		.letter = change_letter(c->kind),
 		.before = pack_side(&c->before),
 		.after = pack_side(&c->after),
@@ -112,7 +124,7 @@ static int add_record(void *data, const struct change *c)
 		return error_say(x->err, ERR_UNSUPPORTED, E2BIG,
 				 "there are more changes than can be "
 				 "reported; the branch has them all");
-	add_digests(x->branch, c, &p);
+	add_digests(branch_root(x->branch, p.root), c, &p);
 	buf_add(x->records, &p, sizeof(p));
 	buf_add(x->records, c->path, text_len(c->path));
 	buf_add(x->records, from ? from : "", text_len(from));
@@ -176,19 +188,21 @@ static int unpack_side(struct sandlock_entry *to, const struct packed_side *s,
 	return to->target ? 0 : -ENOMEM;
 }
 
-static int unpack(struct sandlock_changed *to, const char *root,
-		  const char *data)
+static int unpack(struct sandlock_changed *to, const struct root *roots,
+		  size_t n_roots, const char *data)
 {
 	const char *text = data + sizeof(struct packed);
 	struct packed p;
 	int r;
 
 	memcpy(&p, data, sizeof(p));
+	if (p.root >= n_roots)
+		return -EPROTO;
 	*to = (struct sandlock_changed){
 		.letter = p.letter,
 		.flags = p.flags,
 		.path = strdup(text),
-		.root = root,
+		.root = roots[p.root].lower,
 	};
 	text += strlen(text) + 1;
 	r = unpack_side(&to->before, &p.before, &text);
@@ -217,8 +231,8 @@ static int count_records(const char *data, size_t len, size_t *ret)
 	return 0;
 }
 
-int report_add(struct sandlock_report *r, const char *root, const char *data,
-	       size_t len)
+int report_add(struct sandlock_report *r, const struct root *roots,
+	       size_t n_roots, const char *data, size_t len)
 {
 	struct sandlock_changed *v;
 	size_t n;
@@ -231,7 +245,8 @@ int report_add(struct sandlock_report *r, const char *root, const char *data,
 		return -ENOMEM;
 	r->changes = v;
 	for (size_t at = 0; at < len; at += record_len(data + at)) {
-		e = unpack(&v[r->n_changes++], root, data + at);
+		v[r->n_changes] = (struct sandlock_changed){ .flags = 0 };
+		e = unpack(&v[r->n_changes++], roots, n_roots, data + at);
 		if (e < 0)
 			return e;
 	}

@@ -170,16 +170,24 @@ static int answer(struct service *s, struct create *c)
 			    -1);
 }
 
+static void add_string(struct buf *b, const char *s)
+{
+	buf_add(b, s, strlen(s) + 1);
+}
+
 static int say_created(struct service *s, struct create *c, struct error *err)
 {
 	auto_(buf) struct buf b = BUF_INIT;
-	const char *root = c->branch ? branch_lower(c->branch) : "";
-	const char *upper = c->branch ? branch_upper(c->branch) : "";
+	size_t n = c->branch ? branch_n_roots(c->branch) : 0;
 	int r;
 
-	buf_add(&b, c->plan->name, strlen(c->plan->name) + 1);
-	buf_add(&b, root, strlen(root) + 1);
-	buf_add(&b, upper, strlen(upper) + 1);
+	add_string(&b, c->plan->name);
+	for (size_t i = 0; i < n; i++) {
+		const struct branch *root = branch_root(c->branch, i);
+
+		add_string(&b, branch_lower(root));
+		add_string(&b, branch_upper(root));
+	}
 	if (buf_failed(&b))
 		return error_set(err, ERR_SYSTEM, ENOMEM, "supervisor");
 	r = channel_send(s->sock, CHANNEL_CREATED, c->state->init.pid, b.data,
