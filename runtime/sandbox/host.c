@@ -19,6 +19,8 @@ static void context_done(struct host_context *h)
 	free(h->workdir);
 	spec_strings_done(&h->env);
 	idmap_done(&h->idmap);
+	net_rules_done(&h->net);
+	host_forget_hosts(&h->hosts_path);
 }
 
 static int real_dir(const char *flag, const char *path, char **ret,
@@ -111,10 +113,6 @@ static int check_request(const struct request *r, struct error *err)
 	}
 	if (r->name && name_check(r->name, err) < 0)
 		return error_code(err);
-	if (r->net_allow.n || r->net_deny.n || r->bind_allow.n ||
-	    r->bind_deny.n || r->port_remap)
-		return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
-				 "network rules are not in this version");
 	return request_check(r, err);
 }
 
@@ -157,6 +155,8 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	int n = host_environment(h, err);
 
 	if (n == 0)
+		n = host_network(h, err);
+	if (n == 0)
 		n = mediate_decide(h, &p->mediated, &h->traps, err);
 	p->traps = h->traps;
 	if (n == 0)
@@ -169,6 +169,9 @@ static int fill_plan(struct plan *p, struct host_context *h,
 		return n;
 	if (keep_process(&p->spec->process, h) < 0)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "arguments");
+	p->net = h->net;
+	h->net = (struct net_rules){ .connect.n = 0 };
+	p->hosts_path = take_ptr(&h->hosts_path);
 	p->host = true;
 	p->hidden = r->no_control_socket;
 	p->branch = !r->no_branch;

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "base/json.h"
+#include "policy/net.h"
 #include "sandbox/plan.h"
 #include "spec/request.h"
 
@@ -29,6 +30,9 @@ struct host_context {
 	struct idmap idmap;	 /* empty for root */
 	struct spec_strings env; /* of the command */
 	unsigned int traps;	 /* what the supervisor is told of */
+	bool shared_network;	 /* of the host, by these rules: */
+	struct net_rules net;
+	char *hosts_path; /* of the sandbox's /etc/hosts; NULL: the host's */
 };
 
 int host_plan(const struct sandbox_env *env, const struct request *r,
@@ -42,6 +46,11 @@ int host_config(const struct host_context *h, struct buf *ret,
 int host_view_mounts(const struct host_context *h, struct json_out *o,
 		     struct error *err);
 void host_view_masks(const struct host_context *h, struct json_out *o);
+
+/* host_net.c: fills h->net and, where names are pinned, h->hosts_path. */
+int host_network(struct host_context *h, struct error *err);
+/* Removes the file, which is mounted by then or never will be. */
+void host_forget_hosts(char **path);
 
 /* host_env.c: fills h->env. */
 int host_environment(struct host_context *h, struct error *err);

@@ -132,6 +132,8 @@ static void add_namespaces(const struct host_context *h, struct json_out *o)
 	json_out_key(o, "namespaces");
 	json_out_array(o);
 	for (size_t i = 0; i < n; i++) {
+		if (h->shared_network && strcmp(names[i], "network") == 0)
+			continue;
 		json_out_object(o);
 		json_out_str_member(o, "type", names[i]);
 		json_out_object_end(o);
@@ -175,7 +177,7 @@ static int add_filter(const struct host_context *h, struct json_out *o,
 		      struct error *err)
 {
 	struct spec_seccomp s = { .default_action = 0 };
-	int n = policy_filter(h->request, h->traps, false, &s, err);
+	int n = policy_filter(h->request, h->traps, h->shared_network, &s, err);
 
 	if (n < 0)
 		return n;

@@ -2,6 +2,7 @@
  * What a host command sees: the system read-only, private /tmp and home, the
  * directory it works in, and nothing else.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
@@ -291,6 +292,39 @@ static int add_asked_mounts(const struct host_context *h, struct json_out *o,
 	return 0;
 }
 
+/* Sockets that rules name are there, and can be connected to. */
+static int add_sockets(const struct host_context *h, struct json_out *o,
+		       struct error *err)
+{
+	const struct net_list *l = &h->net.connect;
+
+	for (size_t i = 0; !l->is_deny && i < l->n; i++) {
+		const struct net_rule *r = &l->rules[i];
+		struct stat st;
+
+		if (r->target != NET_TARGET_PATH)
+			continue;
+		if (stat(r->name, &st) < 0)
+			return error_set(err, ERR_USAGE, errno,
+					 "--net-allow unix:%s", r->name);
+		if (!S_ISSOCK(st.st_mode))
+			return error_say(err, ERR_USAGE, ENOTSOCK,
+					 "--net-allow: '%s' is no socket",
+					 r->name);
+		add_bind(o, r->name, r->name, false);
+	}
+	return 0;
+}
+
+static void add_hosts(const struct host_context *h, struct json_out *o)
+{
+	const struct mount_row m = { "/etc/hosts", "bind", h->hosts_path,
+				     "bind,ro,nosuid,nodev,noexec" };
+
+	if (h->hosts_path)
+		add_mount(o, &m);
+}
+
 int host_view_mounts(const struct host_context *h, struct json_out *o,
 		     struct error *err)
 {
@@ -316,6 +350,9 @@ int host_view_mounts(const struct host_context *h, struct json_out *o,
 		n = add_listed(&r->write, "-w", false, o, err);
 	if (n == 0)
 		n = add_asked_mounts(h, o, err);
+	if (n == 0)
+		n = add_sockets(h, o, err);
+	add_hosts(h, o);
 	json_out_array_end(o);
 	return n;
 }

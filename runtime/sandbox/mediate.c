@@ -19,7 +19,7 @@
 /* In the order of chains. */
 static const struct mediate_feature *const features[] = {
 	&mediate_refusals, &mediate_unreached, &mediate_processes,
-	&mediate_memory,   &mediate_rename,
+	&mediate_memory,   &mediate_rename,    &mediate_network,
 };
 
 struct owned {
@@ -29,6 +29,7 @@ struct owned {
 
 struct mediation {
 	struct create *create;
+	struct net *net; /* owned as others are */
 	struct handler *rows;
 	size_t n_rows;
 	struct owned *owned;
@@ -102,6 +103,16 @@ int mediation_own(struct mediation *m, void *p, void (*free_fn)(void *),
 void mediation_set_state(struct mediation *m, void *state)
 {
 	m->states[m->feature] = state;
+}
+
+void mediation_set_net(struct mediation *m, struct net *net)
+{
+	m->net = net;
+}
+
+struct net *mediation_net(const struct mediation *m)
+{
+	return m->net;
 }
 
 struct supervisor *mediation_supervisor(struct mediation *m)

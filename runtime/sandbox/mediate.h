@@ -38,6 +38,7 @@ struct error;
 struct host_context;
 struct json_out;
 struct mediation;
+struct net;
 struct supervisor;
 
 struct mediate_feature {
@@ -62,6 +63,7 @@ extern const struct mediate_feature mediate_unreached;
 extern const struct mediate_feature mediate_processes;
 extern const struct mediate_feature mediate_memory;
 extern const struct mediate_feature mediate_rename;
+extern const struct mediate_feature mediate_network;
 
 /*
  * Which features are on, as a mask for mediation_begin, and their traps.
@@ -79,6 +81,9 @@ int mediation_own(struct mediation *m, void *p, void (*free_fn)(void *),
 		  struct error *err);
 /* In @begin: what the feature's @started gets. */
 void mediation_set_state(struct mediation *m, void *state);
+/* What answers for the ports; NULL without network rules. */
+void mediation_set_net(struct mediation *m, struct net *net);
+struct net *mediation_net(const struct mediation *m);
 /* NULL in @begin. */
 struct supervisor *mediation_supervisor(struct mediation *m);
 

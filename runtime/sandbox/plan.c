@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/path.h"
 #include "kernel/userns.h"
+#include "sandbox/host.h"
 #include "sandbox/process.h"
 
 bool caller_is_privileged(void)
@@ -306,5 +307,7 @@ void plan_free(struct plan *p)
 	buf_done(&p->config);
 	free(p->workdir);
 	idmap_done(&p->branch_idmap);
+	net_rules_done(&p->net);
+	host_forget_hosts(&p->hosts_path);
 	free(p);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
+#include "policy/net.h"
 #include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
@@ -38,7 +39,9 @@ struct plan {
 	char *workdir;	     /* real path, or NULL: no branch */
 	uint64_t timeout_ms; /* 0: none */
 	bool hidden;	     /* no runtime directory, in no list */
-	unsigned int traps; /* of a host command's filter: policy/syscalls.h */
+	unsigned int traps;  /* of a host command's filter: policy/syscalls.h */
+	struct net_rules net; /* of a host command, pinned */
+	char *hosts_path;     /* until it is mounted: host_net.c; or NULL */
 	uint32_t mediated; /* features of the supervisor: mediate.h; 0: none */
 };
 

@@ -12,6 +12,7 @@
 #include "sandbox/mediate.h"
 #include "spec/request.h"
 #include "supervise/denials.h"
+#include "supervise/net.h"
 
 CLEANUP_PTR(struct json_out, json_out_free);
 
@@ -84,12 +85,17 @@ static int answer_config(struct create *c, const struct control_request *q,
 	return end_data(o, ret, err);
 }
 
-/* Nothing is remapped. */
 static int answer_ports(struct create *c, const struct control_request *q,
 			struct buf *ret, struct error *err)
 {
-	buf_add_str(ret, "{}");
-	return 0;
+	struct net *net = c->mediation ? mediation_net(c->mediation) : NULL;
+	int r = 0;
+
+	if (net)
+		r = net_ports_json(net, ret);
+	else
+		buf_add_str(ret, "{}");
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "answer") : 0;
 }
 
 static int answer_kill(struct create *c, const struct control_request *q,

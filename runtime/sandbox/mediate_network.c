@@ -1,0 +1,55 @@
+/* The rules of a shared network: supervise/net. */
+#include <errno.h>
+
+#include "base/error.h"
+#include "policy/syscalls.h"
+#include "sandbox/create.h"
+#include "sandbox/host.h"
+#include "sandbox/mediate.h"
+#include "supervise/net.h"
+
+static unsigned int traps(const struct host_context *h)
+{
+	if (!h->shared_network)
+		return 0;
+	return TRAP_NETWORK | TRAP_BIND |
+	       (h->request->port_remap ? TRAP_PORTS : 0);
+}
+
+static void free_net(void *p)
+{
+	net_free(p);
+}
+
+static int begin(struct mediation *m, struct error *err)
+{
+	const struct create *c = mediation_create(m);
+	const struct request *q = c->command->request;
+	const struct net_options o = {
+		.rules = &c->plan->net,
+		.remap = q->port_remap,
+		.denials = c->denials,
+		.request = q,
+	};
+	struct handler rows[NET_ROWS];
+	struct net *net = net_new(&o);
+	size_t n;
+	int r;
+
+	if (!net)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "network rules");
+	r = mediation_own(m, net, free_net, err);
+	if (r < 0)
+		return r;
+	mediation_set_net(m, net);
+	n = net_rows(net, rows);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = mediation_add_row(m, &rows[i], err);
+	return r;
+}
+
+const struct mediate_feature mediate_network = {
+	.flag = "a network rule",
+	.traps = traps,
+	.begin = begin,
+};
