@@ -267,7 +267,7 @@ static void check_cgroup(struct checking *k)
 	}
 	row = add_row(k, "cgroup", CHECK_LIMITED, "%s, none can be made",
 		      names[mode]);
-	explain(k, row, "no limit of memory or processes, no pause",
+	explain(k, row, "memory and processes are counted by the supervisor, no pause",
 		mode == CGROUP_V2
 			? "systemd-run --user --scope -p Delegate=yes sandlock "
 			  "…"
