@@ -4,7 +4,7 @@ load lib/common
 setup() {
 	begin
 	only_sandlock
-	export SANDLOCK
+	export SANDLOCK SANDLOCK_PROGRAM=$SANDLOCK
 	export PKG_CONFIG_PATH=$BUILD/sdk CGO_LDFLAGS=-Wl,-rpath,$BUILD
 	# Nothing is fetched: the modules need none.
 	export GOFLAGS=-buildvcs=false GOPROXY=off GOTOOLCHAIN=local
@@ -23,5 +23,23 @@ teardown() { finish; }
 
 @test "go: the suite, with the race detector" {
 	# The runtime of cgo checks that no pointer of Go stays with C.
-	GODEBUG=cgocheck=1 go test -race -timeout 8m ./...
+	GODEBUG=cgocheck=1 go test -count=1 -race -timeout 8m ./...
+}
+
+@test "go: the examples are compiled, and one is run" {
+	go build -o "$W/bin/" ./examples/...
+	mkdir "$W/work"
+	cd "$W/work"
+	echo old >f
+	run sh -c "echo y | '$W/bin/approve' . sh -c 'echo new >f'"
+	expect_status 0
+	expect_output 'M f'
+	equal f "$(cat f)" new
+	run sh -c "echo n | '$W/bin/approve' . sh -c 'echo newer >f'"
+	expect_status 0
+	equal f "$(cat f)" new
+	run "$W/bin/basic" sh -c 'echo newest >f; exit 0'
+	expect_status 0
+	expect_output 'M f'
+	equal f "$(cat f)" new
 }

@@ -40,3 +40,11 @@ int bridge_commit(const struct sandlock_env *env, const char *name,
 	c->data = (void *)handle;
 	return sandlock_commit(env, name, c, err);
 }
+
+int bridge_sandbox_commit(struct sandlock_sandbox *s, struct sandlock_commit *c,
+			  uintptr_t handle, struct sandlock_error *err)
+{
+	c->on_conflict = change;
+	c->data = (void *)handle;
+	return sandlock_sandbox_commit(s, c, err);
+}

@@ -19,5 +19,7 @@ int bridge_uncovered(const struct sandlock_env *env, const char *name,
 int bridge_commit(const struct sandlock_env *env, const char *name,
 		  struct sandlock_commit *c, uintptr_t handle,
 		  struct sandlock_error *err);
+int bridge_sandbox_commit(struct sandlock_sandbox *s, struct sandlock_commit *c,
+			  uintptr_t handle, struct sandlock_error *err);
 
 #endif

@@ -8,6 +8,7 @@ import (
 	"runtime/cgo"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // ChangeKind says what became of a path.
@@ -98,6 +99,61 @@ func (c Change) String() string {
 	return string(rune(c.Kind)) + " " + c.Path
 }
 
+// Rename is a file that is deleted here and made there, with equal bytes.
+type Rename struct{ From, To Change }
+
+// Renames finds the renamed files among the changes of a Result.
+func Renames(changes []Change) ([]Rename, error) {
+	var found *C.struct_sandlock_rename
+	var n C.size_t
+	var cerr C.struct_sandlock_error
+	var mem memory
+	var list []Rename
+
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	defer mem.free()
+	p := C.calloc(C.size_t(len(changes)),
+		C.size_t(unsafe.Sizeof(C.struct_sandlock_changed{})))
+	mem.blocks = append(mem.blocks, p)
+	array := unsafe.Slice((*C.struct_sandlock_changed)(p), len(changes))
+	for i, c := range changes {
+		array[i].letter = C.char(c.Kind)
+		array[i].flags = C.uint(c.Flags)
+		array[i].path = mem.word(c.Path)
+		array[i].root = mem.word(c.Root)
+		fillEntry(&array[i].before, c.Before, &mem)
+		fillEntry(&array[i].after, c.After, &mem)
+	}
+	r := C.sandlock_renames(&array[0], C.size_t(len(changes)), &found, &n,
+		&cerr)
+	if err := newError("renames", r, &cerr); err != nil {
+		return nil, err
+	}
+	defer C.free(unsafe.Pointer(found))
+	for _, r := range unsafe.Slice(found, int(n)) {
+		list = append(list, Rename{changes[r.from], changes[r.to]})
+	}
+	return list, nil
+}
+
+func fillEntry(to *C.struct_sandlock_entry, from *Entry, mem *memory) {
+	if from == nil {
+		return
+	}
+	to.kind = C.enum_sandlock_entry_kind(from.Kind + 1)
+	to.mode = C.mode_t(from.Mode.Perm())
+	to.size = C.uint64_t(from.Size)
+	to.target = mem.str(from.Target)
+	if from.Digest != nil {
+		to.has_digest = true
+		for i, b := range from.Digest {
+			to.digest[i] = C.uchar(b)
+		}
+	}
+}
+
 // permissions has those bits of a C mode that an Entry shows.
 func permissions(mode uint32) fs.FileMode {
 	m := fs.FileMode(mode & 0o777)
@@ -170,4 +226,39 @@ func withHandle(f func(Change) C.int, call func(C.uintptr_t) C.int) C.int {
 	h := cgo.NewHandle(f)
 	defer h.Delete()
 	return call(C.uintptr_t(h))
+}
+
+func entryOf(e *C.struct_sandlock_entry) *Entry {
+	if e.kind == C.SANDLOCK_ENTRY_NONE {
+		return nil
+	}
+	entry := &Entry{
+		Kind:   EntryKind(e.kind - 1),
+		Mode:   permissions(uint32(e.mode)),
+		Size:   int64(e.size),
+		Target: C.GoString(e.target),
+	}
+	if e.has_digest {
+		digest := [32]byte{}
+		for i := range digest {
+			digest[i] = byte(e.digest[i])
+		}
+		entry.Digest = &digest
+	}
+	return entry
+}
+
+func changesOf(report *C.struct_sandlock_report) []Change {
+	list := make([]Change, 0, int(report.n_changes))
+	for _, c := range unsafe.Slice(report.changes, int(report.n_changes)) {
+		list = append(list, Change{
+			Kind:   ChangeKind(c.letter),
+			Path:   C.GoString(c.path),
+			Root:   C.GoString(c.root),
+			Flags:  ChangeFlag(c.flags),
+			Before: entryOf(&c.before),
+			After:  entryOf(&c.after),
+		})
+	}
+	return list
 }

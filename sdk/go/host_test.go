@@ -66,9 +66,10 @@ func (w *world) clean() {
 		w.Errorf("left behind: %+v", s)
 		_ = w.Kill(s.Name)
 	}
-	if err := os.RemoveAll(w.dir); err != nil {
-		w.Errorf("clean up: %v", err)
-	}
+	// What was discarded is removed by a child that may still be at it.
+	eventually(w, "it is cleaned up", func() bool {
+		return os.RemoveAll(w.dir) == nil
+	})
 }
 
 // sandlock runs the command line on the same host.
