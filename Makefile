@@ -159,6 +159,9 @@ $B/tests/embed: tests/helpers/embed.c $B/libsandlock.a include/sandlock.h
 	$(call say,LD) $(cc) -Wno-pedantic $(base_ldflags) $(exe_ldflags) \
 		-o $@ $< $B/libsandlock.a $(static_libs)
 
+# It starts sandboxes, which the program serves.
+$B/unit/test_cases: | $B/sandlock
+
 unit-build: $(unit_bin) $B/tests/embed
 fuzz-build: $(fuzz_bin)
 
