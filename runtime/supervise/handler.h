@@ -23,6 +23,7 @@
  *	why		what the caller gets	when
  *	the deadline	EIO			queued, or in LANE_EXTERNAL
  *	a signal	EINTR or a restart	queued, or in LANE_EXTERNAL
+ *			(fork and exec: a restart)
  *	its death	-			always
  *
  * The handler then still runs to its end and keeps its slot; its outcome is
@@ -65,6 +66,8 @@ struct outcome {
 
 /* The kernel's ERESTARTSYS: EINTR, or a restart, as the signal wants it. */
 enum { OUTCOME_RESTART_ERRNO = 512 };
+/* Its ERESTARTNOINTR: always a restart. */
+enum { OUTCOME_ALWAYS_RESTART_ERRNO = 513 };
 
 #define OUTCOME_GO ((struct outcome){ .kind = OUTCOME_CONTINUE, .fd = -1 })
 #define OUTCOME_FAIL(e) \

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 
 #include "base/log.h"
 #include "supervise/internal.h"
@@ -143,13 +144,31 @@ static bool can_abandon(const struct call *c)
 	return !c->has_begun || c->lane == LANE_EXTERNAL || c->is_blocking;
 }
 
+/* fork(2) and execve(2) know no EINTR, and no program expects one. */
+static int restart_errno(const struct call *c)
+{
+	switch (call_nr(c)) {
+#ifdef SYS_fork
+	case SYS_fork:
+	case SYS_vfork:
+#endif
+	case SYS_clone:
+	case SYS_clone3:
+	case SYS_execve:
+	case SYS_execveat:
+		return OUTCOME_ALWAYS_RESTART_ERRNO;
+	default:
+		return OUTCOME_RESTART_ERRNO;
+	}
+}
+
 /* What the caller is answered now; 0: nothing. With the park lock held. */
 static int verdict(const struct call *c, uint64_t now, bool signalled)
 {
 	if (!can_abandon(c))
 		return 0;
 	if (signalled)
-		return c->is_blocking ? c->signal_errno : OUTCOME_RESTART_ERRNO;
+		return c->is_blocking ? c->signal_errno : restart_errno(c);
 	return !c->is_blocking && now >= c->deadline_ns ? c->deadline_errno : 0;
 }
 

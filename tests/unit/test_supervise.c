@@ -9,9 +9,14 @@
 #include "supervise/supervisor.h"
 
 /* Calls that libc makes for nobody, so that a child traps only on purpose. */
-enum { NR_A = SYS_getpgid, NR_B = SYS_getsid, NR_C = SYS_getpriority };
+enum {
+	NR_A = SYS_getpgid,
+	NR_B = SYS_getsid,
+	NR_C = SYS_getpriority,
+	NR_FORK = SYS_fork,
+};
 
-static const int trapped_nrs[] = { NR_A, NR_B, NR_C };
+static const int trapped_nrs[] = { NR_A, NR_B, NR_C, NR_FORK };
 
 static struct error err;
 static size_t own_threads; /* without a supervisor */
@@ -265,6 +270,25 @@ static int untouched_child(void *arg)
 	MUST(syscall(NR_A, 0) == 7);
 	MUST(alarms == 1 || TRAP_TSAN);
 	return 0;
+}
+
+static int fork_child(void *arg)
+{
+	set_alarm(0, 50);
+	MUST(syscall(NR_FORK) == 7);
+	MUST(alarms == 1 || TRAP_TSAN);
+	return 0;
+}
+
+static void test_a_fork_is_never_interrupted(void **state)
+{
+	atomic_int ran = 0;
+	const struct handler h[] = {
+		{ "fork", NR_FORK, LANE_EXTERNAL, slow_once, &ran, NULL },
+	};
+
+	assert_int_equal(run_under(h, 1, fork_child, NULL), 0);
+	assert_int_equal(ran, 2);
 }
 
 static void test_signals(void **state)
@@ -672,6 +696,7 @@ int main(void)
 		cmocka_unit_test(test_park_resumes_where_it_was),
 		cmocka_unit_test(test_one_deadline_for_all_parks),
 		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_a_fork_is_never_interrupted),
 		cmocka_unit_test(test_local_work_is_never_answered_midway),
 		cmocka_unit_test(test_blocking_handlers_are_poked),
 		cmocka_unit_test(test_slow_local_work_stalls_only_its_caller),
