@@ -437,12 +437,29 @@ func (r *run) isPending() bool {
 // UpperDir is as Sandbox.UpperDir.
 func (p *Process) UpperDir() (string, error) { return p.run.upperDir() }
 
-func (r *run) upperDir() (string, error) {
-	var dir *C.char
+func (r *run) upperDir() (string, error) { return r.upperDirOf("") }
 
+// UpperDirOf is as Sandbox.UpperDirOf.
+func (p *Process) UpperDirOf(root string) (string, error) {
+	return p.run.upperDirOf(root)
+}
+
+// upperDirOf: root "" is the only one.
+func (r *run) upperDirOf(root string) (string, error) {
+	var dir *C.char
+	var mem memory
+
+	if err := checkText("upper dir", root); err != nil {
+		return "", err
+	}
+	defer mem.free()
 	err := r.with("upper dir", nothingPending("upper dir"), func(
 		c *C.struct_sandlock_sandbox, e *C.struct_sandlock_error) C.int {
-		return C.sandlock_sandbox_upper_dir(c, &dir, e)
+		if root == "" {
+			return C.sandlock_sandbox_upper_dir(c, &dir, e)
+		}
+		return C.sandlock_sandbox_upper_dir_of(c, mem.word(root), &dir,
+			e)
 	})
 	if err != nil {
 		return "", err

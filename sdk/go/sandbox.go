@@ -64,8 +64,19 @@ type Sandbox struct {
 	FSMount         map[string]string
 	FSMountReadOnly map[string]string
 
-	Workdir string // on a branch; default: the current directory
-	Cwd     string // where the command starts; default: Workdir
+	Workdir  string   // on a branch; default: the current directory
+	Workdirs []string // more of them
+	NoBranch bool     // no working directory, and so no branch
+	Cwd      string   // where the command starts; default: Workdir
+
+	// NetAllow is where it may connect to: "host:443", "10.0.0.0/8:*",
+	// "udp://1.1.1.1:53"; without any there is no network. NetDeny takes
+	// away from that, or from everything.
+	NetAllow, NetDeny []string
+	// NetAllowBind is what it may listen on: "8080", "3000-3010", "*".
+	NetAllowBind, NetDenyBind []string
+	// PortRemap: it listens on other ports of the host, see Process.Ports.
+	PortRemap bool
 
 	AllowDegraded []Protection // used where the kernel has them
 	Disable       []Protection
@@ -92,6 +103,8 @@ type Sandbox struct {
 	Name string
 	// NoControlSocket: no other command can see it or ask it anything.
 	NoControlSocket bool
+	// NoSupervisor: nothing is mediated. What needs that is an error.
+	NoSupervisor bool
 
 	// Settings are set last.
 	Settings []Setting
@@ -216,6 +229,8 @@ func (s *Sandbox) settings() ([]Setting, error) {
 		{"filesystem.on_exit", action(s.OnExit)},
 		{"filesystem.on_error", action(s.OnError)},
 		{"config.workdir", text(s.Workdir)},
+		{"config.workdir", s.Workdirs},
+		{"config.branch", flag(s.NoBranch, "false")},
 		{"config.fs_storage", text(s.FSStorage)},
 		{"program.cwd", text(s.Cwd)},
 		{"program.env", pairs(s.Env, "=", "")},
@@ -223,6 +238,12 @@ func (s *Sandbox) settings() ([]Setting, error) {
 		{"program.clean_env", flag(s.CleanEnv, "true")},
 		{"program.no_coredump", flag(s.NoCoredump, "true")},
 		{"program.control_socket", flag(s.NoControlSocket, "false")},
+		{"program.no_supervisor", flag(s.NoSupervisor, "true")},
+		{"network.allow", s.NetAllow},
+		{"network.deny", s.NetDeny},
+		{"network.allow_bind", s.NetAllowBind},
+		{"network.deny_bind", s.NetDenyBind},
+		{"network.port_remap", flag(s.PortRemap, "true")},
 		{"syscalls.extra_allow", s.ExtraAllowSyscalls},
 		{"syscalls.extra_deny", s.ExtraDenySyscalls},
 		{"limits.memory", text(s.MaxMemory)},
@@ -403,10 +424,19 @@ func (s *Sandbox) Pending() bool {
 
 // UpperDir is where the changed files are while it is pending, laid out as the
 // working directory; what was deleted is a character device 0:0. Of a run that
-// changed nothing it does not exist.
+// changed nothing it does not exist. ErrUsage where there are several working
+// directories.
 func (s *Sandbox) UpperDir() (string, error) {
 	if r := s.current(); r != nil {
 		return r.upperDir()
+	}
+	return "", nothingPending("upper dir")
+}
+
+// UpperDirOf is the same of one working directory, the Root of a Change.
+func (s *Sandbox) UpperDirOf(root string) (string, error) {
+	if r := s.current(); r != nil {
+		return r.upperDirOf(root)
 	}
 	return "", nothingPending("upper dir")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -456,7 +457,11 @@ func TestFieldsAreKeys(t *testing.T) {
 		Env: map[string]string{"M": "n"}, UID: &one, GID: &two,
 		NoCoredump: true, FSStorage: "/o", OnExit: BranchActionKeep,
 		OnError: BranchActionDefer, Name: "p", NoControlSocket: true,
-		Settings: []Setting{{"q", "r"}},
+		Workdirs: []string{"/s", "/t"}, NoBranch: true, NoSupervisor: true,
+		NetAllow: []string{"127.0.0.1:1"}, NetDeny: []string{"10.0.0.0/8"},
+		NetAllowBind: []string{"2"}, NetDenyBind: []string{"3-4"},
+		PortRemap: true,
+		Settings:  []Setting{{"q", "r"}},
 	}
 	list, err := sb.settings()
 	must(t, err)
@@ -469,9 +474,13 @@ func TestFieldsAreKeys(t *testing.T) {
 		"filesystem.write=/c", "filesystem.deny=/d",
 		"filesystem.mount=/e:/f", "filesystem.mount=/g:/h:ro",
 		"filesystem.on_exit=keep", "filesystem.on_error=defer",
-		"config.workdir=/i", "config.fs_storage=/o", "program.cwd=/j",
+		"config.workdir=/i", "config.workdir=/s", "config.workdir=/t",
+		"config.branch=false", "config.fs_storage=/o", "program.cwd=/j",
 		"program.env=M=n", "program.user=1:2", "program.clean_env=true",
 		"program.no_coredump=true", "program.control_socket=false",
+		"program.no_supervisor=true", "network.allow=127.0.0.1:1",
+		"network.deny=10.0.0.0/8", "network.allow_bind=2",
+		"network.deny_bind=3-4", "network.port_remap=true",
 		"syscalls.extra_allow=k", "syscalls.extra_deny=l",
 		"limits.memory=1G", "limits.processes=3", "limits.open_files=4",
 		"limits.timeout=2ms", "allow_degraded=net-tcp",
@@ -538,6 +547,59 @@ func TestNoControlSocket(t *testing.T) {
 	names, err := filepath.Glob(w.Root + "/*")
 	must(t, err)
 	expect(t, "directories", len(names), 0)
+}
+
+func TestNoBranch(t *testing.T) {
+	w := newWorld(t)
+	sb := &Sandbox{Host: w.Host, NoBranch: true, Cwd: "/"}
+	res := w.run(sb, "echo hi")
+	expect(t, "output", string(res.Stdout), "hi\n")
+	expect(t, "outcome", res.Outcome, OutcomeNone)
+	expect(t, "changes", len(res.Changes), 0)
+}
+
+const listener = `
+import os, socket, sys
+s = socket.socket()
+s.bind(("127.0.0.1", 8080))
+s.listen()
+os.write(1, b"up")
+c = s.accept()[0]
+c.sendall(b"hello")
+c.close()
+`
+
+// SEEDS row 33.
+func TestPortsAreRemapped(t *testing.T) {
+	w := newWorld(t)
+	sb := w.sandbox()
+	sb.NetAllowBind = []string{"8080"}
+	sb.PortRemap = true
+	p, err := sb.Popen(Stdio{StdioNull, StdioPiped, StdioInherit},
+		"python3", "-c", listener)
+	must(t, err)
+	defer p.Close()
+	_, err = io.ReadFull(p.Stdout, make([]byte, 2))
+	must(t, err)
+	ports, err := p.Ports()
+	must(t, err)
+	outside := ports[8080]
+	if outside == 0 {
+		t.Fatalf("ports: %v", ports)
+	}
+	udp, err := p.UDPPorts()
+	must(t, err)
+	expect(t, "UDP", len(udp), 0)
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", outside))
+	must(t, err)
+	text, err := io.ReadAll(conn)
+	must(t, err)
+	must(t, conn.Close())
+	expect(t, "said", string(text), "hello")
+	_, err = p.Wait()
+	must(t, err)
+	_, err = p.Ports()
+	expectIs(t, err, ErrState)
 }
 
 // A goroutine that ends while locked takes its thread with it.
