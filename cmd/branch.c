@@ -27,15 +27,17 @@ int cmd_branch_paths(const struct args *args, struct cmd_paths *ret,
 		auto_free char *whole = path_join("/", args->operands[i]);
 		auto_free char *norm = whole ? path_normalize(whole) : NULL;
 
-		p.v[p.n] = norm ? strdup(norm + 1) : NULL;
-		if (!p.v[p.n])
+		/* The library finds the workdir that an absolute one is in. */
+		p.v[p.n] = norm ? strdup(norm + (args->operands[i][0] != '/'))
+				: NULL;
+		if (!p.v[p.n++])
 			break;
-		if (!*p.v[p.n++])
+		if (!norm[1])
 			return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
 					 "'%s' names no path in the branch",
 					 args->operands[i]);
 	}
-	if (p.n != args->n_operands - 1)
+	if (p.n != args->n_operands - 1 || !p.v[p.n - 1])
 		return cmd_error(err, SANDLOCK_ERR_SYSTEM, ENOMEM,
 				 "out of memory");
 	*ret = p;
@@ -87,11 +89,21 @@ bool change_is_dir(const struct sandlock_change *c)
 	return S_ISDIR(c->before.mode ? c->before.mode : c->after.mode);
 }
 
+void change_path(struct buf *b, const struct sandlock_change *c)
+{
+	if (c->root) {
+		buf_add_str(b, c->root);
+		if (c->path[0])
+			buf_add_char(b, '/');
+	}
+	buf_add_str(b, c->path);
+}
+
 void print_path(struct buf *b, const struct sandlock_change *c)
 {
 	auto_(buf) struct buf path = BUF_INIT;
 
-	buf_add_str(&path, c->path);
+	change_path(&path, c);
 	if (change_is_dir(c))
 		buf_add_char(&path, '/');
 	path_quote(b, buf_str(&path), path.len);

@@ -54,6 +54,23 @@ static void add_exit(struct json_out *o, const struct sandlock_branch_info *b)
 	json_out_null(o);
 }
 
+static void add_roots(struct json_out *o, const struct sandlock_branch_info *b)
+{
+	json_out_key(o, "roots");
+	json_out_array(o);
+	for (size_t i = 0; i < b->n_roots; i++) {
+		const struct sandlock_root *r = &b->roots[i];
+
+		json_out_object(o);
+		json_out_key(o, "lower");
+		json_out_bytes(o, r->lower, strlen(r->lower));
+		json_out_key(o, "upper");
+		json_out_bytes(o, r->upper, strlen(r->upper));
+		json_out_object_end(o);
+	}
+	json_out_array_end(o);
+}
+
 static void add_branch(struct json_out *o, const struct sandlock_branch_info *b)
 {
 	char when[32];
@@ -66,6 +83,8 @@ static void add_branch(struct json_out *o, const struct sandlock_branch_info *b)
 	json_out_bytes(o, b->lower, strlen(b->lower));
 	json_out_key(o, "upper");
 	json_out_bytes(o, b->upper, strlen(b->upper));
+	if (b->n_roots > 1)
+		add_roots(o, b);
 	json_out_key(o, "command");
 	print_json_str_or_null(o, b->command);
 	json_out_str_member(o, "on_exit", disposition_word(b->on_exit));

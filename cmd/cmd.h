@@ -130,8 +130,10 @@ int cmd_run_status(struct ctx *ctx, const struct sandlock_result *r);
 
 /* branch.c */
 
+/* Of a branch with several workdirs the whole path, which also selects it. */
+void change_path(struct buf *b, const struct sandlock_change *c);
 struct cmd_paths {
-	const char **v; /* owned, relative to the lower */
+	const char **v; /* owned; absolute, or relative to the lower */
 	size_t n;
 };
 void cmd_paths_done(struct cmd_paths *p);

@@ -16,7 +16,8 @@ static int tell_conflict(void *data, const struct sandlock_change *c)
 	if (t->json) {
 		json_out_object(t->json);
 		json_out_key(t->json, "path");
-		json_out_bytes(t->json, c->path, strlen(c->path));
+		change_path(&line, c);
+		json_out_bytes(t->json, buf_str(&line), line.len);
 		json_out_key(t->json, "reason");
 		print_json_str_or_null(t->json, c->conflict);
 		json_out_object_end(t->json);

@@ -44,7 +44,7 @@ int diff_name_status(void *data, const struct sandlock_change *c)
 	buf_add_char(&line, c->letter);
 	if (d->null) {
 		buf_add_char(&line, 0);
-		buf_add_str(&line, c->path);
+		change_path(&line, c);
 		if (change_is_dir(c))
 			buf_add_char(&line, '/');
 		buf_add_char(&line, 0);
@@ -110,13 +110,14 @@ static int print_uncovered(void *data, const struct sandlock_change *c)
 {
 	auto_(buf) struct buf path = BUF_INIT;
 	struct diff *d = data;
-	const char *s = c->path;
+	auto_(buf) struct buf whole = BUF_INIT;
 
 	d->n_uncovered++;
 	buf_add_str(&path, "# not covered: ");
-	if (*s != '/')
-		buf_add_char(&path, '/');
-	path_quote(&path, s, strlen(s));
+	if (!c->root)
+		buf_add_char(&whole, '/');
+	change_path(&whole, c);
+	path_quote(&path, buf_str(&whole), whole.len);
 	if (buf_failed(&path))
 		return no_memory(d);
 	printf("%s\n", path.data);

@@ -59,6 +59,7 @@ static int add_side(struct diff *d, struct json_out *o,
 		    const struct sandlock_change *c, bool after)
 {
 	const struct sandlock_side *s = after ? &c->after : &c->before;
+	auto_(buf) struct buf path = BUF_INIT;
 	char text[65];
 	int r;
 
@@ -87,8 +88,12 @@ static int add_side(struct diff *d, struct json_out *o,
 	}
 	add_mtime(o, &s->mtime);
 	if (d->digest && S_ISREG(s->mode)) {
-		r = sandlock_digest(&d->ctx->env, d->name, c->path, after, text,
-				    d->err);
+		change_path(&path, c);
+		if (buf_failed(&path))
+			return cmd_error(d->err, SANDLOCK_ERR_SYSTEM, ENOMEM,
+					 "out of memory");
+		r = sandlock_digest(&d->ctx->env, d->name, buf_str(&path),
+				    after, text, d->err);
 		if (r < 0)
 			return r;
 		json_out_str_member(o, "sha256", text);
@@ -135,6 +140,8 @@ int diff_json(void *data, const struct sandlock_change *c)
 	json_out_str_member(o, "letter", letter);
 	json_out_str_member(o, "kind", kind_word(c->letter));
 	add_name(o, "path", c->path);
+	if (c->root)
+		add_name(o, "root", c->root);
 	r = add_side(d, o, c, false);
 	if (!r)
 		r = add_side(d, o, c, true);
@@ -156,13 +163,14 @@ int diff_json(void *data, const struct sandlock_change *c)
 int diff_json_uncovered(void *data, const struct sandlock_change *c)
 {
 	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
-	auto_(buf) struct buf text = BUF_INIT;
+	auto_(buf) struct buf text = BUF_INIT, path = BUF_INIT;
 	struct diff *d = data;
 
 	if (!o)
 		return cmd_error(d->err, SANDLOCK_ERR_SYSTEM, ENOMEM,
 				 "out of memory");
-	json_out_bytes(o, c->path, strlen(c->path));
+	change_path(&path, c);
+	json_out_bytes(o, buf_str(&path), path.len);
 	if (json_out_end(o, &text) < 0 || buf_failed(&text))
 		return cmd_error(d->err, SANDLOCK_ERR_SYSTEM, ENOMEM,
 				 "out of memory");

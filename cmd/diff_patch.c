@@ -23,11 +23,14 @@ static int out_of_memory(struct diff *d)
 	return cmd_error(d->err, SANDLOCK_ERR_SYSTEM, ENOMEM, "out of memory");
 }
 
-static void add_side_name(struct buf *b, const char *side, const char *path)
+/* Of several workdirs relative to "/": patch -p1 -d / takes it. */
+static void add_side_name(struct buf *b, const char *side,
+			  const struct sandlock_change *c)
 {
-	auto_(buf) struct buf whole = BUF_INIT;
+	auto_(buf) struct buf path = BUF_INIT, whole = BUF_INIT;
 
-	buf_printf(&whole, "%s%s", side, path);
+	change_path(&path, c);
+	buf_printf(&whole, "%s%s", side, buf_str(&path) + (c->root ? 1 : 0));
 	path_quote(b, buf_str(&whole), whole.len);
 }
 
@@ -42,13 +45,18 @@ static int open_side(struct diff *d, const struct sandlock_change *c,
 {
 	const struct sandlock_side *s = after ? &c->after : &c->before;
 	const char *target = s->link_target ? s->link_target : "";
+	auto_(buf) struct buf path = BUF_INIT;
 	auto_close int fd = -1;
 
 	if (!has_content(s->mode))
 		return 0;
+	change_path(&path, c);
+	if (buf_failed(&path))
+		return out_of_memory(d);
 	if (S_ISREG(s->mode))
-		return sandlock_open_content(&d->ctx->env, d->name, c->path,
-					     after, ret_fd, d->err);
+		return sandlock_open_content(&d->ctx->env, d->name,
+					     buf_str(&path), after, ret_fd,
+					     d->err);
 	fd = memfd_create("target", MFD_CLOEXEC);
 	if (fd < 0 || fd_write_full(fd, target, strlen(target)) < 0 ||
 	    lseek(fd, 0, SEEK_SET) < 0)
@@ -70,8 +78,8 @@ static void print_header(const struct patch *p)
 	mode_t was = p->before_fd >= 0 ? git_mode(p->c->before.mode) : 0;
 	mode_t is = p->after_fd >= 0 ? git_mode(p->c->after.mode) : 0;
 
-	add_side_name(&a, "a/", p->c->path);
-	add_side_name(&b, "b/", p->c->path);
+	add_side_name(&a, "a/", p->c);
+	add_side_name(&b, "b/", p->c);
 	printf("diff --git %s %s\n", buf_str(&a), buf_str(&b));
 	if (!was)
 		printf("new file mode %06o\n", is);
@@ -203,11 +211,11 @@ static int print_hunks(const struct patch *p)
 static int print_patch(struct patch *p)
 {
 	if (p->before_fd >= 0)
-		add_side_name(&p->a, "a/", p->c->path);
+		add_side_name(&p->a, "a/", p->c);
 	else
 		buf_add_str(&p->a, "/dev/null");
 	if (p->after_fd >= 0)
-		add_side_name(&p->b, "b/", p->c->path);
+		add_side_name(&p->b, "b/", p->c);
 	else
 		buf_add_str(&p->b, "/dev/null");
 	if (buf_failed(&p->a) || buf_failed(&p->b))

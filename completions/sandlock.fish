@@ -110,7 +110,7 @@ complete -c sandlock -n '__sandlock_options run' -s r -l fs-read -r -F -d 'let t
 complete -c sandlock -n '__sandlock_options run' -s w -l fs-write -r -F -d 'let it write this through, past the branch (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l fs-deny -r -F -d 'hide this (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l fs-mount -x -d 'show a directory or file of the host at another place (may be repeated)'
-complete -c sandlock -n '__sandlock_options run' -l workdir -x -a '(__fish_complete_directories)' -d 'the directory that is worked in, on a branch (default: the current one)'
+complete -c sandlock -n '__sandlock_options run' -l workdir -x -a '(__fish_complete_directories)' -d 'a directory that is worked in, on a branch (default: the current one; may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l cwd -x -a '(__fish_complete_directories)' -d 'where the command starts (default: the workdir)'
 complete -c sandlock -n '__sandlock_options run' -l env -x -d 'add a variable to the command\'s environment (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l clean-env -d 'pass on only PATH, HOME, USER, SHELL, TERM, LANG, LC_* and TZ'

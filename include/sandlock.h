@@ -389,7 +389,12 @@ int sandlock_explain(const struct sandlock_env *env, const char *name,
 /* ------------------------------------------------------------- branches -- */
 
 struct sandlock_branch_info {
+	/* lower and upper are those of the first root. */
 	char *name, *state, *lower, *dir, *upper, *command;
+	struct sandlock_root {
+		char *lower, *upper;
+	} *roots; /* all of them; empty for one that is damaged */
+	size_t n_roots;
 	enum sandlock_disposition on_exit, on_error;
 	enum sandlock_exit_kind exit_kind;
 	int exit_value;
@@ -433,6 +438,9 @@ struct sandlock_change {
 	const char *link_to;
 	const char *xattrs;
 	const char *conflict;
+	/* The workdir that path is relative to, if the branch has several; or
+	 * NULL. */
+	const char *root;
 };
 typedef int sandlock_change_fn(void *data, const struct sandlock_change *c);
 

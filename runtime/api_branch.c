@@ -68,13 +68,20 @@ static int fill_info(struct store *st, const char *name,
 	ret->dir = take_ptr(&i.dir);
 	ret->upper = take_ptr(&i.upper);
 	ret->command = buf_join_words(i.argv);
+	ret->roots = calloc(i.n_roots, sizeof(*ret->roots));
+	for (size_t k = 0; ret->roots && k < i.n_roots; k++) {
+		ret->roots[k].lower = take_ptr(&i.roots[k].lower);
+		ret->roots[k].upper = take_ptr(&i.roots[k].upper);
+		ret->n_roots++;
+	}
 	ret->on_exit = (enum sandlock_disposition)i.on_exit;
 	ret->on_error = (enum sandlock_disposition)i.on_error;
 	ret->exit_kind = (enum sandlock_exit_kind)i.status.kind;
 	ret->exit_value = i.status.value;
 	ret->created = i.created;
 	branch_info_done(&i);
-	return ret->name && ret->state && ret->command ? 0 : -ENOMEM;
+	return ret->name && ret->state && ret->command && ret->roots ? 0
+								     : -ENOMEM;
 }
 
 API int sandlock_branches(const struct sandlock_env *env,
@@ -119,6 +126,11 @@ API void sandlock_branches_free(struct sandlock_branch_info *v, size_t n)
 		free(v[i].dir);
 		free(v[i].upper);
 		free(v[i].command);
+		for (size_t k = 0; k < v[i].n_roots; k++) {
+			free(v[i].roots[k].lower);
+			free(v[i].roots[k].upper);
+		}
+		free(v[i].roots);
 	}
 	free(v);
 }
@@ -148,6 +160,7 @@ int api_forward_change(void *data, const struct change *c)
 		.link_to = c->link_to,
 		.xattrs = c->xattrs,
 		.conflict = c->conflict,
+		.root = c->root,
 	};
 
 	return f->fn ? f->fn(f->data, &out) : 0;

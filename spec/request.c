@@ -32,7 +32,7 @@ const struct request_key request_keys[] = {
 	KEY("filesystem.mount", "fs-mount", REQUEST_MOUNTS, mounts, "what is mounted elsewhere"),
 	KEY("filesystem.on_exit", "on-exit", REQUEST_DISPOSE, on_exit, "what becomes of the branch after success"),
 	KEY("filesystem.on_error", "on-error", REQUEST_DISPOSE, on_error, "what becomes of the branch after a failure"),
-	KEY("config.workdir", "workdir", REQUEST_LIST, workdirs, "the directory that is worked in, on a branch"),
+	KEY("config.workdir", "workdir", REQUEST_LIST, workdirs, "the directories that are worked in, on a branch"),
 	KEY("config.branch", NULL, REQUEST_NOT, no_branch, "whether the workdir is on a branch; false: no workdir at all (default: true)"),
 	KEY("config.fs_storage", "storage", REQUEST_STRING, storage, "where the branch is kept"),
 	KEY("network.allow", "net-allow", REQUEST_NET_ALLOW, net_allow, "what may be connected to"),

@@ -109,6 +109,15 @@ const char *branch_lower(const struct branch *b)
 	return b->meta.lower;
 }
 
+int branch_stat_lower(const struct branch *b, struct stat *ret,
+		      struct error *err)
+{
+	if (fstat(b->lower_fd, ret) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot stat '%s'",
+				 b->meta.lower);
+	return 0;
+}
+
 const char *branch_storage(const struct branch *b)
 {
 	return b->home->branches;

@@ -40,6 +40,7 @@
 
 struct error;
 struct log_sink;
+struct stat;
 
 enum branch_state {
 	BRANCH_OPEN,	    /* its sandbox is alive */
@@ -142,6 +143,9 @@ const char *branch_name(const struct branch *b);
 const char *branch_dir(const struct branch *b);	  /* …/branches/<name> */
 const char *branch_upper(const struct branch *b); /* …/upper */
 const char *branch_lower(const struct branch *b);
+/* Of the lower as it was opened; 0 or a negative errno. */
+int branch_stat_lower(const struct branch *b, struct stat *ret,
+		      struct error *err);
 /* The directory that holds it and its like: no payload may see that. */
 const char *branch_storage(const struct branch *b);
 

@@ -34,7 +34,7 @@ static bool has_rule(const struct spec_mount *m)
 	return !is_read_only(m) && !m->copy_symlink;
 }
 
-int confine_landlock(const struct spec *s, const char *workdir,
+int confine_landlock(const struct spec *s, const struct spec_strings *workdirs,
 		     struct error *err)
 {
 	struct landlock_rules rules = {
@@ -45,9 +45,10 @@ int confine_landlock(const struct spec *s, const char *workdir,
 		.allow_degraded = s->landlock.allow_degraded,
 		.disabled = s->landlock.disabled,
 	};
-	auto_free struct landlock_rule *v = calloc(s->n_mounts + 2, sizeof(*v));
-	size_t n = 0;
+	auto_free struct landlock_rule *v = NULL;
+	size_t n_workdirs = workdirs ? workdirs->n : 0, n = 0;
 
+	v = calloc(s->n_mounts + n_workdirs + 1, sizeof(*v));
 	if (!v)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "Landlock");
 	v[n++] = (struct landlock_rule){
@@ -64,9 +65,9 @@ int confine_landlock(const struct spec *s, const char *workdir,
 				.access = access_of(&s->mounts[i]),
 				.optional = true,
 			};
-	if (workdir)
+	for (size_t i = 0; i < n_workdirs; i++)
 		v[n++] = (struct landlock_rule){
-			.path = workdir,
+			.path = workdirs->v[i],
 			.fd = -1,
 			.access = LANDLOCK_ALL,
 			.optional = true,

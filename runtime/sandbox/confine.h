@@ -8,12 +8,13 @@
 
 struct error;
 struct spec;
+struct spec_strings;
 
 /*
  * Restricts the calling process, which is in the sandbox's root and has
- * no_new_privs. @workdir may be written to whatever the mounts say; or NULL.
+ * no_new_privs. @workdirs may be written to whatever the mounts say; or NULL.
  */
-int confine_landlock(const struct spec *s, const char *workdir,
+int confine_landlock(const struct spec *s, const struct spec_strings *workdirs,
 		     struct error *err);
 
 #endif

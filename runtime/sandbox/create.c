@@ -96,7 +96,9 @@ static int make_branch(struct create *c, struct error *err)
 	const struct plan *p = c->plan;
 	struct branch_options o = {
 		.name = p->name,
-		.lower = p->workdir ? p->workdir : p->spec->root_path,
+		.lower = p->workdirs.n ? p->workdirs.v[0] : p->spec->root_path,
+		.more_lowers = (const char *const *)p->workdirs.v + 1,
+		.n_more_lowers = p->workdirs.n ? p->workdirs.n - 1 : 0,
 		.storage = p->storage,
 		.durable = p->durable,
 		.quota_bytes = p->spec->branch.quota_bytes,
@@ -148,8 +150,10 @@ static int fill_new_state(struct create *c, struct error *err)
 	c->state = s;
 	s->name = strdup(c->plan->name);
 	s->bundle = strdup(spec->bundle);
-	s->rootfs =
-		strdup(c->plan->workdir ? c->plan->workdir : spec->root_path);
+	for (size_t i = 0; i < c->plan->workdirs.n; i++)
+		if (spec_strings_add(&s->workdirs, c->plan->workdirs.v[i]) < 0)
+			return error_set(err, ERR_SYSTEM, ENOMEM, "state");
+	s->rootfs = strdup(s->workdirs.n ? s->workdirs.v[0] : spec->root_path);
 	s->owner = userns_initial_uid();
 	s->pid_ns = c->plan->own_pid_ns;
 	s->host = c->plan->host;
@@ -248,8 +252,8 @@ static int get_filter(struct create *c, struct error *err)
 static int make_rootfs(struct create *c, struct error *err)
 {
 	const struct plan *p = c->plan;
-	const char *hidden[4] = { NULL };
-	size_t n = 0;
+	size_t n_roots = c->branch ? branch_n_roots(c->branch) : 0, n = 0;
+	auto_free const char **hidden = calloc(n_roots + 3, sizeof(*hidden));
 	struct rootfs_options o = {
 		.spec = p->spec,
 		.branch = c->branch,
@@ -258,18 +262,22 @@ static int make_rootfs(struct create *c, struct error *err)
 		.privileged = p->privileged,
 		.no_pivot = c->bundle->no_pivot,
 		.skeleton = p->host,
-		.branch_at = p->workdir,
 		.hidden = hidden,
 		.log = c->env->log,
 	};
 
+	if (!hidden)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "root file system");
 	if (c->rundir)
 		hidden[n++] = rundir_path(c->rundir);
 	if (c->store)
 		hidden[n++] = store_path(c->store);
-	if (c->branch &&
-	    !path_is_under(branch_storage(c->branch), store_path(c->store)))
-		hidden[n++] = branch_storage(c->branch);
+	for (size_t i = 0; i < n_roots; i++) {
+		const char *s = branch_storage(branch_root(c->branch, i));
+
+		if (!path_is_under(s, store_path(c->store)))
+			hidden[n++] = s;
+	}
 	return rootfs_new(&o, &c->rootfs, err);
 }
 

@@ -25,8 +25,8 @@ struct create {
 	struct store *store;
 	struct branch *branch;
 	struct rootfs *rootfs;
-	struct mediation *mediation; /* NULL: nothing is mediated */
-	struct denials *denials;     /* what is refused; NULL: no record */
+	struct mediation *mediation;   /* NULL: nothing is mediated */
+	struct denials *denials;       /* what is refused; NULL: no record */
 	struct control_server *server; /* or NULL */
 	struct seccomp_program filter;
 	bool has_filter;

@@ -210,7 +210,7 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 		.preserve_fds = e->request->preserve_fds,
 		.die_with_parent = !e->request->detach,
 		/* Of a host command; a bundle's root is writable anyway. */
-		.workdir = e->found->state->rootfs,
+		.workdirs = &e->found->state->workdirs,
 		.send_listener = e->found->state->host ? NULL : send_listener,
 		.data = e,
 	};

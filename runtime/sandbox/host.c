@@ -16,7 +16,7 @@
 static void context_done(struct host_context *h)
 {
 	free(h->cwd);
-	free(h->workdir);
+	spec_strings_done(&h->workdirs);
 	spec_strings_done(&h->env);
 	idmap_done(&h->idmap);
 	net_rules_done(&h->net);
@@ -40,6 +40,29 @@ static int real_dir(const char *flag, const char *path, char **ret,
 	return 0;
 }
 
+/* Once, whatever its name. */
+static int add_workdir(struct host_context *h, const char *flag,
+		       const char *path, struct error *err)
+{
+	auto_free char *real = NULL;
+	int n = real_dir(flag, path, &real, err);
+
+	if (n < 0)
+		return n;
+	if (strcmp(real, "/") == 0) {
+		(void)error_say(err, ERR_USAGE, EINVAL,
+				"'/' cannot be worked in as a whole");
+		return error_hint(err, "go to a directory, or name one with "
+				       "--workdir");
+	}
+	for (size_t i = 0; i < h->workdirs.n; i++)
+		if (strcmp(h->workdirs.v[i], real) == 0)
+			return 0;
+	return spec_strings_add(&h->workdirs, real) < 0
+		       ? error_set(err, ERR_SYSTEM, ENOMEM, "%s", flag)
+		       : 0;
+}
+
 /*
  * Without a flag the directory that the caller is in is worked in, on a
  * branch. --cwd starts elsewhere; it does not make that a branch.
@@ -47,29 +70,19 @@ static int real_dir(const char *flag, const char *path, char **ret,
 static int find_workdir(struct host_context *h, struct error *err)
 {
 	const struct request *r = h->request;
-	int n;
+	int n = 0;
 
 	if (r->no_branch) {
 		h->cwd = r->cwd ? strdup(r->cwd) : getcwd(NULL, 0);
 		return h->cwd ? 0 : error_set(err, ERR_SYSTEM, errno, "--cwd");
 	}
-	if (r->workdirs.n > 1)
-		return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
-				 "more than one --workdir is not in this "
-				 "version");
-	if (r->workdirs.n)
-		n = real_dir("--workdir", r->workdirs.v[0], &h->workdir, err);
-	else
-		n = real_dir("the current directory", ".", &h->workdir, err);
+	if (!r->workdirs.n)
+		n = add_workdir(h, "the current directory", ".", err);
+	for (size_t i = 0; n == 0 && i < r->workdirs.n; i++)
+		n = add_workdir(h, "--workdir", r->workdirs.v[i], err);
 	if (n < 0)
 		return n;
-	if (strcmp(h->workdir, "/") == 0) {
-		(void)error_say(err, ERR_USAGE, EINVAL,
-				"'/' cannot be worked in as a whole");
-		return error_hint(err, "go to a directory, or name one with "
-				       "--workdir");
-	}
-	h->cwd = strdup(r->cwd ? r->cwd : h->workdir);
+	h->cwd = strdup(r->cwd ? r->cwd : h->workdirs.v[0]);
 	return h->cwd ? 0 : error_set(err, ERR_SYSTEM, ENOMEM, "--cwd");
 }
 
@@ -163,7 +176,7 @@ static int fill_plan(struct plan *p, struct host_context *h,
 		n = host_config(h, &p->config, err);
 	if (n == 0)
 		n = spec_parse(p->config.data, p->config.len,
-			       h->workdir ? h->workdir : "/", env->log,
+			       h->workdirs.n ? h->workdirs.v[0] : "/", env->log,
 			       &p->spec, err);
 	if (n < 0)
 		return n;
@@ -175,7 +188,8 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	p->host = true;
 	p->hidden = r->no_control_socket;
 	p->branch = !r->no_branch;
-	p->workdir = take_ptr(&h->workdir);
+	p->workdirs = h->workdirs;
+	h->workdirs = (struct spec_strings){ 0 };
 	p->storage = r->storage;
 	p->timeout_ms = r->timeout_ms;
 	p->on_exit = r->on_exit == DISPOSE_UNSAID ? DISPOSE_DEFER : r->on_exit;

@@ -24,8 +24,10 @@ struct host_context {
 	bool privileged;
 	bool terminal;
 	const char *name;
-	char *cwd;		 /* real path where the command starts */
-	char *workdir;		 /* real path of the branch's lower, or NULL */
+	char *cwd; /* real path where the command starts */
+	/* Real paths of the branch's lowers; a directory before what is in
+	 * it, but the first is the first that was given. */
+	struct spec_strings workdirs;
 	const char *home;	 /* of the caller, or NULL */
 	struct idmap idmap;	 /* empty for root */
 	struct spec_strings env; /* of the command */

@@ -214,7 +214,9 @@ static void add_path_entries(const struct host_context *h, struct json_out *o)
 
 			covered = !at || path_is_under(p, at);
 		}
-		if (covered || (h->workdir && path_is_under(p, h->workdir)))
+		for (size_t i = 0; !covered && i < h->workdirs.n; i++)
+			covered = path_is_under(p, h->workdirs.v[i]);
+		if (covered)
 			continue;
 		if (is_listed_before(path, p, (size_t)(p - copy)))
 			continue;

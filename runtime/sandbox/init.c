@@ -359,7 +359,7 @@ void init_main(struct create *c)
 		.pass_listen_fds = !c->plan->host,
 		.die_with_parent = c->die_with_parent,
 		.init = c->plan->host,
-		.workdir = c->plan->workdir,
+		.workdirs = &c->plan->workdirs,
 		.send_listener = c->plan->host ? NULL : send_listener,
 		.data = c,
 		.log = c->env->log,

@@ -13,7 +13,7 @@
 #include "supervise/rename.h"
 
 struct rename_state {
-	struct rename_branch branch;
+	struct rename_branch *branches;
 	struct renames *renames;
 };
 
@@ -22,6 +22,7 @@ static void free_renames(void *p)
 	struct rename_state *s = p;
 
 	renames_free(s->renames);
+	free(s->branches);
 	free(s);
 }
 
@@ -38,7 +39,7 @@ static int make_movable(const void *data, int parent_fd, const char *name,
 
 static unsigned int wanted(const struct host_context *h)
 {
-	return h->workdir ? TRAP_RENAME : 0;
+	return h->workdirs.n ? TRAP_RENAME : 0;
 }
 
 static int begin(struct mediation *m, struct error *err)
@@ -47,23 +48,32 @@ static int begin(struct mediation *m, struct error *err)
 	struct rename_state *s = calloc(1, sizeof(*s));
 	struct handler rows[RENAMES_ROWS];
 	bool own;
-	size_t n;
+	size_t n_roots, n;
 	int r;
 
 	if (!s)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
-	*s = (struct rename_state){
-		.branch = { .path = branch_lower(c->branch),
-			    .is_lower = is_lower,
-			    .make_movable = make_movable,
-			    .data = c->branch },
-	};
 	r = mediation_own(m, s, free_renames, err);
 	if (r < 0)
 		return r;
+	n_roots = branch_n_roots(c->branch);
+	s->branches = calloc(n_roots, sizeof(*s->branches));
+	if (!s->branches)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	for (size_t i = 0; i < n_roots; i++) {
+		struct branch *root = branch_root(c->branch, i);
+
+		s->branches[i] = (struct rename_branch){
+			.path = branch_lower(root),
+			.is_lower = is_lower,
+			.make_movable = make_movable,
+			.data = root,
+		};
+	}
 	/* Root's overlay belongs to the host. */
 	own = c->plan->new_flags & CLONE_NEWUSER;
-	s->renames = renames_new(&s->branch, 1, own ? c->state->init.pid : 0);
+	s->renames =
+		renames_new(s->branches, n_roots, own ? c->state->init.pid : 0);
 	if (!s->renames)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	n = renames_rows(s->renames, rows);

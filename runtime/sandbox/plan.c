@@ -305,7 +305,7 @@ void plan_free(struct plan *p)
 		cleanup_close(&p->join_fds[i]);
 	spec_free(p->spec);
 	buf_done(&p->config);
-	free(p->workdir);
+	spec_strings_done(&p->workdirs);
 	idmap_done(&p->branch_idmap);
 	net_rules_done(&p->net);
 	host_forget_hosts(&p->hosts_path);

@@ -32,14 +32,14 @@ struct plan {
 	bool durable;
 	/*
 	 * A host command: the root is an empty skeleton, the program runs
-	 * under a pid 1 of ours, and the branch lies over @workdir, which is
-	 * mounted where it is.
+	 * under a pid 1 of ours, and the branch lies over @workdirs, which are
+	 * mounted where they are.
 	 */
 	bool host;
-	char *workdir;	     /* real path, or NULL: no branch */
-	uint64_t timeout_ms; /* 0: none */
-	bool hidden;	     /* no runtime directory, in no list */
-	unsigned int traps;  /* of a host command's filter: policy/syscalls.h */
+	struct spec_strings workdirs; /* real paths; none: no branch */
+	uint64_t timeout_ms;	      /* 0: none */
+	bool hidden;		      /* no runtime directory, in no list */
+	unsigned int traps; /* of a host command's filter: policy/syscalls.h */
 	struct net_rules net; /* of a host command, pinned */
 	char *hosts_path;     /* until it is mounted: host_net.c; or NULL */
 	uint32_t mediated; /* features of the supervisor: mediate.h; 0: none */

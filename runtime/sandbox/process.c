@@ -307,7 +307,7 @@ static int set_landlock(struct process_setup *s, struct error *err)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot set no_new_privs");
-	return confine_landlock(s->spec, s->workdir, err);
+	return confine_landlock(s->spec, s->workdirs, err);
 }
 
 static int set_privileges(struct process_setup *s, struct error *err)

@@ -26,7 +26,7 @@ struct process_setup {
 	int launcher_fd;
 	int proc_fd; /* a procfs nobody else mounted on, or -1 */
 	/* Where the branch is mounted, for Landlock; or NULL. */
-	const char *workdir;
+	const struct spec_strings *workdirs;
 	const char *keyring; /* name of a new session keyring, or NULL */
 	unsigned int preserve_fds;
 	bool pass_listen_fds; /* LISTEN_FDS of our environment */

@@ -52,21 +52,6 @@ static int open_root_dir(struct rootfs *r, struct error *err)
 	return 0;
 }
 
-/* What the store and the runtime directory may lie in. */
-static int stat_lower(struct rootfs *r, struct error *err)
-{
-	struct stat st;
-
-	if (!r->o.branch_at)
-		return 0;
-	if (stat(r->o.branch_at, &st) < 0)
-		return error_set(err, ERR_SYSTEM, errno, "cannot stat '%s'",
-				 r->o.branch_at);
-	r->dev = st.st_dev;
-	r->ino = st.st_ino;
-	return 0;
-}
-
 /*
  * What needs a mount namespace of the sandbox's own: without one it would
  * happen on the host.
@@ -101,6 +86,22 @@ static int check_no_mounts(const struct rootfs *r, struct error *err)
 }
 
 /* Directories and mount points only: what it may hold is bounded. */
+static int open_branches(struct rootfs *r, struct error *err)
+{
+	size_t n = r->o.branch ? branch_n_roots(r->o.branch) : 0;
+	int e = 0;
+
+	r->branch_fds = calloc(n + 1, sizeof(*r->branch_fds));
+	if (!r->branch_fds)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "root file system");
+	for (size_t i = 0; i < n && e == 0; i++) {
+		e = branch_overlay(branch_root(r->o.branch, i),
+				   &r->branch_fds[i], err);
+		r->n_branches += e == 0;
+	}
+	return e;
+}
+
 static int open_skeleton(struct rootfs *r, struct error *err)
 {
 	const struct mount_fs fs = {
@@ -108,10 +109,8 @@ static int open_skeleton(struct rootfs *r, struct error *err)
 		.data = "mode=755,size=1m,nr_inodes=4096",
 		.flags = MS_NOSUID | MS_NODEV,
 	};
-	int n = 0;
+	int n = open_branches(r, err);
 
-	if (r->o.branch)
-		n = branch_overlay(r->o.branch, &r->branch_fd, err);
 	return n == 0 ? mount_new(&fs, &r->root_fd, err) : n;
 }
 
@@ -154,11 +153,11 @@ int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
 	if (!r)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "root file system");
 	r->o = *o;
-	r->dir_fd = r->root_fd = r->branch_fd = -1;
+	r->dir_fd = r->root_fd = -1;
 	r->null_fd = r->cover_fd = r->proc_fd = -1;
 	r->own_mounts = o->spec->ns[SPEC_NS_MOUNT].want == SPEC_NS_NEW;
 	r->parent_opens = r->own_mounts && (o->privileged || !o->new_userns);
-	n = o->skeleton ? stat_lower(r, err) : open_root_dir(r, err);
+	n = o->skeleton ? 0 : open_root_dir(r, err);
 	if (n == 0 && !r->own_mounts)
 		n = check_no_mounts(r, err);
 	if (n == 0 && o->spec->mount_label) {
@@ -188,7 +187,9 @@ void rootfs_free(struct rootfs *r)
 	free(r->mount_fds);
 	cleanup_close(&r->dir_fd);
 	cleanup_close(&r->root_fd);
-	cleanup_close(&r->branch_fd);
+	for (i = 0; i < r->n_branches; i++)
+		cleanup_close(&r->branch_fds[i]);
+	free(r->branch_fds);
 	cleanup_close(&r->null_fd);
 	cleanup_close(&r->cover_fd);
 	cleanup_close(&r->proc_fd);
@@ -254,31 +255,53 @@ static int attach_root(struct rootfs *r, struct error *err)
 }
 
 /* Over its own lower: what is not covered cannot be seen. */
-static int mount_branch(struct rootfs *r, struct error *err)
+static int mount_branch(struct rootfs *r, size_t i, struct error *err)
 {
-	const struct stat lower = { .st_dev = r->dev, .st_ino = r->ino };
+	const char *at = branch_lower(branch_root(r->o.branch, i));
 	/* Devices in the lower are none of the command's business. */
 	const struct mount_change c = { .set = MOUNT_ATTR_NOSUID |
 					       MOUNT_ATTR_NODEV };
 	auto_(target) struct target t = TARGET_INIT;
+	struct stat lower = { 0 };
 	int n;
 
-	if (r->branch_fd < 0)
-		return 0;
-	n = mount_change(r->branch_fd, &c);
+	n = mount_change(r->branch_fds[i], &c);
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n,
-				 "cannot restrict the branch of '%s'",
-				 r->o.branch_at);
-	n = rootfs_open_target(r, r->o.branch_at, 0, &t, err);
+				 "cannot restrict the branch of '%s'", at);
+	n = branch_stat_lower(branch_root(r->o.branch, i), &lower, err);
+	if (n == 0)
+		n = rootfs_open_target(r, at, 0, &t, err);
 	if (n < 0)
 		return n;
-	n = mount_attach(r->branch_fd, t.fd);
+	n = mount_attach(r->branch_fds[i], t.fd);
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n,
-				 "cannot mount the branch on '%s'",
-				 r->o.branch_at);
-	return rootfs_cover_hidden(r, r->branch_fd, &lower, err);
+				 "cannot mount the branch on '%s'", at);
+	return rootfs_cover_hidden(r, r->branch_fds[i], &lower, err);
+}
+
+/* One may lie within another: what lies in it has the longer path. */
+static int mount_branches(struct rootfs *r, struct error *err)
+{
+	size_t done = 0, len = 0, next;
+	int n = 0;
+
+	for (; done < r->n_branches && n == 0; len = next) {
+		next = SIZE_MAX;
+		for (size_t i = 0; i < r->n_branches && n == 0; i++) {
+			size_t l = strlen(
+				branch_lower(branch_root(r->o.branch, i)));
+
+			if (l == len) {
+				n = mount_branch(r, i, err);
+				done++;
+			} else if (l > len && l < next) {
+				next = l;
+			}
+		}
+	}
+	return n;
 }
 
 static int mount_root(struct rootfs *r, struct error *err)
@@ -327,7 +350,7 @@ int rootfs_build(struct rootfs *r, struct error *err)
 	if (n == 0)
 		n = rootfs_mount_all(r, err);
 	if (n == 0)
-		n = mount_branch(r, err);
+		n = mount_branches(r, err);
 	if (n == 0)
 		n = rootfs_make_devices(r, err);
 	(void)umask(mask);

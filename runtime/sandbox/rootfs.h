@@ -40,11 +40,10 @@ struct rootfs_options {
 	const struct spec *spec;
 	struct branch *branch; /* NULL: writes go to the directory */
 	/*
-	 * The root is an empty tmpfs instead of root.path, and the branch, if
-	 * any, is mounted at branch_at, over everything else.
+	 * The root is an empty tmpfs instead of root.path, and the roots of the
+	 * branch, if any, are mounted over their lowers, over everything else.
 	 */
 	bool skeleton;
-	const char *branch_at;
 	const struct cgroup
 		*cgroup; /* for mounts of type cgroup; may be NULL */
 	bool new_userns; /* the child gets a new user namespace */

@@ -39,7 +39,8 @@ struct rootfs {
 	bool on_host_root; /* attached on "/", not on the root directory */
 	bool entered;
 	int root_fd;   /* the mount of the root */
-	int branch_fd; /* that of a branch elsewhere */
+	int *branch_fds; /* with a skeleton: those of the branch's roots */
+	size_t n_branches;
 	uint64_t root_mnt_id;
 	uint64_t root_ino;
 	/*

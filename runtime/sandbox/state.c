@@ -53,6 +53,14 @@ int state_write(struct rundir_slot *slot, const struct sandbox_state *s,
 	json_out_str_member(o, "name", s->name);
 	json_out_str_member(o, "bundle", s->bundle);
 	json_out_str_member(o, "rootfs", s->rootfs);
+	if (s->workdirs.n) {
+		json_out_key(o, "workdirs");
+		json_out_array(o);
+		for (size_t i = 0; i < s->workdirs.n; i++)
+			json_out_bytes(o, s->workdirs.v[i],
+				       strlen(s->workdirs.v[i]));
+		json_out_array_end(o);
+	}
 	json_out_str_member(o, "created", s->created);
 	json_out_uint_member(o, "owner", s->owner);
 	json_out_int_member(o, "pid", s->init.pid);
@@ -88,6 +96,18 @@ static char *dup_member(const struct json *j, const char *key)
 	return s ? strdup(s) : NULL;
 }
 
+static int fill_workdirs(const struct json *j, struct spec_strings *ret)
+{
+	const struct json *list = json_get(j, "workdirs");
+	int r = 0;
+
+	for (size_t i = 0;
+	     r == 0 && list && list->type == JSON_ARRAY && i < list->n; i++)
+		if (list->items[i].type == JSON_STRING)
+			r = spec_strings_add(ret, list->items[i].text);
+	return r;
+}
+
 static int fill_state(const struct json *j, struct sandbox_state *s,
 		      struct error *err)
 {
@@ -108,7 +128,8 @@ static int fill_state(const struct json *j, struct sandbox_state *s,
 	(void)snprintf(s->boot_id, sizeof(s->boot_id), "%s",
 		       json_str_or(j, "boot_id", ""));
 	if (!s->name || !s->bundle || !s->rootfs || !s->created || !start ||
-	    json_uint64(start, &s->init.start_time) < 0)
+	    json_uint64(start, &s->init.start_time) < 0 ||
+	    fill_workdirs(j, &s->workdirs) < 0)
 		return error_say(err, ERR_TORN, EINVAL,
 				 "state.json is not one of ours");
 	return cg ? cgroup_from_json(cg, &s->cgroup, err) : 0;
@@ -156,6 +177,7 @@ void state_free(struct sandbox_state *s)
 	free(s->name);
 	free(s->bundle);
 	free(s->rootfs);
+	spec_strings_done(&s->workdirs);
 	free(s->created);
 	free(s->store);
 	free(s);

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "control/rundir.h"
 #include "kernel/pidfd.h"
+#include "spec/spec.h"
 
 struct buf;
 struct cgroup;
@@ -30,7 +31,8 @@ const char *sandbox_status_name(enum sandbox_status s);
 
 struct sandbox_state {
 	char *name, *bundle, *rootfs;
-	char *created; /* RFC 3339, UTC */
+	struct spec_strings workdirs; /* of a host command */
+	char *created;		      /* RFC 3339, UTC */
 	uid_t owner;
 	struct proc_id init;
 	char boot_id[BOOT_ID_LEN + 1];

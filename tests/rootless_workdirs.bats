@@ -1,4 +1,4 @@
-# Renaming directories of the lower, for an ordinary user.
+# Renamed directories and several workdirs, for an ordinary user.
 load lib/common
 
 setup() {
@@ -35,4 +35,19 @@ os.system("./snap new")'
 	equal g "$(cat new/e/g)" 2
 	equal mode "$(stat -c %a new/e/deep)" 555
 	equal mtime "$(stat -c %Y new/e/deep)" "$(date -d '2020-02-02 02:02:02.5' +%s)"
+}
+
+@test "workdirs: an ordinary user's, all or nothing" {
+	mkdir "$W/other"
+	echo 3 >"$W/other/h"
+	run sandlock run --name "$N" --workdir "$W/dir" --workdir "$W/other" -- \
+		sh -c "echo x >>d/f; echo y >>$W/other/h; mv -T d e"
+	expect_status 0
+	run sandlock diff "$N"
+	expect_output "D $W/dir/d/"
+	expect_output "M $W/other/h"
+	run sandlock commit "$N"
+	expect_status 0
+	equal f "$(tail -1 e/f)" x
+	equal h "$(tail -1 "$W/other/h")" y
 }

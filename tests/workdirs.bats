@@ -1,0 +1,171 @@
+# `sandlock run --workdir DIR --workdir DIR …`: one branch over several
+# directories.
+load lib/common
+
+setup() {
+	begin
+	only_sandlock
+	mkdir -p "$W/a/d" "$W/b/c" "$W/other"
+	echo 1 >"$W/a/f"
+	echo 2 >"$W/b/g"
+	echo 3 >"$W/b/c/h"
+	find "$W/a" "$W/b" -exec touch -h -d '2020-02-02 02:02:02.5' {} +
+	cd "$W" || return 1
+}
+
+teardown() {
+	cd / || return 1
+	umount "$W/fs" 2>/dev/null
+	finish
+}
+
+changes() {
+	run --separate-stderr sandlock run --name "$N" --workdir a --workdir b \
+		"$@" -- sh -c "pwd; echo x >>f; rmdir d; echo y >>$W/b/g
+			rm $W/b/c/h; cat $W/b/g"
+	expect_status 0
+}
+
+@test "workdirs: all are seen and written, the first is where it starts" {
+	changes
+	expect_exactly "$W/a
+2
+y"
+	equal f "$(cat a/f)" 1
+	equal g "$(cat b/g)" 2
+	run sandlock diff "$N"
+	expect_exactly "D $W/a/d/
+D $W/b/c/h
+M $W/a/f (+2 bytes)
+M $W/b/g (+2 bytes)"
+	run sandlock diff --format json "$N"
+	equal roots "$(jq -c '[.changes[] | [.root, .path]] | sort' <<<"$output")" \
+		"[[\"$W/a\",\"d\"],[\"$W/a\",\"f\"],[\"$W/b\",\"c/h\"],[\"$W/b\",\"g\"]]"
+	run sandlock branches --format json
+	equal lowers "$(jq -c '[.branches[0].roots[].lower]' <<<"$output")" \
+		"[\"$W/a\",\"$W/b\"]"
+	run sandlock commit "$N"
+	expect_status 0
+	expect_output 'committed 4 changes'
+	equal f "$(tail -1 a/f)" x
+	[ ! -e a/d ]
+	equal g "$(tail -1 b/g)" y
+	[ ! -e b/c/h ]
+	equal branches "$(branches_json | jq length)" 0
+	is_empty "$W/store/branches"
+}
+
+@test "workdirs: abort leaves all of them as they were" {
+	snap a >"$W/a1"
+	snap b >"$W/b1"
+	changes
+	run sandlock abort "$N"
+	expect_status 0
+	snap a >"$W/a2"
+	snap b >"$W/b2"
+	same "$W/a1" "$W/a2"
+	same "$W/b1" "$W/b2"
+	is_empty "$W/store/branches"
+}
+
+@test "workdirs: parts are selected by absolute paths, or relative to the first" {
+	changes
+	run sandlock diff "$N" "$W/b/c"
+	expect_exactly "D $W/b/c/h"
+	run sandlock commit "$N" "$W/b/g" f
+	expect_status 0
+	equal f "$(tail -1 a/f)" x
+	equal g "$(tail -1 b/g)" y
+	run sandlock abort "$N" "$W/a/d"
+	expect_status 0
+	run sandlock diff "$N"
+	expect_exactly "D $W/b/c/h"
+	run sandlock commit "$N"
+	expect_status 0
+	[ ! -e b/c/h ]
+	[ -d a/d ]
+	is_empty "$W/store/branches"
+}
+
+@test "workdirs: a conflict in one publishes nothing of any" {
+	changes
+	echo host >>b/g
+	snap a >"$W/a1"
+	snap b >"$W/b1"
+	run sandlock commit "$N"
+	expect_status 3
+	expect_output "C $W/b/g"
+	snap a >"$W/a2"
+	snap b >"$W/b2"
+	same "$W/a1" "$W/a2"
+	same "$W/b1" "$W/b2"
+	run sandlock commit --skip-conflicts "$N"
+	[ ! -e a/d ]
+	equal g "$(tail -1 b/g)" host
+	run sandlock commit --force "$N"
+	expect_status 0
+	equal g "$(tail -1 b/g)" y
+}
+
+@test "workdirs: one within another has its own changes" {
+	run sandlock run --name "$N" --workdir b/c --workdir b -- \
+		sh -c "pwd; echo x >>h; echo y >>../g; touch ../c/new"
+	expect_output "$W/b/c"
+	run sandlock diff "$N"
+	expect_exactly "M $W/b/c/h (+2 bytes)
+A $W/b/c/new
+M $W/b/g (+2 bytes)"
+	run sandlock commit "$N"
+	expect_status 0
+	[ -e b/c/new ]
+}
+
+@test "workdirs: the same one twice is one; without changes nothing is left" {
+	run sandlock run --name "$N" --workdir a --workdir "$W/./a" --workdir b \
+		-- true
+	expect_exactly ""
+	is_empty "$W/store/branches"
+}
+
+@test "workdirs: on different file systems" {
+	skip_unless_root
+	mkdir fs
+	mount -t tmpfs tmpfs fs
+	mkdir fs/t
+	echo 4 >fs/t/i
+	run sandlock run --name "$N" --workdir a --workdir fs/t -- \
+		sh -c "echo x >>f; echo y >>$W/fs/t/i; ls -A $W/fs"
+	expect_status 0
+	refute_output .sandlock
+	run sandlock commit "$N"
+	expect_status 0
+	equal f "$(tail -1 a/f)" x
+	equal i "$(tail -1 fs/t/i)" y
+	cd /
+	rm -rf "$W/fs"/.sandlock-*
+	umount "$W/fs"
+}
+
+@test "workdirs: on-exit=commit, profiles, exec and the control socket" {
+	cat >p.toml <<-END
+		[config]
+		workdir = ["$W/a", "$W/b"]
+		[program]
+		exec = "/bin/sh"
+		args = ["-c", "echo x >>f; echo y >>$W/b/g"]
+	END
+	run sandlock run --on-exit=commit --profile-file p.toml
+	expect_status 0
+	equal f "$(tail -1 a/f)" x
+	equal g "$(tail -1 b/g)" y
+	sandlock run --name "$N" --workdir a --workdir b -- sleep 1000 \
+		>/dev/null 2>&1 3>&- &
+	started $!
+	eventually sandlock exec "$N" sh -c "echo in >$W/b/in; echo in >$W/a/in"
+	sandlock kill "$N"
+	wait
+	run sandlock diff "$N"
+	expect_exactly "A $W/a/in
+A $W/b/in"
+	sandlock abort "$N"
+}
