@@ -1,0 +1,88 @@
+# SEEDS part 3, row 5: 100 tasks are blocked (connects that nobody answers),
+# another process makes 10,000 opens, and renames, which are trapped too: as
+# fast as before. 1.2 times at most where the machine is idle; this one may not
+# be, so twice. Callbacks that block: tests/unit/test_supervise_stress.c, where
+# one holds 100 callers while 10,000 other calls proceed.
+#
+# Rows 27 (two parks, one deadline) and 28 (more calls than a lane has room
+# for) are about handlers of embedders; what the supervisor does there is in
+# tests/unit/test_supervise.c and tests/unit/test_lane.c.
+load ../lib/common
+
+setup() {
+	begin
+	only_sandlock
+	mkdir "$W/dir"
+	cd "$W/dir" || return 1
+}
+
+teardown() {
+	[ -z "$hole" ] || kill "$hole"
+	cd / || return 1
+	finish
+}
+
+# A port whose backlog is full: a connect waits for ever.
+black_hole() {
+	/usr/bin/python3 -c 'import socket, sys, time
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen(0)
+full = []
+for i in range(4):
+    c = socket.socket()
+    c.setblocking(False)
+    c.connect_ex(s.getsockname())
+    full.append(c)
+print(s.getsockname()[1], flush=True)
+time.sleep(1000)' >"$W/port" 2>&1 3>&- &
+	hole=$!
+	started $hole
+	eventually test -s "$W/port"
+	port=$(cat "$W/port")
+}
+
+@test "row 5: blocked callers do not slow down others" {
+	black_hole
+	cat >a.py <<-'END'
+		import os, socket, sys, threading, time
+		port, begun = int(sys.argv[1]), []
+		def connect():
+		    s = socket.socket()
+		    begun.append(s)
+		    s.connect(("127.0.0.1", port))
+		    os.write(1, b"connected\n")
+		def opens():
+		    for i in range(10000):
+		        os.close(os.open("f", os.O_RDONLY))
+		def renames():
+		    for i in range(1000):
+		        os.rename("f", "g")
+		        os.rename("g", "f")
+		def took(work):
+		    best = 1e9
+		    for i in range(5):
+		        start = time.perf_counter()
+		        work()
+		        best = min(best, time.perf_counter() - start)
+		    return best
+		open("f", "w").close()
+		idle = took(opens), took(renames)
+		for i in range(100):
+		    threading.Thread(target=connect, daemon=True).start()
+		while len(begun) < 100:
+		    time.sleep(0.01)
+		time.sleep(0.5)
+		busy = took(opens), took(renames)
+		for i in 0, 1:
+		    print(f"{busy[i] / idle[i]:.2f}: {idle[i] * 1e3:.1f} ms,"
+		          f" then {busy[i] * 1e3:.1f} ms", flush=True)
+		os._exit(any(busy[i] > 2 * idle[i] for i in (0, 1)))
+	END
+	COMMAND_TIMEOUT=120 run sandlock run --net-allow "127.0.0.1:$port" \
+		--on-exit=abort --on-error=abort -- \
+		/usr/bin/python3 -B a.py "$port"
+	echo "$output"
+	expect_status 0
+	refute_output connected
+}
