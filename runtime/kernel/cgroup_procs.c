@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,6 +12,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/path.h"
 #include "base/uapi.h"
 #include "kernel/cgroup.h"
@@ -18,6 +20,7 @@
 
 enum {
 	FREEZE_TIMEOUT_MS = 10 * 1000,
+	FREEZE_STEP_MS = 100,
 	POLL_STEP_MS = 20,
 	V1_STEP_MS = 2,
 };
@@ -211,10 +214,74 @@ static int wait_event(const char *dir, const char *key, uint64_t value,
 	}
 }
 
+/*
+ * A task whose system call a supervisor holds (seccomp notification) does not
+ * freeze until it was answered, but does nothing until then either. The others
+ * must stand in the freezer.
+ */
+static bool has_stopped(pid_t pid, const char *tid)
+{
+	static const char *const places[] = {
+		"get_signal",	    "do_freezer_trap",
+		"__refrigerator",   "seccomp_do_user_notification",
+		"__seccomp_filter",
+	};
+	auto_(buf) struct buf where = BUF_INIT;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%.16s/wchan",
+		       (int)pid, tid);
+	if (fd_read_file(AT_FDCWD, path, PATH_MAX, &where) < 0)
+		return access(path, F_OK) < 0 && errno == ENOENT;
+	for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		if (strncmp(buf_str(&where), places[i], strlen(places[i])) == 0)
+			return true;
+	return false;
+}
+
+static bool have_threads_stopped(pid_t pid)
+{
+	auto_dir DIR *d = NULL;
+	const struct dirent *e;
+	bool all = true;
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	d = opendir(path);
+	while (d && all && (e = readdir(d)))
+		all = e->d_name[0] == '.' || has_stopped(pid, e->d_name);
+	return all;
+}
+
+static bool have_all_stopped(const char *dir)
+{
+	struct pid_list l = { .v = NULL };
+	bool all = list_pids(dir, &l) == 0;
+
+	for (size_t i = 0; all && i < l.n; i++)
+		all = have_threads_stopped(l.v[i]);
+	free(l.v);
+	return all;
+}
+
+static int wait_frozen(const char *dir)
+{
+	int64_t end = now_ms() + FREEZE_TIMEOUT_MS;
+	int r;
+
+	do {
+		r = wait_event(dir, "frozen", 1, FREEZE_STEP_MS);
+		if (r == -ETIMEDOUT && have_all_stopped(dir))
+			return 0;
+	} while (r == -ETIMEDOUT && now_ms() < end);
+	return r;
+}
+
 /* FREEZING may last for ever unless it is written again and again. */
 static int set_state_v1(const char *dir, const char *state)
 {
 	int64_t end = now_ms() + FREEZE_TIMEOUT_MS;
+	int64_t next = now_ms() + FREEZE_STEP_MS;
 
 	for (;;) {
 		int r = cgroup_write_raw(dir, "freezer.state", state);
@@ -223,6 +290,12 @@ static int set_state_v1(const char *dir, const char *state)
 			return r;
 		if (is_state_v1(dir, state))
 			return 0;
+		if (now_ms() >= next) {
+			if (strcmp(state, "FROZEN") == 0 &&
+			    have_all_stopped(dir))
+				return 0;
+			next += FREEZE_STEP_MS;
+		}
 		if (now_ms() >= end)
 			return -ETIMEDOUT;
 		(void)poll(NULL, 0, V1_STEP_MS);
@@ -239,7 +312,8 @@ static int set_frozen(const struct cgroup *c, bool frozen)
 	r = cgroup_write_raw(dir, "cgroup.freeze", frozen ? "1" : "0");
 	if (r < 0)
 		return r;
-	return wait_event(dir, "frozen", frozen, FREEZE_TIMEOUT_MS);
+	return frozen ? wait_frozen(dir)
+		      : wait_event(dir, "frozen", 0, FREEZE_TIMEOUT_MS);
 }
 
 int cgroup_freeze(const struct cgroup *c, struct error *err)

@@ -25,3 +25,27 @@ ask() {
 	python3 "$TESTS/helpers/control.py" "$W/run/$N/control.sock" \
 		"{\"v\":1,\"verb\":\"$1\"}" | jq -c "if .ok then .data else . end"
 }
+
+# A port whose backlog is full: a connect waits for ever.
+black_hole() {
+	/usr/bin/python3 -c 'import socket, sys, time
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen(0)
+full = []
+for i in range(4):
+    c = socket.socket()
+    c.setblocking(False)
+    c.connect_ex(s.getsockname())
+    full.append(c)
+print(s.getsockname()[1], flush=True)
+time.sleep(1000)' >"$W/port" 2>&1 3>&- &
+	hole=$!
+	started $hole
+	eventually test -s "$W/port"
+	port=$(cat "$W/port")
+}
+
+close_hole() {
+	[ -z "$hole" ] || kill "$hole"
+}

@@ -8,6 +8,7 @@
 # for) are about handlers of embedders; what the supervisor does there is in
 # tests/unit/test_supervise.c and tests/unit/test_lane.c.
 load ../lib/common
+load ../lib/running
 
 setup() {
 	begin
@@ -17,29 +18,9 @@ setup() {
 }
 
 teardown() {
-	[ -z "$hole" ] || kill "$hole"
+	close_hole
 	cd / || return 1
 	finish
-}
-
-# A port whose backlog is full: a connect waits for ever.
-black_hole() {
-	/usr/bin/python3 -c 'import socket, sys, time
-s = socket.socket()
-s.bind(("127.0.0.1", 0))
-s.listen(0)
-full = []
-for i in range(4):
-    c = socket.socket()
-    c.setblocking(False)
-    c.connect_ex(s.getsockname())
-    full.append(c)
-print(s.getsockname()[1], flush=True)
-time.sleep(1000)' >"$W/port" 2>&1 3>&- &
-	hole=$!
-	started $hole
-	eventually test -s "$W/port"
-	port=$(cat "$W/port")
 }
 
 @test "row 5: blocked callers do not slow down others" {

@@ -104,3 +104,60 @@ first_is_unharmed() {
 	sandlock kill "$N-h"
 	[ ! -e "$W/run/$N-h" ]
 }
+
+# host_first [OPTION]...: a command of the host has the name.
+host_first() {
+	sandlock delete --force "$N"
+	mkdir "$W/dir"
+	cd "$W/dir"
+	sandlock run --name "$N" "$@" --on-exit=abort --on-error=abort -- \
+		sleep 1000 </dev/null >"$W/out" 2>&1 3>&- &
+	runner=$!
+	eventually has_status "$N" running
+	inode=$(stat -c %i "$D")
+	pids=$(cat "$D/pid")
+}
+
+host_is_unharmed() {
+	equal inode "$(stat -c %i "$D")" "$inode" &&
+		equal pids "$(cat "$D/pid")" "$pids" &&
+		equal status "$(status_of "$N")" running && [ ! -e "$W/ran" ]
+}
+
+everybody_is_refused() {
+	local option
+
+	for option in --control-socket --no-supervisor; do
+		run sandlock run --name "$N" $option -w "$W" -- touch "$W/ran"
+		expect_status 125
+		expect_output "already exists"
+		host_is_unharmed
+	done
+	run sandlock run --branch=none -b "$B2" "$N"
+	expect_status 125
+	host_is_unharmed
+}
+
+@test "row 8: a command of the host keeps its name, its directory and its socket" {
+	host_first
+	eventually test -S "$D/control.sock"
+	socket=$(stat -c %i "$D/control.sock")
+	everybody_is_refused
+	equal socket "$(stat -c %i "$D/control.sock")" "$socket"
+	run sandlock inspect "$N"
+	expect_status 0
+	sandlock kill "$N"
+	wait $runner || true
+	[ ! -e "$D" ]
+	cd "$W"
+}
+
+@test "row 8: one without a supervisor, too" {
+	host_first --no-supervisor
+	everybody_is_refused
+	[ ! -e "$D/control.sock" ]
+	sandlock kill "$N"
+	wait $runner || true
+	[ ! -e "$D" ]
+	cd "$W"
+}
