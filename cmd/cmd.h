@@ -73,7 +73,10 @@ enum {
 	STATUS_FAILURE = 1,
 	STATUS_USAGE = 2,
 	STATUS_CONFLICT = 3,
+	STATUS_STAGE_FAILURE = 70,  /* a stage could not be run */
+	STATUS_COMMIT_FAILURE = 74, /* of a transaction */
 	STATUS_LOCKED = 75,
+	STATUS_STAGE_REFUSED = 78, /* before any stage was run */
 	STATUS_TIMEOUT = 124,
 	STATUS_RUN_FAILURE = 125,
 	STATUS_EXEC_DENIED = 126,
@@ -125,6 +128,13 @@ int cmd_preserve_fds(const struct args *args, unsigned int *ret,
 
 /* run_command.c: `run -- COMMAND`. */
 int cmd_run_command(struct ctx *ctx, const struct args *args);
+/* Sets what the options say; refuses those that are for bundles. */
+int cmd_set_request(const struct args *args, struct sandlock_request *q,
+		    struct sandlock_error *err);
+int cmd_refuse_bundle_options(const struct args *args,
+			      struct sandlock_error *err);
+/* run_stages.c: `run --stage FILE...`. */
+int cmd_run_stages(struct ctx *ctx, const struct args *args);
 /* run.c: tells what became of a branch; the exit status. */
 int cmd_run_status(struct ctx *ctx, const struct sandlock_result *r);
 

@@ -37,7 +37,8 @@ const struct verb verb_table[] = {
   "sandlock run -b ./bundle\n"
   "sandlock run -b ./bundle web --on-exit=commit --on-error=abort\n"
   "sandlock run -b ./bundle --branch=none job-7\n"
-  "sandlock run -b ./bundle -d web",
+  "sandlock run -b ./bundle -d web\n"
+  "sandlock run --stage build.toml --stage test.toml",
   EXIT_RUN, cmd_run },
 { VERB_EXEC, "exec", "run another program in a running sandbox", GROUP_LIFECYCLE,
   "NAME COMMAND [ARGUMENT...]", 1, -1, VERB_STOPS | VERB_RUNS, COMPLETE_SANDBOX,

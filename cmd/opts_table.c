@@ -95,6 +95,8 @@ const struct opt opt_table[] = {
   "go on with what is refused from now on, until the sandbox ends" },
 { V(INSPECT), "toml", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "print a profile instead of JSON" },
+{ V(RUN), "stage", 0, OPT_LIST, "FILE", NULL, COMPLETE_FILE, 0,
+  "run what this profile says, as one stage of a transaction (may be repeated)" },
 { V(RUN), "name", 0, OPT_VALUE, "NAME", NULL, COMPLETE_NONE, 0,
   "name of the sandbox and its branch (default: one is made up)" },
 { V(RUN), "dry-run", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,

@@ -106,6 +106,8 @@ int cmd_run(struct ctx *ctx, struct args *args)
 	struct sandlock_error err = { 0 };
 	struct sandlock_result result = { 0 };
 
+	if (args_has_value(args, "stage"))
+		return cmd_run_stages(ctx, args);
 	if (is_host_command(ctx, args))
 		return cmd_run_command(ctx, args);
 	if (args->n_operands > 1) {

@@ -35,8 +35,8 @@ static int set_waived(const struct args *args, const char *option,
 }
 
 /* An option of the command line is the key of a profile that has its name. */
-static int set_options(const struct args *args, struct sandlock_request *q,
-		       struct sandlock_error *err)
+int cmd_set_request(const struct args *args, struct sandlock_request *q,
+		    struct sandlock_error *err)
 {
 	const char *branch = args_str(args, "branch");
 	int r = 0;
@@ -108,8 +108,8 @@ static int set_words(const struct args *args, struct sandlock_request *q,
 }
 
 /* Bundle options mean nothing here; better said than ignored. */
-static int refuse_bundle_options(const struct args *args,
-				 struct sandlock_error *err)
+int cmd_refuse_bundle_options(const struct args *args,
+			      struct sandlock_error *err)
 {
 	static const char *const names[] = {
 		"config",	  "detach",	  "keep",
@@ -196,9 +196,9 @@ int cmd_run_command(struct ctx *ctx, const struct args *args)
 
 	if (!q)
 		return cmd_fail_memory(ctx);
-	if (refuse_bundle_options(args, &err) < 0 ||
-	    load_profile(args, q, &err) < 0 || set_options(args, q, &err) < 0 ||
-	    set_words(args, q, &err) < 0)
+	if (cmd_refuse_bundle_options(args, &err) < 0 ||
+	    load_profile(args, q, &err) < 0 ||
+	    cmd_set_request(args, q, &err) < 0 || set_words(args, q, &err) < 0)
 		return cmd_fail(ctx, &err);
 	if (args_has(args, "dry-run"))
 		sandlock_request_on_changes(q, print_change, &out);

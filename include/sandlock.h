@@ -709,6 +709,60 @@ int sandlock_renames(const struct sandlock_changed *changes, size_t n,
 		     struct sandlock_rename **ret, size_t *ret_n,
 		     struct sandlock_error *err);
 
+/* --------------------------------------------------------- transactions -- */
+
+/*
+ * Several commands, one after the other over one branch: everything that they
+ * write is published when the last one has succeeded, or nothing is. A stage
+ * sees what the ones before it wrote. Each is a sandbox with rules of its own,
+ * but all work in the same directories; going back to an earlier stage is not
+ * offered. One thread at a time.
+ *
+ * While it runs the branch is the caller's: if he dies it is kept.
+ */
+struct sandlock_transaction;
+
+int sandlock_transaction_new(const struct sandlock_env *env,
+			     struct sandlock_transaction **ret,
+			     struct sandlock_error *err);
+void sandlock_transaction_free(struct sandlock_transaction *t);
+/*
+ * Appends a stage, and runs nothing. @l as for sandlock_sandbox_create, or
+ * NULL; its streams may not be pipes. ERR_USAGE for a stage that says what
+ * becomes of the branch by itself (defer, abort, keep), has none, or works
+ * elsewhere or as somebody else than the first one.
+ */
+int sandlock_transaction_add(struct sandlock_transaction *t,
+			     const struct sandlock_request *q,
+			     const struct sandlock_launch *l,
+			     struct sandlock_error *err);
+
+struct sandlock_transaction_result {
+	/* COMMITTED; EMPTY: nothing was changed; ABORTED: a stage has failed;
+	 * PENDING: it could not be committed, see outcome_error. */
+	enum sandlock_outcome outcome;
+	struct sandlock_error outcome_error;
+	size_t n_run;	/* stages that were begun */
+	size_t failed;	/* the stage that failed; n_run if none has */
+	char name[256]; /* of the branch */
+};
+
+/*
+ * Runs them, once. @timeout_ms (0: none) is for all of them. A stage that fails
+ * is no error: its report says how; an error, by which a stage could not be run
+ * at all, has discarded the branch.
+ */
+int sandlock_transaction_run(struct sandlock_transaction *t,
+			     uint64_t timeout_ms,
+			     struct sandlock_transaction_result *ret,
+			     struct sandlock_error *err);
+/*
+ * Of stage @i, or NULL if it has none; valid until the free. Its changes are
+ * those of all stages so far.
+ */
+const struct sandlock_report *
+sandlock_transaction_report(const struct sandlock_transaction *t, size_t i);
+
 /*
  * Entry of the supervisor process; the program calls it first thing when its
  * argv[0] is "sandlock-supervisor". Returns the exit status.

@@ -410,6 +410,21 @@ void branch_unlock(struct branch *b)
 	b->locked = false;
 }
 
+/*
+ * What is in upper when a later stage begins is what earlier ones wrote, or is
+ * recorded: a parent, or the root, may have been changed since.
+ */
+static int record_new(struct branch *b, const char *path)
+{
+	struct branch_meta *m = &b->meta;
+	struct stat st;
+
+	if (!*path || record_find(m->made, m->n_made, path) ||
+	    fstatat(b->upper_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return record_put(&m->made, &m->n_made, path, &st);
+}
+
 /* Records @path and its parents as they are in upper now. */
 static int record_made(struct branch *b, const char *path)
 {
@@ -419,6 +434,8 @@ static int record_made(struct branch *b, const char *path)
 
 	if (!part)
 		return -ENOMEM;
+	if (b->joined)
+		return record_new(b, path);
 	for (;;) {
 		char *slash = strrchr(part, '/');
 		int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;

@@ -123,6 +123,17 @@ int branch_overlay(const struct branch *b, int *ret_mount_fd,
  */
 int branch_set_running(struct branch *b, const char *const *paths, size_t n,
 		       const struct proc_id *init, struct error *err);
+/*
+ * One branch for several sandboxes, one after the other. When one has ended the
+ * branch is handed on, unsettled: @owner keeps it alive until the next one
+ * joins. With @owner->pid 0 it is let go of. Joining takes the branch lock, as
+ * branch_create does. ERR_STATE where it is not @owner's.
+ */
+int branch_hand_on(struct branch *b, const struct proc_id *owner,
+		   struct error *err);
+int branch_join(struct branch *b, const struct proc_id *owner,
+		struct error *err);
+
 /* Either half alone; more paths are added to those recorded before. */
 int branch_set_made(struct branch *b, const char *const *paths, size_t n,
 		    struct error *err);

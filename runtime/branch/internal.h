@@ -162,6 +162,7 @@ struct branch {
 			 opened or is another directory now */
 	int lock_fd;
 	bool locked;
+	bool joined; /* for a later stage: what is in it is its own already */
 	bool linked; /* the default store holds a link to it */
 	/* The roots after the first one, in their order; see roots.c. */
 	struct branch **others;

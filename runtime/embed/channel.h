@@ -48,6 +48,9 @@ enum { CHANNEL_DATA_MAX = 64 * 1024 };
 #define SETTING_STORE "@store"
 #define SETTING_REFUSE "@refuse_conflicts"
 
+/* Of a stage: "join", "hand_on" (to the embedder), or both in two settings. */
+#define SETTING_STAGE "@stage"
+
 /* Both processes are of one build, so structs are what they are. */
 struct channel_end {
 	struct sandlock_result result;

@@ -1,8 +1,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "branch/branch.h"
+#include "branch/commit.h"
 #include "embed/handle.h"
 #include "spec/request.h"
 
@@ -34,7 +36,7 @@ void decide_pending(struct sandlock_sandbox *s)
 		s->pending = s->n_roots && is_stored(s);
 		return;
 	}
-	s->pending = r->outcome == SANDLOCK_OUTCOME_PENDING &&
+	s->pending = r->outcome == SANDLOCK_OUTCOME_PENDING && !s->hand_on &&
 		     wanted != DISPOSE_KEEP;
 	if (r->outcome == SANDLOCK_OUTCOME_EMPTY && wanted == DISPOSE_DEFER)
 		s->pending = s->nothing = true;
@@ -161,4 +163,20 @@ API int sandlock_sandbox_abort(struct sandlock_sandbox *s,
 			       struct sandlock_error *err)
 {
 	return decide(s, false, NULL, err);
+}
+
+void decide_discard(const struct sandlock_env *env, const char *name)
+{
+	static const struct proc_id nobody = { 0 };
+	struct proc_id self;
+	auto_ptr(store_close) struct store *st = NULL;
+	auto_ptr(branch_close) struct branch *b = NULL;
+
+	if (proc_id_of(getpid(), &self) < 0 ||
+	    store_open(env->store, NULL, &st, NULL) < 0 ||
+	    branch_find(st, name, &b, NULL) < 0 ||
+	    branch_join(b, &self, NULL) < 0)
+		return;
+	if (branch_hand_on(b, &nobody, NULL) == 0)
+		(void)branch_abort(b, NULL, 0, NULL);
 }

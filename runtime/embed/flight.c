@@ -63,6 +63,10 @@ static int make_settings(const struct sandlock_sandbox *s, struct settings *x)
 		add_setting(x, SETTING_STORE, s->env.store);
 	if (l->refuse_conflicts)
 		add_setting(x, SETTING_REFUSE, "true");
+	if (s->join)
+		add_setting(x, SETTING_STAGE, "join");
+	if (s->hand_on)
+		add_setting(x, SETTING_STAGE, "hand_on");
 	r = request_each(s->request, copy_setting, x);
 	for (size_t i = 0; l->argv && l->argv[i]; i++)
 		add_setting(x, "program.args", l->argv[i]);

@@ -28,7 +28,7 @@ static int copy_string(const char *from, const char **to)
 	return from && !*to ? -ENOMEM : 0;
 }
 
-static int copy_env(const struct sandlock_env *from, struct sandlock_env *to)
+int handle_copy_env(const struct sandlock_env *from, struct sandlock_env *to)
 {
 	if (!from)
 		return 0;
@@ -54,6 +54,13 @@ static int init_lock(struct sandlock_sandbox *s)
 	return r ? -r : -pthread_mutex_init(&s->lock, NULL);
 }
 
+void handle_free_env(struct sandlock_env *env)
+{
+	free((char *)env->root);
+	free((char *)env->store);
+	free((char *)env->program);
+}
+
 void handle_forget(struct sandlock_sandbox *s)
 {
 	free(take_ptr(&s->name));
@@ -70,9 +77,7 @@ static void free_handle(struct sandlock_sandbox *s)
 	if (s->guest.free)
 		s->guest.free(s->guest.data);
 	request_free(s->request);
-	free((char *)s->env.root);
-	free((char *)s->env.store);
-	free((char *)s->env.program);
+	handle_free_env(&s->env);
 	handle_forget(s);
 	report_clear(&s->report);
 	free(s);
@@ -110,7 +115,7 @@ API int sandlock_sandbox_new(const struct sandlock_env *env,
 		(struct spawned){ .sock = -1, .stdio = { -1, -1, -1 } };
 	s->flight.pidfd = -1;
 	s->request = request_new();
-	if (!s->request || copy_env(env, &s->env) < 0)
+	if (!s->request || handle_copy_env(env, &s->env) < 0)
 		r = error_set(&e, ERR_SYSTEM, ENOMEM, "sandbox");
 	if (r == 0)
 		r = fill_request(s->request, q->request, &e);

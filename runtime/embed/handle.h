@@ -75,6 +75,7 @@ struct sandlock_sandbox {
 	bool busy;	    /* somebody creates, starts, commits or aborts */
 	bool reading;	    /* somebody reads what the supervisor says */
 	struct guest guest; /* begin NULL: none */
+	bool join, hand_on; /* it is a stage */
 	struct flight flight;
 	char *name;
 	struct root *roots; /* none without a branch */
@@ -102,12 +103,18 @@ int64_t flight_now_ms(void);
 /* By the guest's thread, as the last thing; takes the lock. */
 void flight_guest_done(struct sandlock_sandbox *s);
 
+/* handle.c: strings that are ours. */
+int handle_copy_env(const struct sandlock_env *from, struct sandlock_env *to);
+void handle_free_env(struct sandlock_env *env);
 /* handle.c: forgets the name and the roots of the last run. */
 void handle_forget(struct sandlock_sandbox *s);
 
 /* handle.c: the lock, and then nobody else is busy. */
 void handle_begin(struct sandlock_sandbox *s);
 void handle_finish(struct sandlock_sandbox *s);
+
+/* decide.c: discards the branch @name, if it was handed on to us. */
+void decide_discard(const struct sandlock_env *env, const char *name);
 
 /* decide.c: after the end, whether there is something to decide. */
 void decide_pending(struct sandlock_sandbox *s);

@@ -34,6 +34,7 @@ struct service {
 	struct buf settings;
 	struct request *request;
 	bool refuse_conflicts;
+	bool join, hand_on;
 	bool orphaned; /* the embedder is dead */
 	struct buf records;
 	struct error changes_error;
@@ -70,6 +71,8 @@ static int set(struct service *s, const char *key, const char *value,
 		s->env.store = value;
 	else if (strcmp(key, SETTING_REFUSE) == 0)
 		s->refuse_conflicts = true;
+	else if (strcmp(key, SETTING_STAGE) == 0)
+		*(strcmp(value, "join") == 0 ? &s->join : &s->hand_on) = true;
 	else
 		return request_set(s->request, key, value, key, err);
 	return 0;
@@ -282,6 +285,10 @@ static int run(struct service *s, struct channel_end *ret, struct error *err)
 	if (r == 0)
 		r = apply_settings(s, err);
 	o.force = !s->refuse_conflicts;
+	o.join = s->join;
+	o.hand_on = s->hand_on;
+	if (r == 0 && proc_id_of(getppid(), &o.owner) < 0)
+		r = lost(err);
 	if (r == 0)
 		r = sandbox_run_command(&s->env, &o, &result, err);
 	if (r < 0)

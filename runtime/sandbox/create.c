@@ -91,6 +91,18 @@ static int check_branch_name(struct create *c, struct error *err)
 	return error_hint(err, "commit or abort it first");
 }
 
+static bool is_later_stage(const struct create *c)
+{
+	return c->command && c->command->join;
+}
+
+static int join_branch(struct create *c, struct error *err)
+{
+	int r = branch_find(c->store, c->plan->name, &c->branch, err);
+
+	return r < 0 ? r : branch_join(c->branch, &c->command->owner, err);
+}
+
 static int make_branch(struct create *c, struct error *err)
 {
 	const struct plan *p = c->plan;
@@ -113,6 +125,8 @@ static int make_branch(struct create *c, struct error *err)
 
 	if (!p->branch)
 		return check_branch_name(c, err);
+	if (is_later_stage(c))
+		return join_branch(c, err);
 	return branch_create(c->store, &o, &c->branch, err);
 }
 
@@ -630,8 +644,11 @@ void create_undo(struct create *c)
 		if (c->hooks_begun)
 			run_poststop(c);
 	}
-	/* What the payload has written waits for a decision all the same. */
-	if (c->branch && c->executed)
+	/* What the payload has written waits for a decision all the same, and
+	 * what earlier stages have for whoever it belongs to. */
+	if (c->branch && is_later_stage(c))
+		(void)branch_hand_on(c->branch, &c->command->owner, NULL);
+	else if (c->branch && c->executed)
 		(void)branch_settle(c->branch, &unknown, c->state->pid_ns,
 				    &settled, NULL);
 	else if (c->branch)

@@ -301,6 +301,23 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 	return 0;
 }
 
+static bool is_handed_on(const struct create *c, const struct exit_status *s)
+{
+	return c->command && c->command->hand_on && s->kind == EXIT_CODE &&
+	       s->value == 0;
+}
+
+static int hand_on(struct create *c, struct sandbox_result *ret,
+		   struct error *err)
+{
+	int r = branch_hand_on(c->branch, &c->command->owner, err);
+
+	if (r < 0)
+		return r;
+	ret->outcome = SANDBOX_PENDING;
+	return finish_remove(c->env, c->slot, c->state, c->plan->spec, err);
+}
+
 static int run_foreground(struct create *c, int signal_fd,
 			  struct sandbox_result *ret, struct error *err)
 {
@@ -326,6 +343,8 @@ static int run_foreground(struct create *c, int signal_fd,
 		return r;
 	if (h->ended)
 		h->ended(h->data, c->branch, &ret->status);
+	if (c->branch && is_handed_on(c, &ret->status))
+		return hand_on(c, ret, err);
 	if (c->branch)
 		finish_branch(c->branch, &ret->status, c->state->pid_ns,
 			      c->command, ret);

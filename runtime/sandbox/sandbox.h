@@ -130,6 +130,12 @@ struct command_options {
 	int events_fd; /* with hooks: calls back to an embedder, or -1 */
 	bool terminal; /* one of its own, else our streams as they are */
 	unsigned int preserve_fds;
+	/*
+	 * A stage: the branch is there already, and belongs to @owner; after a
+	 * success it is handed on to @owner, unsettled.
+	 */
+	bool join, hand_on;
+	struct proc_id owner;
 	bool force; /* an automatic commit overwrites what the host changed */
 	/* Told of every change before the branch is disposed of, or NULL. */
 	change_fn *on_change;

@@ -1,0 +1,325 @@
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "embed/handle.h"
+#include "spec/request.h"
+
+#define API __attribute__((visibility("default")))
+
+struct stage {
+	struct sandlock_sandbox *sandbox;
+	struct sandlock_launch launch; /* argv is the stage's */
+	const struct sandlock_report *report;
+};
+
+struct sandlock_transaction {
+	struct sandlock_env env; /* strings are ours */
+	struct stage *stages;
+	size_t n;
+	bool run;
+};
+
+/* ---------------------------------------------------------------- making -- */
+
+static void free_words(const char *const *argv)
+{
+	for (size_t i = 0; argv && argv[i]; i++)
+		free((char *)argv[i]);
+	free((void *)argv);
+}
+
+static int copy_words(const char *const *argv, const char *const **ret)
+{
+	const char **copy;
+	size_t n = 0;
+
+	*ret = NULL;
+	if (!argv)
+		return 0;
+	while (argv[n])
+		n++;
+	copy = calloc(n + 1, sizeof(*copy));
+	if (!copy)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		copy[i] = strdup(argv[i]);
+		if (!copy[i]) {
+			free_words(copy);
+			return -ENOMEM;
+		}
+	}
+	*ret = copy;
+	return 0;
+}
+
+API int sandlock_transaction_new(const struct sandlock_env *env,
+				 struct sandlock_transaction **ret,
+				 struct sandlock_error *err)
+{
+	struct sandlock_transaction *t = calloc(1, sizeof(*t));
+	struct error e = ERROR_INIT;
+
+	if (!t || handle_copy_env(env, &t->env) < 0) {
+		sandlock_transaction_free(t);
+		return api_result(
+			error_set(&e, ERR_SYSTEM, ENOMEM, "transaction"), &e,
+			err);
+	}
+	*ret = t;
+	return api_result(0, &e, err);
+}
+
+API void sandlock_transaction_free(struct sandlock_transaction *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->n; i++) {
+		sandlock_sandbox_free(t->stages[i].sandbox);
+		free_words(t->stages[i].launch.argv);
+	}
+	free(t->stages);
+	handle_free_env(&t->env);
+	free(t);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_dir(const char *a, const char *b)
+{
+	auto_free char *x = realpath(a, NULL);
+	auto_free char *y = realpath(b, NULL);
+
+	return same_text(x ? x : a, y ? y : b);
+}
+
+static bool same_dirs(const struct spec_strings *a,
+		      const struct spec_strings *b)
+{
+	bool same = a->n == b->n;
+
+	for (size_t i = 0; same && i < a->n; i++)
+		same = same_dir(a->v[i], b->v[i]);
+	return same;
+}
+
+static int refuse(size_t stage, const char *why, struct error *err)
+{
+	return error_say(err, ERR_USAGE, EINVAL, "stage %zu: %s", stage + 1,
+			 why);
+}
+
+/* What one stage may not say, because it is said for all of them. */
+static int check_stage(const struct sandlock_transaction *t,
+		       const struct request *r, struct error *err)
+{
+	const struct request *first;
+
+	if ((r->on_exit != DISPOSE_UNSAID && r->on_exit != DISPOSE_COMMIT) ||
+	    r->on_error != DISPOSE_UNSAID || r->dry_run)
+		return refuse(t->n,
+			      "what becomes of the branch is said by the "
+			      "transaction: on_exit and on_error are not for "
+			      "stages",
+			      err);
+	if (r->no_branch)
+		return refuse(t->n, "a stage needs a branch", err);
+	if (!t->n)
+		return 0;
+	first = t->stages[0].sandbox->request;
+	if (!same_dirs(&r->workdirs, &first->workdirs) ||
+	    !same_text(r->chroot, first->chroot))
+		return refuse(t->n,
+			      "all stages work in the same directories, those "
+			      "of the first one",
+			      err);
+	if (!same_text(r->storage, first->storage))
+		return refuse(t->n, "there is one branch, kept in one place",
+			      err);
+	if (r->has_user != first->has_user || r->uid != first->uid ||
+	    r->gid != first->gid)
+		return refuse(t->n, "all stages run as the same user", err);
+	if (r->name && !same_text(r->name, first->name))
+		return refuse(t->n, "the name is that of the first stage", err);
+	return 0;
+}
+
+static int check_launch(const struct sandlock_transaction *t,
+			const struct sandlock_launch *l, struct error *err)
+{
+	if (l->in.kind == SANDLOCK_STDIO_PIPE ||
+	    l->out.kind == SANDLOCK_STDIO_PIPE ||
+	    l->err.kind == SANDLOCK_STDIO_PIPE)
+		return refuse(t->n, "nobody would serve a pipe", err);
+	return 0;
+}
+
+static int add_stage(struct sandlock_transaction *t,
+		     const struct sandlock_request *q,
+		     const struct sandlock_launch *l,
+		     struct sandlock_error *err)
+{
+	struct stage *v = realloc(t->stages, (t->n + 1) * sizeof(*v));
+	struct error e = ERROR_INIT;
+	struct stage *s;
+	int r;
+
+	if (!v)
+		return api_result(error_set(&e, ERR_SYSTEM, ENOMEM, "stage"),
+				  &e, err);
+	t->stages = v;
+	s = &v[t->n];
+	*s = (struct stage){ .launch = *l };
+	if (copy_words(l->argv, &s->launch.argv) < 0)
+		return api_result(error_set(&e, ERR_SYSTEM, ENOMEM, "stage"),
+				  &e, err);
+	r = sandlock_sandbox_new(&t->env, q, &s->sandbox, err);
+	if (r < 0)
+		free_words(s->launch.argv);
+	else
+		t->n++;
+	return r;
+}
+
+API int sandlock_transaction_add(struct sandlock_transaction *t,
+				 const struct sandlock_request *q,
+				 const struct sandlock_launch *l,
+				 struct sandlock_error *err)
+{
+	static const struct sandlock_launch plain = { .argv = NULL };
+	struct error e = ERROR_INIT;
+	int r;
+
+	l = l ? l : &plain;
+	r = check_stage(t, q->request, &e);
+	if (r == 0)
+		r = check_launch(t, l, &e);
+	if (r < 0)
+		return api_result(r, &e, err);
+	return add_stage(t, q, l, err);
+}
+
+/* --------------------------------------------------------------- running -- */
+
+/* The sooner of the end of all and what the stage was given. */
+static void set_timeout(struct stage *s, int64_t end_ms)
+{
+	uint64_t own = s->launch.timeout_ms ? s->launch.timeout_ms
+					    : s->sandbox->request->timeout_ms;
+	int64_t left;
+
+	if (end_ms < 0)
+		return;
+	left = end_ms - flight_now_ms();
+	if (left < 1)
+		left = 1;
+	s->launch.timeout_ms =
+		own && own < (uint64_t)left ? own : (uint64_t)left;
+}
+
+/* Stages after the first have the branch, and so the name, of that one. */
+static int set_place(struct sandlock_transaction *t, size_t i,
+		     struct error *err)
+{
+	struct sandlock_sandbox *s = t->stages[i].sandbox;
+
+	s->join = i > 0;
+	s->hand_on = i + 1 < t->n;
+	if (i == 0)
+		return 0;
+	return request_set(s->request, "name", t->stages[0].sandbox->name,
+			   "name", err);
+}
+
+static bool has_succeeded(const struct sandlock_report *r)
+{
+	return r->result.exit_kind == SANDLOCK_EXIT_CODE &&
+	       r->result.exit_value == 0;
+}
+
+static int run_stage(struct sandlock_transaction *t, size_t i, int64_t end_ms,
+		     struct sandlock_error *err)
+{
+	struct stage *s = &t->stages[i];
+	struct error e = ERROR_INIT;
+	int r = api_result(set_place(t, i, &e), &e, err);
+
+	if (r < 0)
+		return r;
+	set_timeout(s, end_ms);
+	r = sandlock_sandbox_run(s->sandbox, &s->launch, &s->report, err);
+	if (r < 0)
+		s->report = NULL;
+	return r;
+}
+
+static void take_end(const struct stage *last,
+		     struct sandlock_transaction_result *ret)
+{
+	ret->outcome = last->report->result.outcome;
+	ret->outcome_error = last->report->result.outcome_error;
+	/* What a stage that failed has changed is nothing, or discarded. */
+	if (!has_succeeded(last->report) &&
+	    ret->outcome == SANDLOCK_OUTCOME_EMPTY)
+		ret->outcome = SANDLOCK_OUTCOME_ABORTED;
+}
+
+static int run_all(struct sandlock_transaction *t, int64_t end_ms,
+		   struct sandlock_transaction_result *ret,
+		   struct sandlock_error *err)
+{
+	const struct stage *first = &t->stages[0];
+	int r = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		ret->n_run = i + 1;
+		r = run_stage(t, i, end_ms, err);
+		if (first->sandbox->name)
+			(void)snprintf(ret->name, sizeof(ret->name), "%s",
+				       first->sandbox->name);
+		if (r < 0 || !has_succeeded(t->stages[i].report)) {
+			ret->failed = i;
+			break;
+		}
+		ret->failed = i + 1;
+	}
+	if (r == 0)
+		take_end(&t->stages[ret->n_run - 1], ret);
+	else if (ret->failed > 0)
+		decide_discard(&t->env, ret->name);
+	return r;
+}
+
+API int sandlock_transaction_run(struct sandlock_transaction *t,
+				 uint64_t timeout_ms,
+				 struct sandlock_transaction_result *ret,
+				 struct sandlock_error *err)
+{
+	int64_t end = timeout_ms ? flight_now_ms() + (int64_t)timeout_ms : -1;
+	struct error e = ERROR_INIT;
+
+	*ret = (struct sandlock_transaction_result){
+		.outcome = SANDLOCK_OUTCOME_ABORTED,
+	};
+	if (!t->n)
+		return api_result(error_say(&e, ERR_USAGE, EINVAL,
+					    "a transaction without stages"),
+				  &e, err);
+	if (t->run)
+		return api_result(error_say(&e, ERR_STATE, EBUSY,
+					    "this transaction has run"),
+				  &e, err);
+	t->run = true;
+	return run_all(t, end, ret, err);
+}
+
+API const struct sandlock_report *
+sandlock_transaction_report(const struct sandlock_transaction *t, size_t i)
+{
+	return i < t->n ? t->stages[i].report : NULL;
+}
