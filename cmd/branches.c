@@ -117,6 +117,7 @@ static int print_branches_table(struct ctx *ctx, const struct args *args,
 {
 	static const char *const header[] = { "NAME", "STATE", "CREATED",
 					      "LOWER", "CMD" };
+	auto_(buf) struct buf lower = BUF_INIT;
 	auto_(table) struct table t;
 	char when[32];
 
@@ -129,7 +130,11 @@ static int print_branches_table(struct ctx *ctx, const struct args *args,
 		table_add(&t, v[i].name, 0);
 		table_add(&t, v[i].state, 0);
 		table_add(&t, print_time(&v[i].created, when), 0);
-		table_add(&t, v[i].lower, 0);
+		buf_clear(&lower);
+		buf_add_str(&lower, v[i].lower);
+		if (v[i].n_roots > 1)
+			buf_printf(&lower, " (and %zu more)", v[i].n_roots - 1);
+		table_add(&t, buf_str(&lower), 0);
 		table_add(&t, v[i].command, COMMAND_WIDTH);
 	}
 	if (table_print(&t, stdout) < 0)

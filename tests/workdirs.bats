@@ -169,3 +169,33 @@ M $W/b/g (+2 bytes)"
 A $W/b/in"
 	sandlock abort "$N"
 }
+
+@test "workdirs: / is its directories and the file systems in them" {
+	skip_unless_root
+	mkdir fs
+	mount -t tmpfs tmpfs fs
+	echo under >fs/hidden
+	run sandlock run --name "$N" --workdir / -- sh -c "pwd; echo x >>$W/a/f
+		rm -r $W/b/c; ls $W/store $W/fs; echo new >/opt/$N; ls -d /usr/bin /etc/passwd"
+	expect_status 0
+	expect_output $'/\n'
+	expect_output /etc/passwd
+	equal f "$(cat a/f)" 1
+	[ ! -e "/opt/$N" ]
+	run sandlock diff "$N"
+	expect_output "D $W/b/c/"
+	expect_output "M $W/a/f"
+	expect_output "A /opt/$N"
+	expect_output "# not covered: $W/fs"
+	run sandlock branches
+	expect_match '\(and [0-9]+ more\)'
+	run sandlock commit "$N" "$W/a" "/opt/$N"
+	expect_status 0
+	equal f "$(tail -1 a/f)" x
+	equal opt "$(cat "/opt/$N")" new
+	rm "/opt/$N"
+	run sandlock abort "$N"
+	expect_status 0
+	[ -d b/c ]
+	umount fs
+}

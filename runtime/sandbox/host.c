@@ -49,12 +49,19 @@ static int add_workdir(struct host_context *h, const char *flag,
 
 	if (n < 0)
 		return n;
-	if (strcmp(real, "/") == 0) {
+	if (strcmp(real, "/") == 0 && !h->request->workdirs.n) {
 		(void)error_say(err, ERR_USAGE, EINVAL,
-				"'/' cannot be worked in as a whole");
+				"the current directory is '/'");
 		return error_hint(err, "go to a directory, or name one with "
-				       "--workdir");
+				       "--workdir; --workdir / takes all");
 	}
+	if (!h->cwd) {
+		h->cwd = strdup(h->request->cwd ? h->request->cwd : real);
+		if (!h->cwd)
+			return error_set(err, ERR_SYSTEM, ENOMEM, "--cwd");
+	}
+	if (strcmp(real, "/") == 0)
+		return host_add_root(h, err);
 	for (size_t i = 0; i < h->workdirs.n; i++)
 		if (strcmp(h->workdirs.v[i], real) == 0)
 			return 0;
@@ -80,10 +87,7 @@ static int find_workdir(struct host_context *h, struct error *err)
 		n = add_workdir(h, "the current directory", ".", err);
 	for (size_t i = 0; n == 0 && i < r->workdirs.n; i++)
 		n = add_workdir(h, "--workdir", r->workdirs.v[i], err);
-	if (n < 0)
-		return n;
-	h->cwd = strdup(r->cwd ? r->cwd : h->workdirs.v[0]);
-	return h->cwd ? 0 : error_set(err, ERR_SYSTEM, ENOMEM, "--cwd");
+	return n;
 }
 
 /*
