@@ -30,6 +30,7 @@
 #include "sandbox/stale.h"
 #include "sandbox/sync.h"
 #include "sandbox/waiter.h"
+#include "spec/request.h"
 #include "supervise/denials.h"
 
 enum { NAME_ATTEMPTS = 64 };
@@ -168,9 +169,12 @@ static int fill_new_state(struct create *c, struct error *err)
 		if (spec_strings_add(&s->workdirs, c->plan->workdirs.v[i]) < 0)
 			return error_set(err, ERR_SYSTEM, ENOMEM, "state");
 	s->rootfs = strdup(s->workdirs.n ? s->workdirs.v[0] : spec->root_path);
+	if (spec->has_process)
+		s->command = buf_join_words(spec->process.args.v);
 	s->owner = userns_initial_uid();
 	s->pid_ns = c->plan->own_pid_ns;
 	s->host = c->plan->host;
+	s->remaps = c->command && c->command->request->port_remap;
 	s->ephemeral = c->die_with_parent && !c->bundle->keep;
 	if (c->branch)
 		s->store = strdup(store_path(c->store));

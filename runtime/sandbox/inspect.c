@@ -28,16 +28,21 @@ static char *format_ports(const struct json *ports)
 int inspect_ports(struct rundir *d, struct sandbox_info *v, size_t n)
 {
 	auto_free struct control_call *calls = calloc(n + 1, sizeof(*calls));
+	size_t asked = 0;
 
 	if (!calls)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		calls[i] = (struct control_call){ .name = v[i].name,
-						  .verb = "ports" };
-	control_ask_all(d, calls, n);
-	for (size_t i = 0; i < n; i++) {
-		v[i].ports = format_ports(calls[i].answer);
-		json_free(calls[i].answer);
+		if (v[i].remaps)
+			calls[asked++] =
+				(struct control_call){ .name = v[i].name,
+						       .verb = "ports" };
+	control_ask_all(d, calls, asked);
+	for (size_t i = 0, k = 0; i < n; i++) {
+		if (!v[i].remaps)
+			continue;
+		v[i].ports = format_ports(calls[k].answer);
+		json_free(calls[k++].answer);
 	}
 	return 0;
 }

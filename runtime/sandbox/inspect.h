@@ -6,7 +6,8 @@
 
 struct rundir;
 
-/* Fills the ports of @v, all supervisors at once; NULL where none answers. */
+/* Fills the ports of those of @v that remap some, all supervisors at once; NULL
+ * where none answers. */
 int inspect_ports(struct rundir *d, struct sandbox_info *v, size_t n);
 
 #endif

@@ -154,20 +154,17 @@ static int fill_info(const struct sandbox_env *env, struct found *f,
 	i->created = strdup(s->created);
 	i->status = sandbox_status_name(f->status);
 	i->owner = s->owner;
+	i->remaps = s->remaps && !stopped;
 	i->pid = stopped ? 0 : s->init.pid;
 	i->uptime_s = stopped ? -1 : uptime_of(&s->init);
 	if (!stopped && f->status != STATUS_CREATED && !s->host)
 		i->command = read_command(s->init.pid);
-	if (!i->command) {
-		struct spec *spec = NULL;
-
-		if (state_load_spec(f->slot, s, NULL, &spec, NULL) == 0 &&
-		    spec->has_process)
-			i->command = buf_join_words(spec->process.args.v);
-		spec_free(spec);
-	}
+	if (!i->command && s->command)
+		i->command = strdup(s->command);
 	/* A stored branch of that name can only be its own. */
-	if (s->store) {
+	if (s->store && !stopped) {
+		i->branch = strdup(branch_state_name(BRANCH_OPEN));
+	} else if (s->store) {
 		auto_ptr(store_close) struct store *own = NULL;
 
 		if (st && strcmp(store_path(st), s->store) == 0)

@@ -101,6 +101,7 @@ struct sandbox_info {
 	uid_t owner;
 	int64_t uptime_s;
 	char *ports; /* "8080->41234, ...", or NULL */
+	bool remaps; /* ports are remapped */
 };
 
 int sandbox_create(const struct sandbox_env *env,

@@ -62,6 +62,8 @@ int state_write(struct rundir_slot *slot, const struct sandbox_state *s,
 		json_out_array_end(o);
 	}
 	json_out_str_member(o, "created", s->created);
+	if (s->command)
+		json_out_str_member(o, "command", s->command);
 	json_out_uint_member(o, "owner", s->owner);
 	json_out_int_member(o, "pid", s->init.pid);
 	json_out_uint_member(o, "start_time", s->init.start_time);
@@ -70,6 +72,7 @@ int state_write(struct rundir_slot *slot, const struct sandbox_state *s,
 	json_out_bool_member(o, "ephemeral", s->ephemeral);
 	json_out_bool_member(o, "host", s->host);
 	json_out_bool_member(o, "pid_ns", s->pid_ns);
+	json_out_bool_member(o, "remaps", s->remaps);
 	if (s->store)
 		json_out_str_member(o, "store", s->store);
 	if (s->cgroup) {
@@ -118,6 +121,7 @@ static int fill_state(const struct json *j, struct sandbox_state *s,
 	s->bundle = dup_member(j, "bundle");
 	s->rootfs = dup_member(j, "rootfs");
 	s->created = dup_member(j, "created");
+	s->command = dup_member(j, "command");
 	s->store = dup_member(j, "store");
 	s->owner = (uid_t)json_int_or(j, "owner", 0);
 	s->init.pid = (pid_t)json_int_or(j, "pid", 0);
@@ -125,6 +129,7 @@ static int fill_state(const struct json *j, struct sandbox_state *s,
 	s->ephemeral = json_bool_or(j, "ephemeral", false);
 	s->host = json_bool_or(j, "host", false);
 	s->pid_ns = json_bool_or(j, "pid_ns", false);
+	s->remaps = json_bool_or(j, "remaps", false);
 	(void)snprintf(s->boot_id, sizeof(s->boot_id), "%s",
 		       json_str_or(j, "boot_id", ""));
 	if (!s->name || !s->bundle || !s->rootfs || !s->created || !start ||
@@ -179,6 +184,7 @@ void state_free(struct sandbox_state *s)
 	free(s->rootfs);
 	spec_strings_done(&s->workdirs);
 	free(s->created);
+	free(s->command);
 	free(s->store);
 	free(s);
 }

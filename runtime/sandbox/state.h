@@ -33,6 +33,7 @@ struct sandbox_state {
 	char *name, *bundle, *rootfs;
 	struct spec_strings workdirs; /* of a host command */
 	char *created;		      /* RFC 3339, UTC */
+	char *command; /* words with blanks between them, or NULL */
 	uid_t owner;
 	struct proc_id init;
 	char boot_id[BOOT_ID_LEN + 1];
@@ -40,6 +41,7 @@ struct sandbox_state {
 	bool ephemeral; /* a foreground run: goes with the process it serves */
 	bool host;	/* a host command: init is a pid 1 of ours */
 	bool pid_ns;	/* init's death ends everything */
+	bool remaps;	/* ports are remapped: its server says which */
 	char *store;	/* store of its branch, or NULL: none */
 	struct cgroup *cgroup; /* or NULL */
 };
