@@ -60,6 +60,7 @@ int cmd_abort(struct ctx *ctx, struct args *args);
 int cmd_branches(struct ctx *ctx, struct args *args);
 int cmd_recover(struct ctx *ctx, struct args *args);
 int cmd_inspect(struct ctx *ctx, struct args *args);
+int cmd_ports(struct ctx *ctx, struct args *args);
 int cmd_logs(struct ctx *ctx, struct args *args);
 int cmd_why(struct ctx *ctx, struct args *args);
 int cmd_profile(struct ctx *ctx, struct args *args);

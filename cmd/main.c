@@ -172,6 +172,13 @@ const struct verb verb_table[] = {
   "sandlock inspect web | jq .filesystem\n"
   "sandlock inspect --toml web >web.toml && sandlock run --profile-file web.toml",
   EXIT_PLAIN, cmd_inspect },
+{ VERB_PORTS, "ports", "list the remapped ports of a running sandbox", GROUP_LIFECYCLE,
+  "NAME", 1, 1, 0, COMPLETE_SANDBOX,
+  "Prints the ports that a command with --port-remap has bound now, and the port\n"
+  "of the host behind each.",
+  "sandlock ports web\n"
+  "curl http://127.0.0.1:$(sandlock ports --json web | jq '.[\"8080\"]')/",
+  EXIT_PLAIN, cmd_ports },
 { VERB_LOGS, "logs", "list what was refused to a sandbox", GROUP_LIFECYCLE,
   "NAME", 1, 1, 0, COMPLETE_SANDBOX,
   "Prints what was refused, oldest first: of a running sandbox, or of one that\n"

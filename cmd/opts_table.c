@@ -256,10 +256,10 @@ const struct opt opt_table[] = {
 { V(LIST) | V(PS) | V(PROFILE), "format", 'f', OPT_ENUM, "FORMAT", "table|json", COMPLETE_NONE, 0,
   "how to print it (default: table)" },
 { V(DIFF) | V(COMMIT) | V(ABORT) | V(BRANCHES) | V(RECOVER) | V(VERSION) |
-  V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS) | V(LOGS) | V(WHY), "format", 0, OPT_ENUM, "FORMAT", "text|json", COMPLETE_NONE, 0,
+  V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS) | V(LOGS) | V(WHY) | V(PORTS), "format", 0, OPT_ENUM, "FORMAT", "text|json", COMPLETE_NONE, 0,
   "how to print it" },
 { V(LIST) | V(PS) | V(PROFILE) | V(DIFF) | V(COMMIT) | V(ABORT) | V(BRANCHES) | V(RECOVER) |
-  V(VERSION) | V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS) | V(LOGS) | V(WHY), "json", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, OPT_HIDDEN,
+  V(VERSION) | V(FEATURES) | V(CHECK) | V(STATE) | V(EVENTS) | V(LOGS) | V(WHY) | V(PORTS), "json", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, OPT_HIDDEN,
   "the same as --format=json" },
 
 /* completion: for the build and for the scripts themselves */

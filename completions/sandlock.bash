@@ -27,6 +27,7 @@ _sandlock_options()
 	'branches') echo '--quiet -q --format --help -h ' ;;
 	'recover') echo '--all -a --rollback --format --help -h ' ;;
 	'inspect') echo '--toml --help -h ' ;;
+	'ports') echo '--format --help -h ' ;;
 	'logs') echo '--follow -f --format --help -h ' ;;
 	'why') echo '--format --help -h ' ;;
 	'check') echo '--syscalls --format --help -h ' ;;
@@ -133,6 +134,7 @@ _sandlock_value()
 	abort,--format) echo 'words text json' ;;
 	branches,--format) echo 'words text json' ;;
 	recover,--format) echo 'words text json' ;;
+	ports,--format) echo 'words text json' ;;
 	logs,--format) echo 'words text json' ;;
 	why,--format) echo 'words text json' ;;
 	check,--format) echo 'words text json' ;;
@@ -146,7 +148,7 @@ _sandlock_value()
 _sandlock_operand()
 {
 	case $1,$2 in
-	,*) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover inspect logs why check profile completion version help' ;;
+	,*) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover inspect ports logs why check profile completion version help' ;;
 	start,1) echo sandbox ;;
 	exec,1) echo sandbox ;;
 	kill,2) echo 'words TERM KILL INT HUP QUIT USR1 USR2 STOP CONT' ;;
@@ -164,11 +166,12 @@ _sandlock_operand()
 	branches,*) echo branch ;;
 	recover,1) echo branch ;;
 	inspect,1) echo sandbox ;;
+	ports,1) echo sandbox ;;
 	logs,1) echo sandbox ;;
 	why,1) echo sandbox ;;
 	profile,1) echo 'words list show check' ;;
 	completion,1) echo 'words bash zsh fish' ;;
-	help,1) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover inspect logs why check profile completion version help' ;;
+	help,1) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover inspect ports logs why check profile completion version help' ;;
 	esac
 }
 

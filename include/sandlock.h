@@ -301,6 +301,12 @@ int sandlock_state(const struct sandlock_env *env, const char *name,
  */
 int sandlock_inspect(const struct sandlock_env *env, const char *name,
 		     bool toml, char **ret, struct sandlock_error *err);
+/*
+ * The ports of a host command that are remapped, while something is bound to
+ * them: {"8080":41234,"53/udp":41300}, the port inside and that of the host.
+ */
+int sandlock_ports(const struct sandlock_env *env, const char *name,
+		   char **ret_json, struct sandlock_error *err);
 /* The pids inside, as seen from here; malloc'ed. */
 int sandlock_pids(const struct sandlock_env *env, const char *name, pid_t **ret,
 		  size_t *ret_n, struct sandlock_error *err);

@@ -457,6 +457,19 @@ API int sandlock_inspect(const struct sandlock_env *env, const char *name,
 	return api_result(give_text(r, &b, ret, &e), &e, err);
 }
 
+API int sandlock_ports(const struct sandlock_env *env, const char *name,
+		       char **ret_json, struct sandlock_error *err)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	struct error e = ERROR_INIT;
+	struct api_env a;
+	int r;
+
+	api_env_init(&a, env);
+	r = sandbox_ports(&a.env, name, &b, &e);
+	return api_result(give_text(r, &b, ret_json, &e), &e, err);
+}
+
 API int sandlock_pids(const struct sandlock_env *env, const char *name,
 		      pid_t **ret, size_t *ret_n, struct sandlock_error *err)
 {

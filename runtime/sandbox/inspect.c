@@ -93,3 +93,18 @@ int sandbox_inspect(const struct sandbox_env *env, const char *name, bool toml,
 		*err = local;
 	return r;
 }
+
+int sandbox_ports(const struct sandbox_env *env, const char *name,
+		  struct buf *ret, struct error *err)
+{
+	auto_ptr(json_free) struct json *answer = NULL;
+	struct found f = { 0 };
+	int r = found_open(env, name, false, &f, err);
+
+	if (r == 0)
+		r = control_ask(f.rundir, name, "ports", NULL, &answer, err);
+	if (r == 0)
+		r = give_json(answer, ret, err);
+	found_done(&f);
+	return r;
+}

@@ -174,6 +174,9 @@ int sandbox_list(const struct sandbox_env *env, bool with_ended,
 /* What it was asked for: JSON, or a profile. */
 int sandbox_inspect(const struct sandbox_env *env, const char *name, bool toml,
 		    struct buf *ret, struct error *err);
+/* Its remapped ports, as a JSON object: what is bound now. */
+int sandbox_ports(const struct sandbox_env *env, const char *name,
+		  struct buf *ret, struct error *err);
 void sandbox_list_free(struct sandbox_info *v, size_t n);
 int sandbox_waiter_main(int argc, char **argv);
 
