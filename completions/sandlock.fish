@@ -3,7 +3,7 @@
 # Options of a verb ('' for those before it) that take the next word.
 function __sandlock_takes_value
 	switch "$argv[1] $argv[2]"
-		case ' --root' ' --log' ' --log-format' ' --log-level' ' --cgroup-manager' ' --rootless' 'create --bundle' 'create -b' 'create --config' 'create --branch' 'create --on-exit' 'create --on-error' 'create --storage' 'create --console-socket' 'create --pidfd-socket' 'create --pid-file' 'create --preserve-fds' 'run --bundle' 'run -b' 'run --config' 'run --fs-read' 'run -r' 'run --fs-write' 'run -w' 'run --fs-deny' 'run --fs-mount' 'run --workdir' 'run --cwd' 'run --env' 'run --user' 'run --timeout' 'run -t' 'run --max-memory' 'run -m' 'run --max-processes' 'run -P' 'run --max-open-files' 'run --profile' 'run -p' 'run --profile-file' 'run --extra-allow-syscall' 'run --extra-deny-syscall' 'run --allow-degraded' 'run --disable' 'run --stage' 'run --name' 'run --exec-shell' 'run -e' 'run --status-fd' 'run --branch' 'run --on-exit' 'run --on-error' 'run --storage' 'run --console-socket' 'run --pidfd-socket' 'run --pid-file' 'run --preserve-fds' 'exec --process' 'exec -p' 'exec --cwd' 'exec --user' 'exec -u' 'exec --additional-gids' 'exec -g' 'exec --env' 'exec -e' 'exec --cap' 'exec -c' 'exec --apparmor' 'exec --process-label' 'exec --cgroup' 'exec --console-socket' 'exec --pidfd-socket' 'exec --pid-file' 'exec --preserve-fds' 'state --format' 'list --format' 'list -f' 'ps --format' 'ps -f' 'update --resources' 'update -r' 'update --memory' 'update --memory-reservation' 'update --memory-swap' 'update --kernel-memory' 'update --kernel-memory-tcp' 'update --pids-limit' 'update --cpu-share' 'update --cpu-quota' 'update --cpu-period' 'update --cpu-burst' 'update --cpu-idle' 'update --cpu-rt-runtime' 'update --cpu-rt-period' 'update --cpuset-cpus' 'update --cpuset-mems' 'update --blkio-weight' 'events --interval' 'events --format' 'spec --bundle' 'spec -b' 'features --format' 'diff --color' 'diff --format' 'commit --format' 'abort --format' 'branches --format' 'recover --format' 'logs --format' 'why --format' 'check --format' 'profile --format' 'profile -f' 'completion --man' 'version --format'
+		case ' --root' ' --log' ' --log-format' ' --log-level' ' --cgroup-manager' ' --rootless' 'create --bundle' 'create -b' 'create --config' 'create --branch' 'create --on-exit' 'create --on-error' 'create --storage' 'create --console-socket' 'create --pidfd-socket' 'create --pid-file' 'create --preserve-fds' 'run --bundle' 'run -b' 'run --config' 'run --fs-read' 'run -r' 'run --fs-write' 'run -w' 'run --fs-deny' 'run --fs-mount' 'run --workdir' 'run --cwd' 'run --env' 'run --user' 'run --timeout' 'run -t' 'run --max-memory' 'run -m' 'run --max-processes' 'run -P' 'run --max-open-files' 'run --profile' 'run -p' 'run --profile-file' 'run --net-allow' 'run --net-deny' 'run --net-allow-bind' 'run --net-deny-bind' 'run --extra-allow-syscall' 'run --extra-deny-syscall' 'run --allow-degraded' 'run --disable' 'run --stage' 'run --name' 'run --exec-shell' 'run -e' 'run --status-fd' 'run --branch' 'run --on-exit' 'run --on-error' 'run --storage' 'run --console-socket' 'run --pidfd-socket' 'run --pid-file' 'run --preserve-fds' 'exec --process' 'exec -p' 'exec --cwd' 'exec --user' 'exec -u' 'exec --additional-gids' 'exec -g' 'exec --env' 'exec -e' 'exec --cap' 'exec -c' 'exec --apparmor' 'exec --process-label' 'exec --cgroup' 'exec --console-socket' 'exec --pidfd-socket' 'exec --pid-file' 'exec --preserve-fds' 'state --format' 'list --format' 'list -f' 'ps --format' 'ps -f' 'update --resources' 'update -r' 'update --memory' 'update --memory-reservation' 'update --memory-swap' 'update --kernel-memory' 'update --kernel-memory-tcp' 'update --pids-limit' 'update --cpu-share' 'update --cpu-quota' 'update --cpu-period' 'update --cpu-burst' 'update --cpu-idle' 'update --cpu-rt-runtime' 'update --cpu-rt-period' 'update --cpuset-cpus' 'update --cpuset-mems' 'update --blkio-weight' 'events --interval' 'events --format' 'spec --bundle' 'spec -b' 'features --format' 'diff --color' 'diff --format' 'commit --format' 'abort --format' 'branches --format' 'recover --format' 'ports --format' 'logs --format' 'why --format' 'check --format' 'profile --format' 'profile -f' 'completion --man' 'version --format'
 			return 0
 	end
 	return 1
@@ -110,7 +110,7 @@ complete -c sandlock -n '__sandlock_options run' -s r -l fs-read -r -F -d 'let t
 complete -c sandlock -n '__sandlock_options run' -s w -l fs-write -r -F -d 'let it write this through, past the branch (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l fs-deny -r -F -d 'hide this (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l fs-mount -x -d 'show a directory or file of the host at another place (may be repeated)'
-complete -c sandlock -n '__sandlock_options run' -l workdir -x -a '(__fish_complete_directories)' -d 'the directory that is worked in, on a branch (default: the current one)'
+complete -c sandlock -n '__sandlock_options run' -l workdir -x -a '(__fish_complete_directories)' -d 'a directory that is worked in, on a branch (default: the current one; may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l cwd -x -a '(__fish_complete_directories)' -d 'where the command starts (default: the workdir)'
 complete -c sandlock -n '__sandlock_options run' -l env -x -d 'add a variable to the command\'s environment (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l clean-env -d 'pass on only PATH, HOME, USER, SHELL, TERM, LANG, LC_* and TZ'
@@ -122,6 +122,12 @@ complete -c sandlock -n '__sandlock_options run' -s P -l max-processes -x -d 'ho
 complete -c sandlock -n '__sandlock_options run' -l max-open-files -x -d 'open files of each of its processes'
 complete -c sandlock -n '__sandlock_options run' -s p -l profile -x -d 'begin with what this profile says; see sandlock-profile(1)'
 complete -c sandlock -n '__sandlock_options run' -l profile-file -r -F -d 'the same with a profile that lies anywhere'
+complete -c sandlock -n '__sandlock_options run' -l net-allow -x -d 'let it connect there, in the host\'s network: [tcp://|udp://|icmp://]HOST[:PORTS], ADDRESS/BITS, *, or unix:PATH (may be repeated)'
+complete -c sandlock -n '__sandlock_options run' -l net-deny -x -d 'let it connect anywhere but there (may be repeated)'
+complete -c sandlock -n '__sandlock_options run' -l net-allow-bind -x -d 'let it bind these ports of the host: 8080,9000-9005 or * (may be repeated)'
+complete -c sandlock -n '__sandlock_options run' -l net-deny-bind -x -d 'let it bind any port but these (may be repeated)'
+complete -c sandlock -n '__sandlock_options run' -l port-remap -d 'ports that it binds are its own, free ports of the host stand behind them: see ps'
+complete -c sandlock -n '__sandlock_options run' -l no-port-remap
 complete -c sandlock -n '__sandlock_options run' -l extra-allow-syscall -x -d 'allow the system calls of GROUP: debug, keys, io_uring or sysv_ipc (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l extra-deny-syscall -x -d 'deny this system call, or a whole group, with EPERM (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l allow-degraded -x -d 'run although this kernel lacks PROTECTION: fs-refer, fs-truncate, net-tcp, fs-ioctl-dev, signal-scope or abstract-unix-scope (may be repeated)'
@@ -268,6 +274,10 @@ complete -c sandlock -n __sandlock_no_verb -a inspect -d 'print what a running s
 complete -c sandlock -n '__sandlock_options inspect' -l toml -d 'print a profile instead of JSON'
 complete -c sandlock -n '__sandlock_options inspect' -s h -l help -d 'print this help'
 complete -c sandlock -n '__sandlock_operand inspect 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a ports -d 'list the remapped ports of a running sandbox'
+complete -c sandlock -n '__sandlock_options ports' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options ports' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand ports 1' -a '(__sandlock_names list)'
 complete -c sandlock -n __sandlock_no_verb -a logs -d 'list what was refused to a sandbox'
 complete -c sandlock -n '__sandlock_options logs' -s f -l follow -d 'go on with what is refused from now on, until the sandbox ends'
 complete -c sandlock -n '__sandlock_options logs' -l format -x -a 'text json' -d 'how to print it'
@@ -315,6 +325,7 @@ complete -c sandlock -n '__sandlock_operand help 1' -a 'abort'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'branches'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'recover'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'inspect'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'ports'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'logs'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'why'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'check'
