@@ -157,6 +157,20 @@ None
 True'
 }
 
+@test "memory: many threads, and heaps that are reserved, fit" {
+	limited 512M '
+import threading
+e = threading.Event()
+t = [threading.Thread(target=e.wait) for i in range(200)]
+[x.start() for x in t]
+e.set()
+[x.join() for x in t]
+x = mmap.mmap(-1, 4096 * M, prot=0, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+print("fit")'
+	expect_status 0
+	expect_exactly fit
+}
+
 @test "memory: a build works under a limit" {
 	for i in 1 2 3 4 5 6 7 8; do
 		echo "#include <stdio.h>

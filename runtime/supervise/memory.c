@@ -26,6 +26,12 @@ enum {
 	NAP_NS = 1000 * 1000,
 	NAPS = 60,
 	FRESH_NS = 20 * 1000 * 1000,
+	/*
+	 * Large requests will be used, and are told apart from the stacks of
+	 * threads, of which little ever is.
+	 */
+	STACK_BYTES = 8 << 20,
+	LARGE = 16, /* more than that part of the limit */
 	SMALL = 64, /* that part of the limit is not worth to be counted for */
 	WATCH_NS = 50 * 1000 * 1000,	  /* near the limit */
 	WATCH_IDLE_NS = 200 * 1000 * 1000 /* far from it */
@@ -160,7 +166,8 @@ static void grant(struct memory *m, pid_t tid, uint64_t n, bool shared)
 		return;
 	}
 	forget_old(m);
-	m->granted[m->slot % SLOTS] += n;
+	if (n > STACK_BYTES && n > m->limit / LARGE)
+		m->granted[m->slot % SLOTS] += n;
 	for (size_t i = 0; !g && i < LATELY; i++)
 		if (m->lately[i].tid == tid)
 			g = &m->lately[i];

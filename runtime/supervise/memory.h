@@ -4,11 +4,12 @@
  * What is in use is private memory that was written, what is swapped, shared
  * anonymous memory, and the files in the sandbox's file systems in memory. A
  * call that would grow an address space (mmap, brk, mremap, mprotect) by more
- * than what is left is refused with ENOMEM once that was counted again. What
- * was granted but not used yet counts for a second, or it would be granted
- * twice; after that only what is used counts, as with a controller. So a
- * program may get more than it can use: a watcher counts all the time, and
- * where more is in use than the limit it kills the process that uses most.
+ * than what is left is refused with ENOMEM, once that was counted again. A
+ * large piece that was granted but not used yet counts for a second, or it
+ * would be granted twice; after that, and of small ones, only what is used
+ * counts, as with a controller. So a program may get more than it can use: a
+ * watcher counts all the time, and where more is in use than the limit it
+ * kills the process that uses most.
  *
  * What cannot be counted is refused: memfd_create is ENOSYS.
  *
