@@ -204,7 +204,7 @@ check:
 	@scripts/packages install build test
 	+@$(MAKE) --no-print-directory check-built
 
-check-built: all unit-build fuzz-build $B/sdk/libsandlock.pc
+check-built: all unit-build fuzz-build $B/bench/api $B/sdk/libsandlock.pc
 	BUILD=$(abspath $B) tests/run $(TESTS)
 
 lint:
@@ -220,16 +220,20 @@ demo:
 
 bench:
 	@scripts/packages install build bench
-	+@$(MAKE) --no-print-directory all $B/bench/notify
+	+@$(MAKE) --no-print-directory all $B/bench/notify \
+		$B/bench/api
 	BUILD=$(abspath $B) bench/run
 	@$B/bench/notify
 
-# The Rust program of the same name, for bench/run; needs cargo.
+# The Rust program of the same name, for bench/run, and its Python module; needs
+# cargo and pip.
 PEERS_ROOT ?= /opt/peers
 
 bench-peers:
 	cargo install --locked --root $(PEERS_ROOT) sandlock-cli@0.9.0 \
 		sandlock-oci@0.9.0
+	python3 -m pip install --quiet --target $(PEERS_ROOT)/python \
+		sandlock==0.9.0
 
 compile_commands.json: Makefile $B/flags
 	@{ echo '['; sep=; \
@@ -309,4 +313,5 @@ clean:
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(lib_obj:.o=.d) $(cmd_obj:.o=.d)
--include $(patsubst %.c,$B/obj/%.d,$(unit_src) $(fuzz_src) bench/notify.c)
+-include $(patsubst %.c,$B/obj/%.d,$(unit_src) $(fuzz_src) \
+	bench/notify.c bench/api.c)

@@ -216,3 +216,13 @@ need_strace() {
 	equal branches "$(ls -A "$W/store/branches")" ""
 	eventually is_empty "$W/store/trash"
 }
+
+# SANDLOCK_LEAK_RUNS=1000 is the number that the project promises.
+@test "sandboxes of the C API leave no memory, fd, thread, child or file" {
+	only_sandlock
+	mkdir "$W/dir"
+	cd "$W/dir"
+	SANDLOCK_PROGRAM=$SANDLOCK timeout 400 "$BUILD/bench/api" leak \
+		"${SANDLOCK_LEAK_RUNS:-100}"
+	eventually is_empty "$W/store/trash" || sandlock branches
+}

@@ -549,6 +549,33 @@ func TestNoControlSocket(t *testing.T) {
 	expect(t, "directories", len(names), 0)
 }
 
+func TestSeveralWorkdirs(t *testing.T) {
+	w := newWorld(t)
+	other := w.dir + "/other"
+	must(t, os.Mkdir(other, 0o755))
+	sb := w.deferred()
+	sb.Workdirs = []string{other}
+	defer sb.Close()
+	res := w.run(sb, "echo 1 >f; echo 2 >"+other+"/g")
+	roots := map[string]string{}
+	for _, c := range res.Changes {
+		roots[c.Path] = c.Root
+	}
+	expect(t, "roots", roots, map[string]string{"f": w.work, "g": other})
+	_, err := sb.UpperDir()
+	expectIs(t, err, ErrUsage)
+	dir, err := sb.UpperDirOf(other)
+	must(t, err)
+	text, err := os.ReadFile(dir + "/g")
+	must(t, err)
+	expect(t, "in the upper directory", string(text), "2\n")
+	must(t, sb.Commit(background))
+	text, err = os.ReadFile(other + "/g")
+	must(t, err)
+	expect(t, "published", string(text), "2\n")
+	w.expectTree(map[string]string{"f": "1\n"})
+}
+
 func TestNoBranch(t *testing.T) {
 	w := newWorld(t)
 	sb := &Sandbox{Host: w.Host, NoBranch: true, Cwd: "/"}
