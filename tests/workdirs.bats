@@ -15,7 +15,7 @@ setup() {
 
 teardown() {
 	cd / || return 1
-	umount "$W/fs" 2>/dev/null
+	umount "$W/fs" "$W/a/m1" "$W/a/m2" 2>/dev/null
 	finish
 }
 
@@ -198,4 +198,27 @@ A $W/b/in"
 	expect_status 0
 	[ -d b/c ]
 	umount fs
+}
+
+@test "workdirs: mounts in them are told of at the start, by diff and inspect" {
+	skip_unless_root
+	mkdir fs a/m1 a/m2
+	mount -t tmpfs tmpfs a/m1
+	run sandlock run --name "$N" --workdir a -- sh -c 'echo x >>f'
+	expect_output 'a mount in the workdir is not covered: m1'
+	run sandlock diff "$N"
+	expect_output '# not covered: /m1'
+	sandlock abort "$N"
+	mount -t tmpfs tmpfs a/m2
+	sandlock run --name "$N" --workdir a --workdir a/m2 -- \
+		sh -c 'echo up; sleep 1000' >out 2>err 3>&- &
+	started $!
+	eventually grep up out
+	equal warning "$(cat err)" \
+		"sandlock: a mount in the workdir is not covered: $W/a/m1"
+	run sandlock inspect "$N"
+	equal uncovered "$(jq -c .uncovered <<<"$output")" "[\"$W/a/m1\"]"
+	sandlock kill "$N"
+	wait
+	umount a/m1 a/m2
 }

@@ -358,6 +358,27 @@ int branch_changes(struct branch *b, unsigned int want,
 	return r;
 }
 
+struct uncovered {
+	struct forward forward;
+	struct branch *branch;
+	size_t i; /* which root is asked */
+};
+
+/* What another root covers, or has to tell of itself, is left out. */
+static int add_uncovered(void *data, const struct change *c)
+{
+	const struct uncovered *u = data;
+	struct branch *root = branch_root(u->branch, u->i);
+	auto_free char *whole = path_join(root->meta.lower, c->path);
+	const char *path = whole, *one;
+
+	if (!whole)
+		return -ENOMEM;
+	if (roots_select(u->branch, u->i, &path, 1, &one) == 0)
+		return 0;
+	return add_root((void *)&u->forward, c);
+}
+
 int branch_uncovered(struct branch *b, change_fn *fn, void *data,
 		     struct error *err)
 {
@@ -365,11 +386,15 @@ int branch_uncovered(struct branch *b, change_fn *fn, void *data,
 
 	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++) {
 		struct branch *root = branch_root(b, i);
-		struct forward f = { fn, data,
-				     b->meta.n_roots > 1 ? root->meta.lower
-							 : NULL };
+		struct uncovered u = {
+			.forward = { fn, data, NULL },
+			.branch = b,
+			.i = i,
+		};
 
-		r = root_uncovered(root, add_root, &f, err);
+		if (b->meta.n_roots > 1)
+			u.forward.root = root->meta.lower;
+		r = root_uncovered(root, add_uncovered, &u, err);
 	}
 	return r;
 }

@@ -5,6 +5,7 @@
 #include "sandbox/create.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/path.h"
+#include "branch/change.h"
 #include "hooks/hooks.h"
 #include "kernel/cgroup.h"
 #include "kernel/netdev.h"
@@ -104,9 +106,46 @@ static int join_branch(struct create *c, struct error *err)
 	return r < 0 ? r : branch_join(c->branch, &c->command->owner, err);
 }
 
+/* Said once, before the command sees what lies under them. */
+struct uncovered {
+	char first[PATH_MAX];
+	size_t n;
+};
+
+static int note_uncovered(void *data, const struct change *c)
+{
+	struct uncovered *u = data;
+
+	if (u->n++ == 0)
+		(void)snprintf(u->first, sizeof(u->first), "%s%s%s",
+			       c->root ? c->root : "", c->root ? "/" : "",
+			       c->path);
+	return 0;
+}
+
+static void warn_of_uncovered(struct create *c)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	struct uncovered u = { .n = 0 };
+
+	if (branch_uncovered(c->branch, note_uncovered, &u, NULL) < 0 || !u.n)
+		return;
+	path_quote(&b, u.first, strlen(u.first));
+	if (u.n == 1)
+		log_warn(c->env->log,
+			 "a mount in the workdir is not covered: %s",
+			 buf_str(&b));
+	else
+		log_warn(c->env->log,
+			 "%zu mounts in the workdir are not covered: %s, …",
+			 u.n, buf_str(&b));
+}
+
 static int make_branch(struct create *c, struct error *err)
 {
 	const struct plan *p = c->plan;
+	int r;
+
 	struct branch_options o = {
 		.name = p->name,
 		.lower = p->workdirs.n ? p->workdirs.v[0] : p->spec->root_path,
@@ -128,7 +167,10 @@ static int make_branch(struct create *c, struct error *err)
 		return check_branch_name(c, err);
 	if (is_later_stage(c))
 		return join_branch(c, err);
-	return branch_create(c->store, &o, &c->branch, err);
+	r = branch_create(c->store, &o, &c->branch, err);
+	if (r == 0 && p->host)
+		warn_of_uncovered(c);
+	return r;
 }
 
 static int claim_name(struct create *c, struct error *err)

@@ -55,6 +55,27 @@ static int answer_state(struct create *c, const struct control_request *q,
 			     c->state->init.pid, false, ret, err);
 }
 
+static int add_mount(void *data, const struct change *c)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+
+	buf_printf(&b, "%s%s%s", c->root ? c->root : "", c->root ? "/" : "",
+		   c->path);
+	json_out_bytes(data, buf_str(&b), b.len);
+	return 0;
+}
+
+/* Mounts in the workdir that the branch does not cover. */
+static void add_uncovered(struct create *c, struct json_out *o)
+{
+	if (!c->branch)
+		return;
+	json_out_key(o, "uncovered");
+	json_out_array(o);
+	(void)branch_uncovered(c->branch, add_mount, o, NULL);
+	json_out_array_end(o);
+}
+
 /*
  * Made at this moment, so that it is what is in force. A bundle's is its
  * config.json; what is known of it here is its state.
@@ -81,6 +102,7 @@ static int answer_config(struct create *c, const struct control_request *q,
 	o = json_out_new(false);
 	json_out_object(o);
 	request_to_json(request, o);
+	add_uncovered(c, o);
 	json_out_object_end(o);
 	return end_data(o, ret, err);
 }
