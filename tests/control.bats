@@ -148,7 +148,7 @@ ask() {
 @test "20 stopped supervisors: ps under 3 s with -, inspect fails within 2.5 s" {
 	local i pids=() start
 	for i in $(seq 20); do
-		sandlock run --name "$N-$i" -- sleep 60 2>/dev/null 3>&- &
+		sandlock run --port-remap --name "$N-$i" -- sleep 60 2>/dev/null 3>&- &
 	done
 	for i in $(seq 20); do
 		eventually test -S "$SANDLOCK_ROOT/$N-$i/control.sock"

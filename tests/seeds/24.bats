@@ -23,7 +23,8 @@ ms_of() {
 	local i pids=() one twenty
 	for i in $(seq 20); do
 		mkdir "$i"
-		sandlock run --name "$N-$i" --workdir "$i" -- sleep 1000 \
+		sandlock run --name "$N-$i" --port-remap --workdir "$i" \
+			-- sleep 1000 \
 			>/dev/null 2>&1 3>&- &
 	done
 	for i in $(seq 20); do
