@@ -211,3 +211,23 @@ socket.create_connection(('127.0.0.1', $port))"
 	equal status "$(status_of "$N")" running
 	end_run
 }
+
+# The command's own no_new_privs does not matter to root.
+listened() {
+	local RT=(/usr/bin/python3 "$TESTS/helpers/listener.py" "${RT[@]}")
+
+	"$@"
+}
+
+@test "supervisor: inside somebody else's it is done without, but for rules" {
+	run listened sandlock run --on-exit=abort -- sh -c 'mount; echo ran'
+	expect_status 0
+	expect_output ran
+	run listened sandlock run -P 9 --on-exit=abort -- echo ran
+	expect_status 0
+	refused 125 "--max-processes needs a supervisor here" \
+		without_cgroups listened sandlock run -P 9 -- touch ran
+	[ ! -e ran ]
+	run listened sandlock check
+	expect_output "leave it"
+}

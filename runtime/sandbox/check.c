@@ -212,27 +212,25 @@ static void check_seccomp(struct checking *k, const struct probe_seccomp *p)
 	}
 	add_row(k, "seccomp", CHECK_OK, "filters, libseccomp %s",
 		seccomp_library_version());
-	if (p->listener) {
+	if (p->listener || p->killable) {
+		int why = p->listener ? p->listener : p->killable;
+
 		row = add_row(k, "notification", CHECK_LIMITED, "refused: %s",
-			      strerror(p->listener));
+			      strerror(why));
 		explain(k, row, "no rule that has to look at single calls",
-			p->listener == EBUSY
+			why == EBUSY
 				? "we are inside another supervised sandbox: "
 				  "leave it"
-				: "Linux 5.9 or newer");
+				: "Linux 5.19 or newer");
 		return;
 	}
 	row = add_row(k, "notification",
-		      p->killable || p->sync_wake || p->addfd_send
-			      ? CHECK_LIMITED
-			      : CHECK_OK,
-		      "listener%s%s%s", p->killable ? "" : ", wait killable",
+		      p->sync_wake || p->addfd_send ? CHECK_LIMITED : CHECK_OK,
+		      "listener, wait killable%s%s",
 		      p->sync_wake ? "" : ", sync wake-up",
 		      p->addfd_send ? "" : ", atomic addfd");
 	if (row->state != CHECK_OK)
-		explain(k, row,
-			"supervised calls are slower, or are "
-			"interrupted by signals",
+		explain(k, row, "supervised calls are slower",
 			"Linux 6.6 or newer");
 }
 
@@ -267,7 +265,8 @@ static void check_cgroup(struct checking *k)
 	}
 	row = add_row(k, "cgroup", CHECK_LIMITED, "%s, none can be made",
 		      names[mode]);
-	explain(k, row, "memory and processes are counted by the supervisor, no pause",
+	explain(k, row,
+		"memory and processes are counted by the supervisor, no pause",
 		mode == CGROUP_V2
 			? "systemd-run --user --scope -p Delegate=yes sandlock "
 			  "…"

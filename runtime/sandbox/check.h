@@ -54,6 +54,12 @@ struct probe_seccomp {
 };
 int probe_namespaces(bool privileged, struct probe_namespaces *ret);
 int probe_seccomp(struct probe_seccomp *ret);
+/*
+ * 0, or the errno of why a supervisor cannot be told of system calls: EBUSY
+ * where somebody else is already, EINVAL before Linux 5.19. Asks the kernel;
+ * only under a filter of others, which may have a listener, a child tries.
+ */
+int probe_listener(void);
 /* 0, or the errno: an exit status read from the pidfd (Linux 6.15). */
 int probe_pidfd_info(void);
 

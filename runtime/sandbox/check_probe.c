@@ -15,10 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/uapi.h"
 #include "sandbox/check.h"
+
+enum { STATUS_MAX = 16 * 1024 };
 
 /*
  * Runs @fn in a child, with memory that both see: what a child that dies has
@@ -187,6 +190,36 @@ int probe_seccomp(struct probe_seccomp *ret)
 {
 	*ret = (struct probe_seccomp){ EPERM, EPERM, EPERM, EPERM, EPERM };
 	return in_child(try_seccomp, ret, sizeof(*ret));
+}
+
+static bool is_filtered(void)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	const char *at;
+
+	if (fd_read_file(AT_FDCWD, "/proc/self/status", STATUS_MAX, &b) < 0)
+		return true;
+	at = strstr(buf_str(&b), "\nSeccomp:\t");
+	return !at || at[strlen("\nSeccomp:\t")] != '0';
+}
+
+int probe_listener(void)
+{
+	struct probe_seccomp p;
+
+	if (is_filtered()) {
+		int r = probe_seccomp(&p);
+
+		return r < 0 ? -r : p.killable;
+	}
+	/* The flags are looked at before the program. */
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+		    SECCOMP_FILTER_FLAG_NEW_LISTENER |
+			    SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+		    NULL) < 0 &&
+	    errno == EFAULT)
+		return 0;
+	return errno ? errno : EINVAL;
 }
 
 int probe_pidfd_info(void)

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "kernel/pidfd.h"
+#include "sandbox/check.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
 #include "supervise/denials.h"
@@ -41,21 +42,39 @@ struct mediation {
 	struct supervisor *supervisor;
 };
 
+static int refuse_without_listener(const struct mediate_feature *f, int why,
+				   struct error *err)
+{
+	(void)error_set(err, ERR_UNSUPPORTED, why,
+			"%s needs a supervisor here, which cannot be told of "
+			"system calls",
+			f->flag);
+	return error_hint(err, why == EBUSY
+				       ? "we are inside another supervised "
+					 "sandbox: leave it"
+				       : "it takes Linux 5.19 or newer");
+}
+
 int mediate_decide(const struct host_context *h, uint32_t *ret_features,
 		   unsigned int *ret_traps, struct error *err)
 {
 	uint32_t mask = 0;
 	unsigned int traps = 0;
+	int why = 0;
 
+	if (!h->request->no_supervisor)
+		why = probe_listener();
 	for (size_t i = 0; i < ARRAY_LEN(features); i++) {
 		const struct mediate_feature *f = features[i];
 		unsigned int wanted = f->traps(h);
 
 		if (!wanted)
 			continue;
-		if (!h->request->no_supervisor) {
+		if (!h->request->no_supervisor && !why) {
 			mask |= UINT32_C(1) << i;
 			traps |= wanted;
+		} else if (!f->optional && why) {
+			return refuse_without_listener(f, why, err);
 		} else if (!f->optional) {
 			(void)error_say(err, ERR_USAGE, EINVAL,
 					"%s needs a supervisor here, and "
