@@ -324,6 +324,15 @@ bool policy_is_trapped(const char *name, unsigned int traps)
 	return false;
 }
 
+void policy_traps_json(unsigned int traps, struct json_out *o)
+{
+	json_out_array(o);
+	for (size_t i = 0; i < ARRAY_LEN(trap_rows); i++)
+		if (trap_rows[i].traps & traps)
+			json_out_str(o, trap_rows[i].name);
+	json_out_array_end(o);
+}
+
 static bool arg_matches(const struct spec_seccomp_arg *a, uint64_t v)
 {
 	switch (a->op) {

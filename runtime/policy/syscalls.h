@@ -114,6 +114,9 @@ bool policy_refusal(const struct request *r, bool shared_network,
 /* True if one of @traps but TRAP_DENIED traps some calls of @name. */
 bool policy_is_trapped(const char *name, unsigned int traps);
 
+/* The calls that @traps trap, but for TRAP_DENIED, as a JSON array of names. */
+void policy_traps_json(unsigned int traps, struct json_out *o);
+
 /* The table as a JSON array of objects. */
 void policy_syscalls_json(struct json_out *o);
 

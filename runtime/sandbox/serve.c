@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "branch/change.h"
 #include "control/server.h"
+#include "kernel/landlock.h"
+#include "policy/syscalls.h"
 #include "sandbox/create.h"
 #include "sandbox/mediate.h"
 #include "spec/request.h"
@@ -55,6 +57,14 @@ static int answer_state(struct create *c, const struct control_request *q,
 			     c->state->init.pid, false, ret, err);
 }
 
+static int open_branch(const struct create *c, struct store **st,
+		       struct branch **ret, struct error *err)
+{
+	int r = store_open(c->state->store, NULL, st, err);
+
+	return r == 0 ? branch_find(*st, c->state->name, ret, err) : r;
+}
+
 static int add_mount(void *data, const struct change *c)
 {
 	auto_(buf) struct buf b = BUF_INIT;
@@ -66,14 +76,57 @@ static int add_mount(void *data, const struct change *c)
 }
 
 /* Mounts in the workdir that the branch does not cover. */
-static void add_uncovered(struct create *c, struct json_out *o)
+static int add_uncovered(const struct create *c, struct json_out *o,
+			 struct error *err)
 {
+	auto_ptr(store_close) struct store *st = NULL;
+	/* The run's own belongs to the main thread. */
+	auto_ptr(branch_close) struct branch *b = NULL;
+	int r;
+
 	if (!c->branch)
-		return;
+		return 0;
 	json_out_key(o, "uncovered");
 	json_out_array(o);
-	(void)branch_uncovered(c->branch, add_mount, o, NULL);
+	r = open_branch(c, &st, &b, err);
+	if (r == 0)
+		r = branch_uncovered(b, add_mount, o, err);
 	json_out_array_end(o);
+	return r;
+}
+
+static void add_namespaces(const struct spec *s, struct json_out *o)
+{
+	static const char *const names[SPEC_NS_COUNT] = {
+		[SPEC_NS_USER] = "user",     [SPEC_NS_MOUNT] = "mount",
+		[SPEC_NS_PID] = "pid",	     [SPEC_NS_NETWORK] = "network",
+		[SPEC_NS_IPC] = "ipc",	     [SPEC_NS_UTS] = "uts",
+		[SPEC_NS_CGROUP] = "cgroup", [SPEC_NS_TIME] = "time",
+	};
+
+	json_out_key(o, "namespaces");
+	json_out_array(o);
+	for (int i = 0; i < SPEC_NS_COUNT; i++)
+		if (s->ns[i].want != SPEC_NS_INHERIT)
+			json_out_str(o, names[i]);
+	json_out_array_end(o);
+}
+
+/*
+ * What became of it here: how it is isolated, and which calls the supervisor
+ * is asked about.
+ */
+static void add_in_force(const struct create *c, struct json_out *o)
+{
+	json_out_key(o, "in_force");
+	json_out_object(o);
+	json_out_str_member(o, "tier", "A");
+	add_namespaces(c->plan->spec, o);
+	json_out_int_member(o, "landlock_abi", landlock_abi());
+	json_out_key(o, "trapped");
+	policy_traps_json(c->mediation ? c->plan->traps : 0, o);
+	json_out_str_member(o, "branch", c->branch ? "overlay" : NULL);
+	json_out_object_end(o);
 }
 
 /*
@@ -86,6 +139,7 @@ static int answer_config(struct create *c, const struct control_request *q,
 	const struct request *request = c->command ? c->command->request : NULL;
 	auto_ptr(json_out_free) struct json_out *o = NULL;
 	const char *format = json_str_or(q->args, "format", "json");
+	int r;
 
 	if (strcmp(format, "toml") == 0 && request)
 		return answer_toml(request, ret, err);
@@ -102,9 +156,10 @@ static int answer_config(struct create *c, const struct control_request *q,
 	o = json_out_new(false);
 	json_out_object(o);
 	request_to_json(request, o);
-	add_uncovered(c, o);
+	r = add_uncovered(c, o, err);
+	add_in_force(c, o);
 	json_out_object_end(o);
-	return end_data(o, ret, err);
+	return r == 0 ? end_data(o, ret, err) : r;
 }
 
 static int answer_ports(struct create *c, const struct control_request *q,
@@ -223,6 +278,11 @@ static int change_json(const struct change *c, struct buf *ret)
 	const char letter[] = { change_letter(c->kind), '\0' };
 
 	json_out_object(o);
+	/* With several roots. */
+	if (c->root) {
+		json_out_key(o, "root");
+		json_out_bytes(o, c->root, strlen(c->root));
+	}
 	json_out_key(o, "path");
 	json_out_bytes(o, c->path, strlen(c->path));
 	json_out_str_member(o, "change", letter);
@@ -262,7 +322,6 @@ static int answer_changes(struct create *c, const struct control_request *q,
 			  struct buf *ret, struct error *err)
 {
 	auto_ptr(store_close) struct store *st = NULL;
-	/* The run's own belongs to the main thread. */
 	auto_ptr(branch_close) struct branch *b = NULL;
 	struct page p = { .ret = ret, .end_ms = now_ms() + PAGE_MS };
 	int r = read_after(q, &p.after, err);
@@ -272,9 +331,7 @@ static int answer_changes(struct create *c, const struct control_request *q,
 	buf_add_str(ret, "{\"changes\":[");
 	p.begin = ret->len;
 	if (c->branch) {
-		r = store_open(c->state->store, NULL, &st, err);
-		if (r == 0)
-			r = branch_find(st, c->state->name, &b, err);
+		r = open_branch(c, &st, &b, err);
 		if (r == 0)
 			r = branch_changes(b, CHANGE_WANT_UNCHANGED, NULL, 0,
 					   add_change, &p, err);

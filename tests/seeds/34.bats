@@ -59,3 +59,19 @@ round_trip() {
 	same <(sandlock inspect "$N") <(sandlock config "$N")
 	unserve
 }
+
+@test "row 34: inspect says what is in force, and what the branch does not cover" {
+	skip_unless_root
+	mkdir inner
+	mount -t tmpfs none inner
+	serve -- sleep 1000
+	run sandlock inspect "$N"
+	unserve
+	umount inner
+	equal tier "$(jq -r .in_force.tier <<<"$output")" A
+	equal namespaces "$(jq -c '.in_force.namespaces - ["cgroup", "ipc", "uts"]' \
+		<<<"$output")" '["mount","pid","network"]'
+	equal uncovered "$(jq -c .uncovered <<<"$output")" '["inner"]'
+	equal connect "$(jq '.in_force.trapped | index("connect") != null' \
+		<<<"$output")" true
+}
