@@ -51,3 +51,38 @@ os.system("./snap new")'
 	equal f "$(tail -1 e/f)" x
 	equal h "$(tail -1 "$W/other/h")" y
 }
+
+@test "workdirs: what subordinate ids own can be changed; owners stay" {
+	command -v newuidmap >/dev/null || skip "newuidmap is not installed"
+	local sub
+
+	sub=$(grep "^$(id -un):" /etc/subuid | cut -d: -f2)
+	[ -n "$sub" ] || skip "no subordinate ids"
+	unshare -U --map-users=auto --map-groups=auto true 2>/dev/null ||
+		unshare -Ur --map-auto true 2>/dev/null || skip "unshare has no --map-auto"
+	chmod 777 d
+	unshare -Ur --map-auto sh -c 'echo theirs >d/s && chown 5:5 d/s && chmod 666 d/s'
+	owner=$(stat -c %u:%g d/s)
+	[ "$owner" != "$(id -u):$(id -g)" ]
+	run sandlock run --name "$N" -- sh -c 'id -u; stat -c %u:%g d/s; echo mine >>d/s && mv -T d e'
+	expect_status 0
+	expect_output "$(id -u)"
+	expect_output "$owner"
+	run sandlock commit "$N"
+	expect_status 0
+	equal owner "$(stat -c %u:%g e/s)" "$owner"
+	equal text "$(tail -1 e/s)" mine
+	unshare -Ur --map-auto sh -c 'chown 0:0 e/s'
+}
+
+@test "workdirs: what strangers own and let us change is refused up front" {
+	[ "$(stat -c %u:%a /var/tmp)" = 0:1777 ] || skip "/var/tmp is not root's"
+	run sandlock run --workdir /var/tmp -- true
+	expect_status 125
+	expect_match '[0-9]+ objects? in the workdir belongs? to others'
+	expect_output '/var/tmp (0:0)'
+	equal branches "$(branches_json | jq length)" 0
+	# What can only be read is no obstacle.
+	run sandlock run --workdir /usr/bin -- true
+	expect_exactly ""
+}

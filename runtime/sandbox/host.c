@@ -90,29 +90,6 @@ static int find_workdir(struct host_context *h, struct error *err)
 	return n;
 }
 
-/*
- * An ordinary user stays who he is: his own ids, and his subordinate ones, for
- * what they may own in the workdir, are mapped onto themselves.
- */
-static int find_ids(struct host_context *h, struct error *err)
-{
-	const struct request *r = h->request;
-	int n;
-
-	if (h->privileged)
-		return 0;
-	if (r->has_user) {
-		n = idmap_add(&h->idmap.uids, r->uid, geteuid(), 1);
-		if (n == 0)
-			n = idmap_add(&h->idmap.gids, r->gid, getegid(), 1);
-		return n == 0 ? 0 : error_set(err, ERR_SYSTEM, -n, "id maps");
-	}
-	n = idmap_add(&h->idmap.uids, geteuid(), geteuid(), 1);
-	if (n == 0)
-		n = idmap_add(&h->idmap.gids, getegid(), getegid(), 1);
-	return n == 0 ? 0 : error_set(err, ERR_SYSTEM, -n, "id maps");
-}
-
 /* $HOME, unless everything else would be hidden with it. */
 static const char *find_home(void)
 {
@@ -229,7 +206,7 @@ int host_plan(const struct sandbox_env *env, const struct request *r,
 	if (n == 0)
 		n = find_workdir(&h, err);
 	if (n == 0)
-		n = find_ids(&h, err);
+		n = host_find_ids(&h, err);
 	if (n == 0)
 		n = fill_plan(p, &h, env, err);
 	context_done(&h);

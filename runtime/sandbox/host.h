@@ -54,6 +54,9 @@ int host_network(struct host_context *h, struct error *err);
 /* Removes the file, which is mounted by then or never will be. */
 void host_forget_hosts(char **path);
 
+/* host_ids.c: fills h->idmap, once the workdirs are known. */
+int host_find_ids(struct host_context *h, struct error *err);
+
 /* host_root.c: adds what "/" consists of to h->workdirs. */
 int host_add_root(struct host_context *h, struct error *err);
 
