@@ -722,7 +722,7 @@ int sandlock_renames(const struct sandlock_changed *changes, size_t n,
  * write is published when the last one has succeeded, or nothing is. A stage
  * sees what the ones before it wrote. Each is a sandbox with rules of its own,
  * but all work in the same directories; going back to an earlier stage is not
- * offered. One thread at a time.
+ * offered. One thread at a time, but for sandlock_transaction_kill.
  *
  * While it runs the branch is the caller's: if he dies it is kept.
  */
@@ -762,6 +762,12 @@ int sandlock_transaction_run(struct sandlock_transaction *t,
 			     uint64_t timeout_ms,
 			     struct sandlock_transaction_result *ret,
 			     struct sandlock_error *err);
+/*
+ * Ends the stage that runs as by sandlock_sandbox_kill, and no further one is
+ * begun: nothing is published, unless the last one had ended. By any thread,
+ * until the free.
+ */
+void sandlock_transaction_kill(struct sandlock_transaction *t);
 /*
  * Of stage @i, or NULL if it has none; valid until the free. Its changes are
  * those of all stages so far.

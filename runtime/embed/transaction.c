@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ struct sandlock_transaction {
 	struct stage *stages;
 	size_t n;
 	bool run;
+	atomic_bool killed;
 };
 
 /* ---------------------------------------------------------------- making -- */
@@ -251,8 +253,19 @@ static int run_stage(struct sandlock_transaction *t, size_t i, int64_t end_ms,
 
 	if (r < 0)
 		return r;
+	if (atomic_load(&t->killed))
+		return api_result(error_say(&e, ERR_STATE, ECANCELED,
+					    "the transaction was killed"),
+				  &e, err);
 	set_timeout(s, end_ms);
-	r = sandlock_sandbox_run(s->sandbox, &s->launch, &s->report, err);
+	r = sandlock_sandbox_create(s->sandbox, &s->launch, err);
+	/* Whoever killed it may have found nothing yet that he could. */
+	if (r == 0 && atomic_load(&t->killed))
+		(void)sandlock_sandbox_kill(s->sandbox, NULL);
+	if (r == 0)
+		r = sandlock_sandbox_start(s->sandbox, err);
+	if (r == 0)
+		r = sandlock_sandbox_wait(s->sandbox, -1, &s->report, err);
 	if (r < 0)
 		s->report = NULL;
 	return r;
@@ -316,6 +329,13 @@ API int sandlock_transaction_run(struct sandlock_transaction *t,
 				  &e, err);
 	t->run = true;
 	return run_all(t, end, ret, err);
+}
+
+API void sandlock_transaction_kill(struct sandlock_transaction *t)
+{
+	atomic_store(&t->killed, true);
+	for (size_t i = 0; i < t->n; i++)
+		(void)sandlock_sandbox_kill(t->stages[i].sandbox, NULL);
 }
 
 API const struct sandlock_report *

@@ -48,10 +48,14 @@ type Branch struct {
 	Lower           string // the directory that it is a branch of
 	Dir             string
 	Upper           string
+	Roots           []BranchRoot // all of them, where there are several
 	Command         string
 	OnExit, OnError BranchAction
 	Created         time.Time
 }
+
+// BranchRoot is one directory that a branch is over.
+type BranchRoot struct{ Lower, Upper string }
 
 // Branches are all that the store has, sorted by name.
 func (h Host) Branches() ([]Branch, error) {
@@ -68,7 +72,14 @@ func (h Host) Branches() ([]Branch, error) {
 	defer C.sandlock_branches_free(v, n)
 	list := make([]Branch, 0, int(n))
 	for _, b := range unsafe.Slice(v, int(n)) {
+		var roots []BranchRoot
+
+		for _, r := range unsafe.Slice(b.roots, int(b.n_roots)) {
+			roots = append(roots, BranchRoot{C.GoString(r.lower),
+				C.GoString(r.upper)})
+		}
 		list = append(list, Branch{
+			Roots:   roots,
 			Name:    C.GoString(b.name),
 			State:   C.GoString(b.state),
 			Lower:   C.GoString(b.lower),

@@ -59,6 +59,7 @@ func TestBranchIsListedShownAndCommitted(t *testing.T) {
 	expect(t, "name", b.Name, "b1")
 	expect(t, "state", b.State, "pending")
 	expect(t, "lower", b.Lower, w.work)
+	expect(t, "roots", b.Roots, []BranchRoot{{w.work, b.Upper}})
 	expect(t, "on exit", b.OnExit, BranchActionDefer)
 
 	changes, err := w.Diff(background, "b1", DiffOptions{})

@@ -73,7 +73,7 @@ const (
 type Change struct {
 	Kind   ChangeKind
 	Path   string // relative to the working directory
-	Root   string // that directory; "" from Host.Diff
+	Root   string // that directory; "" from Host.Diff if there is one only
 	Flags  ChangeFlag
 	Before *Entry // nil: did not exist
 	After  *Entry // nil: does not exist
@@ -212,6 +212,7 @@ func goChange(handle C.uintptr_t, c *C.struct_sandlock_change) C.int {
 	return cgo.Handle(handle).Value().(func(Change) C.int)(Change{
 		Kind:     ChangeKind(c.letter),
 		Path:     C.GoString(c.path),
+		Root:     C.GoString(c.root),
 		Flags:    ChangeFlag(c.flags),
 		Before:   sideOf(&c.before),
 		After:    sideOf(&c.after),

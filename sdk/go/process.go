@@ -219,7 +219,7 @@ func (r *run) reap() {
 	n := C.sandlock_sandbox_wait(r.c, -1, &report, &cerr)
 	r.waitErr = newError("wait", n, &cerr)
 	if r.waitErr == nil {
-		r.result = r.resultOf(report)
+		r.result = resultOf(report, r.killedFor())
 	}
 	close(r.done)
 	r.freeDecided()
@@ -520,7 +520,8 @@ func (p *Process) Close() error {
 	return nil
 }
 
-func (r *run) resultOf(report *C.struct_sandlock_report) *Result {
+// resultOf: cause is why we killed it, nil if we have not.
+func resultOf(report *C.struct_sandlock_report, cause error) *Result {
 	res := &Result{
 		Name:     C.GoString(&report.result.name[0]),
 		ExitCode: -1,
@@ -538,7 +539,7 @@ func (r *run) resultOf(report *C.struct_sandlock_report) *Result {
 		res.ExitCode = value
 		res.Success = value == 0
 	case C.SANDLOCK_EXIT_SIGNAL:
-		res.Reason, res.Signal = r.reason(value), value
+		res.Reason, res.Signal = reason(value, cause), value
 	case C.SANDLOCK_EXIT_TIMEOUT:
 		res.Reason = ReasonTimeout
 	default:
@@ -555,8 +556,7 @@ func (r *run) resultOf(report *C.struct_sandlock_report) *Result {
 }
 
 // reason of an end by a signal, which may have been ours.
-func (r *run) reason(sig int) ExitReason {
-	cause := r.killedFor()
+func reason(sig int, cause error) ExitReason {
 	switch {
 	case sig != int(syscall.SIGKILL) || cause == nil:
 		return ReasonSignaled

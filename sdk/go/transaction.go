@@ -1,0 +1,159 @@
+package sandlock
+
+// #include "bridge.h"
+import "C"
+
+import (
+	"context"
+	"time"
+)
+
+// Stage is one command of a Transaction, in a sandbox with rules of its own.
+// Fields of the Sandbox that are not about what the command may do, or where it
+// works, are those of the first stage. OnExit and OnError are not for stages.
+type Stage struct {
+	Sandbox *Sandbox
+	Command []string
+}
+
+// Transaction is several commands, one after the other over one branch: a stage
+// sees what the ones before it wrote, and everything is published when the last
+// one has succeeded, or nothing is.
+type Transaction struct {
+	Stages []Stage
+	// Timeout is for all of them; 0: none.
+	Timeout time.Duration
+	// Host is that of all stages.
+	Host Host
+}
+
+// TransactionResult is what came of a Transaction.
+type TransactionResult struct {
+	Name    string // of the branch
+	Success bool   // every stage has succeeded
+	Outcome Outcome
+	// BranchError says why it could not be committed; it is pending then.
+	BranchError error
+	// Results are those of the stages that were begun. The Changes of each
+	// are those of all stages so far.
+	Results []*Result
+	// Failed is the index of the stage that failed, -1 if none has.
+	Failed int
+}
+
+// A transaction is the library's side of one.
+type transaction struct {
+	c   *C.struct_sandlock_transaction
+	env *env
+	// What the stages' launches point to.
+	mem memory
+}
+
+func (t *transaction) free() {
+	C.sandlock_transaction_free(t.c)
+	t.mem.free()
+	t.env.free()
+}
+
+// Run runs the stages, with their output captured and nothing on standard
+// input. A stage that fails is no error; one that cannot be run is, and nothing
+// of the branch is left then. When the context ends, the stage that runs is
+// killed and the branch discarded.
+func (t *Transaction) Run(ctx context.Context) (*TransactionResult, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c, err := t.make()
+	if err != nil {
+		return nil, err
+	}
+	defer c.free()
+	done := make(chan struct{})
+	killed := make(chan struct{})
+	go func() {
+		defer close(killed)
+		select {
+		case <-ctx.Done():
+			C.sandlock_transaction_kill(c.c)
+		case <-done:
+		}
+	}()
+	res, err := c.run(t.Timeout, len(t.Stages))
+	close(done)
+	<-killed
+	if ctx.Err() != nil && (err != nil || !res.Success) {
+		err = ctx.Err()
+	}
+	return res, err
+}
+
+func (t *Transaction) make() (*transaction, error) {
+	var cerr C.struct_sandlock_error
+
+	c := &transaction{env: t.Host.env()}
+	r := C.sandlock_transaction_new(c.env.c, &c.c, &cerr)
+	err := newError("new", r, &cerr)
+	for i := 0; err == nil && i < len(t.Stages); i++ {
+		err = c.add(t.Stages[i])
+	}
+	if err != nil {
+		c.free()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *transaction) add(s Stage) error {
+	var cerr C.struct_sandlock_error
+
+	if err := checkText("add", s.Command...); err != nil {
+		return err
+	}
+	q, err := s.Sandbox.request()
+	if err != nil {
+		return err
+	}
+	defer q.free()
+	l := C.struct_sandlock_launch{}
+	if len(s.Command) > 0 {
+		l.argv = c.mem.words(s.Command)
+	}
+	l.in.kind = C.SANDLOCK_STDIO_NULL
+	l.out.kind = C.SANDLOCK_STDIO_CAPTURE
+	l.err.kind = C.SANDLOCK_STDIO_CAPTURE
+	return newError("add", C.sandlock_transaction_add(c.c, q.c, &l, &cerr),
+		&cerr)
+}
+
+func (c *transaction) run(timeout time.Duration, stages int) (
+	*TransactionResult, error) {
+	var result C.struct_sandlock_transaction_result
+	var cerr C.struct_sandlock_error
+
+	// A part of a millisecond is more than none.
+	ms := (timeout + time.Millisecond - 1).Milliseconds()
+	r := C.sandlock_transaction_run(c.c, C.uint64_t(ms), &result, &cerr)
+	if err := newError("run", r, &cerr); err != nil {
+		return nil, err
+	}
+	res := &TransactionResult{
+		Name:    C.GoString(&result.name[0]),
+		Success: int(result.failed) == stages,
+		Outcome: Outcome(result.outcome),
+		Failed:  -1,
+	}
+	if !res.Success {
+		res.Failed = int(result.failed)
+	}
+	if result.outcome_error.kind != C.SANDLOCK_ERR_NONE {
+		res.BranchError = errorOf("commit", &result.outcome_error)
+	}
+	for i := 0; i < int(result.n_run); i++ {
+		report := C.sandlock_transaction_report(c.c, C.size_t(i))
+		if report != nil {
+			// It runs on nothing that could be killed.
+			res.Results = append(res.Results, resultOf(report, nil))
+		}
+	}
+	return res, nil
+}

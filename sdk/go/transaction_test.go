@@ -1,0 +1,90 @@
+package sandlock
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+func (w *world) transaction(scripts ...string) *Transaction {
+	t := &Transaction{Host: w.Host}
+	for _, s := range scripts {
+		t.Stages = append(t.Stages, Stage{w.sandbox(),
+			[]string{"sh", "-c", s}})
+	}
+	return t
+}
+
+func TestTransactionIsPublishedWhole(t *testing.T) {
+	w := newWorld(t)
+	w.write("f", "old\n")
+	tr := w.transaction("echo 1 >f; echo one", "cat f; echo 2 >>f", "rm -f g")
+	res, err := tr.Run(background)
+	must(t, err)
+	expect(t, "success", res.Success, true)
+	expect(t, "outcome", res.Outcome, OutcomeCommitted)
+	expect(t, "failed", res.Failed, -1)
+	expect(t, "stages", len(res.Results), 3)
+	expect(t, "the first one's output", string(res.Results[0].Stdout),
+		"one\n")
+	expect(t, "the second one's output", string(res.Results[1].Stdout),
+		"1\n")
+	expect(t, "changes", letters(res.Results[2].Changes), "M f")
+	w.expectTree(map[string]string{"f": "1\n2\n"})
+	expect(t, "branches", w.branchNames(), []string{})
+}
+
+func TestTransactionThatFails(t *testing.T) {
+	w := newWorld(t)
+	w.write("f", "old\n")
+	tr := w.transaction("echo 1 >f", "echo 2 >f; exit 3", "echo 3 >f")
+	res, err := tr.Run(background)
+	must(t, err)
+	expect(t, "success", res.Success, false)
+	expect(t, "outcome", res.Outcome, OutcomeAborted)
+	expect(t, "failed", res.Failed, 1)
+	expect(t, "stages", len(res.Results), 2)
+	expect(t, "exit code", res.Results[1].ExitCode, 3)
+	w.expectTree(map[string]string{"f": "old\n"})
+	expect(t, "branches", w.branchNames(), []string{})
+}
+
+// SEEDS row 38.
+func TestStagesDecideNothing(t *testing.T) {
+	w := newWorld(t)
+	for _, a := range []BranchAction{BranchActionAbort, BranchActionKeep,
+		BranchActionDefer} {
+		tr := w.transaction("echo 1 >f", "echo 2 >g")
+		tr.Stages[1].Sandbox.OnExit = a
+		_, err := tr.Run(background)
+		expectIs(t, err, ErrUsage)
+	}
+	_, err := w.transaction().Run(background)
+	expectIs(t, err, ErrUsage)
+	w.expectTree(map[string]string{})
+}
+
+func TestTransactionTakesTooLong(t *testing.T) {
+	w := newWorld(t)
+	tr := w.transaction("echo 1 >f", "sleep 1000")
+	tr.Timeout = 3 * time.Second
+	res, err := tr.Run(background)
+	must(t, err)
+	expect(t, "failed", res.Failed, 1)
+	expect(t, "reason", res.Results[1].Reason, ReasonTimeout)
+	w.expectTree(map[string]string{})
+}
+
+func TestContextKillsATransaction(t *testing.T) {
+	w := newWorld(t)
+	for _, wait := range []time.Duration{5 * time.Millisecond,
+		300 * time.Millisecond} {
+		ctx, cancel := context.WithCancel(background)
+		time.AfterFunc(wait, cancel)
+		tr := w.transaction("echo 1 >f", "exec sleep 1000")
+		_, err := tr.Run(ctx)
+		expectIs(t, err, context.Canceled)
+		w.expectTree(map[string]string{})
+		expect(t, "branches", w.branchNames(), []string{})
+	}
+}
