@@ -59,8 +59,7 @@ int net_ports_json(struct net *n, struct buf *ret)
 	return buf_failed(ret) ? -ENOMEM : 0;
 }
 
-/* ---------------------------------------------------------------- sockets --
- */
+/* ------------------------------------------------------------- sockets -- */
 
 static int get_option(int fd, int option, int *ret)
 {
@@ -114,8 +113,7 @@ void net_socket_done(struct net_socket *s)
 	cleanup_close(&s->fd);
 }
 
-/* -------------------------------------------------------------- addresses --
- */
+/* ----------------------------------------------------------- addresses -- */
 
 int net_address_read(struct call *c, uint64_t addr, uint64_t len,
 		     struct net_address *ret)
@@ -174,8 +172,7 @@ const char *net_dest_format(const struct net_ip *ip, uint16_t port,
 	return ret;
 }
 
-/* ---------------------------------------------------------------- refusals --
- */
+/* ------------------------------------------------------------ refusals -- */
 
 static const char *code_of(const struct net_socket *s, bool is_bind)
 {
@@ -269,8 +266,7 @@ void net_refused(struct net *n, struct call *c, const struct net_socket *s,
 	denials_add_call(n->denials, c, &d);
 }
 
-/* ---------------------------------------------------------------- judging --
- */
+/* ------------------------------------------------------------- judging -- */
 
 /* A port of our own is reached by its virtual number, whatever rules say. */
 static bool is_own_port(struct net *n, const struct net_socket *s,
@@ -367,8 +363,7 @@ int net_judge(struct net *n, struct call *c, const struct net_socket *s,
 	}
 }
 
-/* ---------------------------------------------------------------- connect --
- */
+/* ------------------------------------------------------------- connect -- */
 
 static void remember_late(struct net *n, int fd)
 {
@@ -453,8 +448,7 @@ static struct outcome handle_connect(struct call *c, void *data)
 	return connect_now(lane->net, c, &s, &a, waits);
 }
 
-/* ------------------------------------------------------------------- rows --
- */
+/* ---------------------------------------------------------------- rows -- */
 
 size_t net_rows(struct net *n, struct handler ret[NET_ROWS])
 {

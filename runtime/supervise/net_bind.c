@@ -145,8 +145,7 @@ struct outcome net_listen(struct call *c, void *data)
 	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_VALUE(0);
 }
 
-/* ------------------------------------------------------------------ names --
- */
+/* --------------------------------------------------------------- names -- */
 
 /* Shows a real port of ours as the virtual one. */
 static void show_virtual(struct net *n, const struct net_socket *s,

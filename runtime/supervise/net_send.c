@@ -81,8 +81,7 @@ static void sending_done(struct sending *m)
 	free(m->piece);
 }
 
-/* ----------------------------------------------------------------- copying --
- */
+/* ------------------------------------------------------------- copying -- */
 
 static int read_iov(struct sending *m, const struct user_message *u)
 {
@@ -272,8 +271,7 @@ static int read_message(struct sending *m, const struct user_message *u)
 	return m->piece ? 0 : -ENOMEM;
 }
 
-/* ----------------------------------------------------------------- sending --
- */
+/* ------------------------------------------------------------- sending -- */
 
 /* One attempt, without waiting: the number of bytes, or a negative errno. */
 static ssize_t send_piece(struct sending *m, size_t from, size_t n)

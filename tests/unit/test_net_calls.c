@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -17,7 +18,7 @@ static const int trapped_nrs[] = { SYS_connect,	    SYS_sendto,	    SYS_sendmsg,
 				   SYS_sendmmsg,    SYS_bind,	    SYS_listen,
 				   SYS_getsockname, SYS_getpeername };
 /* Without remapping nobody asks for names. */
-enum { NRS_NAMES = 2, DEADLINE_MS = 1000, PATIENCE_S = 60 };
+enum { NRS_NAMES = 2, DEADLINE_MS = 1000, PATIENCE_S = 60, RACES = 4000 };
 
 static struct error err;
 static struct net *net; /* of the run that is on */
@@ -60,8 +61,7 @@ static char *run(const char *const *pairs, int (*body)(void *), void *arg)
 	return buf_take(&said, NULL);
 }
 
-/* ---------------------------------------------------------------- helpers --
- */
+/* ------------------------------------------------------------- helpers -- */
 
 static struct sockaddr_in loopback(uint16_t port)
 {
@@ -115,8 +115,7 @@ struct servers {
 	uint16_t good, bad;
 };
 
-/* ---------------------------------------------------------------- connect --
- */
+/* ------------------------------------------------------------- connect -- */
 
 static int connects(void *arg)
 {
@@ -269,8 +268,78 @@ static void a_held_connect_is_as_in_the_kernel(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* --------------------------------------------------------------- messages --
+/*
+ * Another thread changes the address, and which socket the number stands for,
+ * all the time: what was judged is what is done.
  */
+struct flipped {
+	struct sockaddr_in at;
+	in_port_t ports[2];
+	int fd, fds[2];
+	atomic_bool is_over;
+};
+
+static void *flip(void *arg)
+{
+	struct flipped *f = arg;
+
+	for (unsigned int i = 0; !atomic_load(&f->is_over); i++) {
+		*(volatile in_port_t *)&f->at.sin_port = f->ports[i % 2];
+		if (i % 16 == 0)
+			(void)dup2(f->fds[i / 16 % 2], f->fd);
+	}
+	return NULL;
+}
+
+static int races(void *arg)
+{
+	const struct servers *v = arg;
+	struct flipped f = {
+		.at = loopback(v->good),
+		.ports = { htons(v->good), htons(v->bad) },
+		.fds = { socket(AF_INET, SOCK_DGRAM, 0),
+			 socket(AF_UNIX, SOCK_DGRAM, 0) },
+	};
+	struct iovec iov = { (void *)"x", 1 };
+	struct msghdr m = { &f.at, sizeof(f.at), &iov, 1, NULL, 0, 0 };
+	const struct sockaddr *to = (struct sockaddr *)&f.at;
+	int done = 0, refused = 0;
+	pthread_t t;
+
+	f.fd = dup(f.fds[0]);
+	MUST(pthread_create(&t, NULL, flip, &f) == 0);
+	/* Until both have happened, so that the race was one. */
+	for (int i = 0; i < RACES || !done || !refused; i++) {
+		ssize_t r = i % 2 ? sendmsg(f.fd, &m, 0)
+				  : sendto(f.fd, "x", 1, 0, to, sizeof(f.at));
+
+		done += r == 1;
+		refused += r < 0 && errno == ECONNREFUSED;
+		if (i % 8 == 0)
+			(void)connect(f.fd, to, sizeof(f.at));
+	}
+	atomic_store(&f.is_over, true);
+	MUST(pthread_join(t, NULL) == 0);
+	return 0;
+}
+
+static void nothing_comes_between_judging_and_doing(void **state)
+{
+	struct servers v;
+	char rule[64], byte;
+	const char *const pairs[] = { "network.allow", rule, NULL };
+
+	v.good_fd = server(SOCK_DGRAM, &v.good);
+	v.bad_fd = server(SOCK_DGRAM, &v.bad);
+	(void)rule_for(rule, "udp://", v.good);
+	free(run(pairs, races, &v));
+	assert_int_equal(recv(v.good_fd, &byte, 1, MSG_DONTWAIT), 1);
+	assert_true(recv(v.bad_fd, &byte, 1, MSG_DONTWAIT) < 0);
+	(void)close(v.good_fd);
+	(void)close(v.bad_fd);
+}
+
+/* ------------------------------------------------------------ messages -- */
 
 static int datagrams(void *arg)
 {
@@ -454,8 +523,7 @@ static void what_leads_elsewhere_is_refused(void **state)
 	(void)close(v.good_fd);
 }
 
-/* ----------------------------------------------------------- unix sockets --
- */
+/* -------------------------------------------------------- unix sockets -- */
 
 struct names {
 	char dir[256];
@@ -554,8 +622,7 @@ static void unix_names_are_gated(void **state)
 	(void)close(dir_fd);
 }
 
-/* ------------------------------------------------------------------ ports --
- */
+/* --------------------------------------------------------------- ports -- */
 
 static int bind_port(int type, uint16_t port, int *ret_fd)
 {
@@ -717,6 +784,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connections_go_where_rules_let_them),
 		cmocka_unit_test(a_held_connect_is_as_in_the_kernel),
+		cmocka_unit_test(nothing_comes_between_judging_and_doing),
 		cmocka_unit_test(every_message_is_judged),
 		cmocka_unit_test(streams_take_all_and_pass_descriptors),
 		cmocka_unit_test(what_leads_elsewhere_is_refused),
