@@ -140,6 +140,12 @@ inside() {
 	expect_output "p.toml:2:10: network.allow: port '0'"
 }
 
+@test "net: what makes calls past the filter, and rules, exclude each other" {
+	run sandlock run --net-allow '*' --extra-allow-syscall io_uring -- true
+	expect_status 125
+	expect_output "network rules cannot hold with"
+}
+
 @test "net: no supervisor, no rules" {
 	run sandlock run --no-supervisor --net-allow '*' -- true
 	[ "$status" -ne 0 ]

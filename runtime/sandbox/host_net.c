@@ -106,12 +106,25 @@ static int make_hosts(struct host_context *h, struct buf *pinned,
 	return write_hosts(h, pinned, err);
 }
 
+/* Its calls are made by the kernel where no filter sees them. */
+static int check_io_uring(const struct request *q, struct error *err)
+{
+	for (size_t i = 0; i < q->extra_allow.n; i++)
+		if (strcmp(q->extra_allow.v[i], "io_uring") == 0)
+			return error_say(err, ERR_USAGE, EINVAL,
+					 "network rules cannot hold with "
+					 "--extra-allow-syscall io_uring");
+	return 0;
+}
+
 int host_network(struct host_context *h, struct error *err)
 {
 	auto_(buf) struct buf pinned = BUF_INIT;
 	int r = net_rules_read(h->request, &h->net, err);
 
 	h->shared_network = net_is_shared(h->request);
+	if (r == 0 && h->shared_network)
+		r = check_io_uring(h->request, err);
 	if (r == 0)
 		r = pin_all(&h->net, &pinned, err);
 	if (r == 0 && pinned.len)

@@ -23,6 +23,8 @@ static const struct mediate_feature *const features[] = {
 	&mediate_memory,   &mediate_rename,    &mediate_network,
 };
 
+enum { NETWORK_WORKERS = 1024 };
+
 struct owned {
 	void *p;
 	void (*free_fn)(void *);
@@ -153,6 +155,9 @@ static int begin_features(struct mediation *m, struct error *err)
 	if (r < 0)
 		return r;
 	o.handlers = m->rows;
+	/* Peers that do not answer take a worker each, and nobody else's. */
+	if (m->net)
+		o.external_workers = NETWORK_WORKERS;
 	o.n_handlers = m->n_rows;
 	return supervisor_new(&o, &m->supervisor, err);
 }

@@ -284,6 +284,20 @@ static bool is_own_port(struct net *n, const struct net_socket *s,
 	return true;
 }
 
+/*
+ * getaddrinfo connects a datagram socket to what it has found, to see which
+ * address it would come from: no news where TCP may go there.
+ */
+static bool is_probe(const struct net *n, const struct call *c,
+		     const struct net_dest *d)
+{
+	struct net_dest tcp = *d;
+
+	tcp.proto = NET_TCP;
+	return d->proto == NET_UDP && call_nr(c) == SYS_connect &&
+	       (!d->port || net_decide(&n->layers, &tcp).allowed);
+}
+
 static int judge_inet(struct net *n, struct call *c, const struct net_socket *s,
 		      struct net_address *a)
 {
@@ -300,6 +314,8 @@ static int judge_inet(struct net *n, struct call *c, const struct net_socket *s,
 		v = net_decide(&n->layers, &d);
 	if (v.allowed)
 		return 0;
+	if (is_probe(n, c, &d))
+		return -ECONNREFUSED;
 	if (s->proto == NET_ICMP)
 		(void)net_ip_format(&d.ip, text);
 	else
