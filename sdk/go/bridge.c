@@ -32,6 +32,17 @@ int bridge_uncovered(const struct sandlock_env *env, const char *name,
 	return sandlock_uncovered(env, name, change, (void *)handle, err);
 }
 
+static int denial(void *data, const struct sandlock_denial *d)
+{
+	return goDenial((uintptr_t)data, (struct sandlock_denial *)d);
+}
+
+int bridge_denials(const struct sandlock_env *env, const char *name,
+		   uintptr_t handle, struct sandlock_error *err)
+{
+	return sandlock_denials(env, name, denial, (void *)handle, err);
+}
+
 int bridge_commit(const struct sandlock_env *env, const char *name,
 		  struct sandlock_commit *c, uintptr_t handle,
 		  struct sandlock_error *err)

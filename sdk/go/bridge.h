@@ -16,6 +16,8 @@ int bridge_diff(const struct sandlock_env *env, const char *name,
 		uintptr_t handle, struct sandlock_error *err);
 int bridge_uncovered(const struct sandlock_env *env, const char *name,
 		     uintptr_t handle, struct sandlock_error *err);
+int bridge_denials(const struct sandlock_env *env, const char *name,
+		   uintptr_t handle, struct sandlock_error *err);
 int bridge_commit(const struct sandlock_env *env, const char *name,
 		  struct sandlock_commit *c, uintptr_t handle,
 		  struct sandlock_error *err);

@@ -629,6 +629,24 @@ func TestPortsAreRemapped(t *testing.T) {
 	expectIs(t, err, ErrState)
 }
 
+func TestDenials(t *testing.T) {
+	w := newWorld(t)
+	sb := w.deferred()
+	defer sb.Close()
+	res := w.run(sb, "touch f; mount -t tmpfs none /mnt 2>/dev/null; :")
+	list, err := w.Denials(background, res.Name)
+	must(t, err)
+	for _, d := range list {
+		if d.Call == "mount" {
+			expect(t, "code", d.Code, "syscall.mount")
+			expect(t, "errno", d.Errno, syscall.EPERM)
+			must(t, sb.Abort())
+			return
+		}
+	}
+	t.Errorf("no mount in %+v", list)
+}
+
 // A goroutine that ends while locked takes its thread with it.
 func TestThreadThatStartedMayEnd(t *testing.T) {
 	w := newWorld(t)
