@@ -5,6 +5,7 @@
 static const char *const group_titles[GROUP_COUNT] = {
 	[GROUP_LIFECYCLE] = "Life of a sandbox",
 	[GROUP_BRANCH] = "What it changed",
+	[GROUP_APPROVALS] = "What it asks",
 	[GROUP_OTHER] = "Other",
 };
 

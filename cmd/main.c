@@ -199,6 +199,28 @@ const struct verb verb_table[] = {
   "was; 2 if that cannot be told, or for a usage error",
   cmd_why },
 
+{ VERB_APPROVALS, "approvals", "list what sandboxes wait for an answer to", GROUP_APPROVALS,
+  "[NAME]", 0, 1, 0, COMPLETE_SANDBOX,
+  "Prints the open questions of a sandbox, or of all of them: what a rule says\n"
+  "somebody has to be asked about. Each has an ID that names exactly what is shown.",
+  "sandlock approvals\n"
+  "sandlock approvals --watch web\n"
+  "sandlock approvals --json web | jq -r '.approvals[].approval.what'",
+  EXIT_PLAIN, cmd_approvals },
+{ VERB_APPROVE, "approve", "allow what a sandbox asks for", GROUP_APPROVALS,
+  "NAME ID", 2, 2, 0, COMPLETE_SANDBOX,
+  "Allows, once, what `sandlock approvals` shows under ID. What may have changed\n"
+  "since then is checked again before the call goes on.",
+  "sandlock approve web 3-0a1b2c3d",
+  EXIT_PLAIN, cmd_approve },
+{ VERB_DENY, "deny", "deny what a sandbox asks for", GROUP_APPROVALS,
+  "NAME ID", 2, 2, 0, COMPLETE_SANDBOX,
+  "Denies, once, what `sandlock approvals` shows under ID: the call fails with\n"
+  "EPERM. The reason is put on record.",
+  "sandlock deny web 3-0a1b2c3d\n"
+  "sandlock deny --reason 'use the mirror' web 3-0a1b2c3d",
+  EXIT_PLAIN, cmd_deny },
+
 { VERB_CHECK, "check", "say what this machine can do, and what is missing", GROUP_OTHER,
   "", 0, 0, 0, COMPLETE_NONE,
   "Tries what a sandbox needs, says what follows from what is not there, and\n"

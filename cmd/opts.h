@@ -42,6 +42,9 @@ enum verb_id {
 	VERB_PORTS,
 	VERB_LOGS,
 	VERB_WHY,
+	VERB_APPROVALS,
+	VERB_APPROVE,
+	VERB_DENY,
 	VERB_CHECK,
 	VERB_DIFF,
 	VERB_COMMIT,
@@ -101,6 +104,7 @@ extern const size_t opt_table_len;
 enum verb_group {
 	GROUP_LIFECYCLE,
 	GROUP_BRANCH,
+	GROUP_APPROVALS,
 	GROUP_OTHER,
 	GROUP_COUNT,
 };

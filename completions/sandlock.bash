@@ -8,7 +8,7 @@ _sandlock_options()
 	'') echo '--root --log --log-format --log-level --debug --cgroup-manager --systemd-cgroup --rootless --version -v --help -h ' ;;
 	'create') echo '--bundle -b --config --branch --on-exit --on-error --storage --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
 	'start') echo '--help -h ' ;;
-	'run') echo '--bundle -b --config --detach --no-detach -d --keep --fs-read -r --fs-write -w --fs-deny --fs-mount --workdir --cwd --env --clean-env --no-clean-env --user --timeout -t --max-memory -m --max-processes -P --max-open-files --profile -p --profile-file --net-allow --net-deny --net-allow-bind --net-deny-bind --port-remap --no-port-remap --extra-allow-syscall --extra-deny-syscall --allow-degraded --disable --control-socket --no-control-socket --no-supervisor --stage --name --dry-run --exec-shell -e --status-fd --branch --on-exit --on-error --storage --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
+	'run') echo '--bundle -b --config --detach --no-detach -d --keep --fs-read -r --fs-write -w --fs-deny --fs-mount --workdir --cwd --env --clean-env --no-clean-env --user --timeout -t --ask-exec --ask-open --ask-connect --ask --ask-timeout --max-memory -m --max-processes -P --max-open-files --profile -p --profile-file --net-allow --net-deny --net-allow-bind --net-deny-bind --port-remap --no-port-remap --extra-allow-syscall --extra-deny-syscall --allow-degraded --disable --control-socket --no-control-socket --no-supervisor --stage --name --dry-run --exec-shell -e --status-fd --branch --on-exit --on-error --storage --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
 	'exec') echo '--detach --no-detach -d --process -p --cwd --user -u --additional-gids -g --env -e --tty --no-tty -t --cap -c --no-new-privs --apparmor --process-label --cgroup --ignore-paused --console-socket --pidfd-socket --pid-file --preserve-fds --help -h ' ;;
 	'kill') echo '--all -a --help -h ' ;;
 	'delete') echo '--force -f --help -h ' ;;
@@ -30,6 +30,9 @@ _sandlock_options()
 	'ports') echo '--format --help -h ' ;;
 	'logs') echo '--follow -f --format --help -h ' ;;
 	'why') echo '--format --help -h ' ;;
+	'approvals') echo '--watch -w --format --help -h ' ;;
+	'approve') echo '--reason --help -h ' ;;
+	'deny') echo '--reason --help -h ' ;;
 	'check') echo '--syscalls --format --help -h ' ;;
 	'profile') echo '--quiet -q --format -f --help -h ' ;;
 	'completion') echo '--help -h ' ;;
@@ -70,6 +73,11 @@ _sandlock_value()
 	run,--env) echo 'any' ;;
 	run,--user) echo 'any' ;;
 	run,--timeout | run,-t) echo 'any' ;;
+	run,--ask-exec) echo 'any' ;;
+	run,--ask-open) echo 'file' ;;
+	run,--ask-connect) echo 'any' ;;
+	run,--ask) echo 'any' ;;
+	run,--ask-timeout) echo 'any' ;;
 	run,--max-memory | run,-m) echo 'any' ;;
 	run,--max-processes | run,-P) echo 'any' ;;
 	run,--max-open-files) echo 'any' ;;
@@ -141,6 +149,9 @@ _sandlock_value()
 	ports,--format) echo 'words text json' ;;
 	logs,--format) echo 'words text json' ;;
 	why,--format) echo 'words text json' ;;
+	approvals,--format) echo 'words text json' ;;
+	approve,--reason) echo 'any' ;;
+	deny,--reason) echo 'any' ;;
 	check,--format) echo 'words text json' ;;
 	profile,--format | profile,-f) echo 'words table json' ;;
 	completion,--man) echo 'any' ;;
@@ -152,7 +163,7 @@ _sandlock_value()
 _sandlock_operand()
 {
 	case $1,$2 in
-	,*) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover inspect ports logs why check profile completion version help' ;;
+	,*) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover inspect ports logs why approvals approve deny check profile completion version help' ;;
 	start,1) echo sandbox ;;
 	exec,1) echo sandbox ;;
 	kill,2) echo 'words TERM KILL INT HUP QUIT USR1 USR2 STOP CONT' ;;
@@ -173,9 +184,12 @@ _sandlock_operand()
 	ports,1) echo sandbox ;;
 	logs,1) echo sandbox ;;
 	why,1) echo sandbox ;;
+	approvals,1) echo sandbox ;;
+	approve,1) echo sandbox ;;
+	deny,1) echo sandbox ;;
 	profile,1) echo 'words list show check' ;;
 	completion,1) echo 'words bash zsh fish' ;;
-	help,1) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover inspect ports logs why check profile completion version help' ;;
+	help,1) echo 'words create start run exec kill delete state list ps pause resume update events spec features diff commit abort branches recover inspect ports logs why approvals approve deny check profile completion version help' ;;
 	esac
 }
 

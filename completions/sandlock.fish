@@ -3,7 +3,7 @@
 # Options of a verb ('' for those before it) that take the next word.
 function __sandlock_takes_value
 	switch "$argv[1] $argv[2]"
-		case ' --root' ' --log' ' --log-format' ' --log-level' ' --cgroup-manager' ' --rootless' 'create --bundle' 'create -b' 'create --config' 'create --branch' 'create --on-exit' 'create --on-error' 'create --storage' 'create --console-socket' 'create --pidfd-socket' 'create --pid-file' 'create --preserve-fds' 'run --bundle' 'run -b' 'run --config' 'run --fs-read' 'run -r' 'run --fs-write' 'run -w' 'run --fs-deny' 'run --fs-mount' 'run --workdir' 'run --cwd' 'run --env' 'run --user' 'run --timeout' 'run -t' 'run --max-memory' 'run -m' 'run --max-processes' 'run -P' 'run --max-open-files' 'run --profile' 'run -p' 'run --profile-file' 'run --net-allow' 'run --net-deny' 'run --net-allow-bind' 'run --net-deny-bind' 'run --extra-allow-syscall' 'run --extra-deny-syscall' 'run --allow-degraded' 'run --disable' 'run --stage' 'run --name' 'run --exec-shell' 'run -e' 'run --status-fd' 'run --branch' 'run --on-exit' 'run --on-error' 'run --storage' 'run --console-socket' 'run --pidfd-socket' 'run --pid-file' 'run --preserve-fds' 'exec --process' 'exec -p' 'exec --cwd' 'exec --user' 'exec -u' 'exec --additional-gids' 'exec -g' 'exec --env' 'exec -e' 'exec --cap' 'exec -c' 'exec --apparmor' 'exec --process-label' 'exec --cgroup' 'exec --console-socket' 'exec --pidfd-socket' 'exec --pid-file' 'exec --preserve-fds' 'state --format' 'list --format' 'list -f' 'ps --format' 'ps -f' 'update --resources' 'update -r' 'update --memory' 'update --memory-reservation' 'update --memory-swap' 'update --kernel-memory' 'update --kernel-memory-tcp' 'update --pids-limit' 'update --cpu-share' 'update --cpu-quota' 'update --cpu-period' 'update --cpu-burst' 'update --cpu-idle' 'update --cpu-rt-runtime' 'update --cpu-rt-period' 'update --cpuset-cpus' 'update --cpuset-mems' 'update --blkio-weight' 'events --interval' 'events --format' 'spec --bundle' 'spec -b' 'features --format' 'diff --color' 'diff --format' 'commit --format' 'abort --format' 'branches --format' 'recover --format' 'ports --format' 'logs --format' 'why --format' 'check --format' 'profile --format' 'profile -f' 'completion --man' 'version --format'
+		case ' --root' ' --log' ' --log-format' ' --log-level' ' --cgroup-manager' ' --rootless' 'create --bundle' 'create -b' 'create --config' 'create --branch' 'create --on-exit' 'create --on-error' 'create --storage' 'create --console-socket' 'create --pidfd-socket' 'create --pid-file' 'create --preserve-fds' 'run --bundle' 'run -b' 'run --config' 'run --fs-read' 'run -r' 'run --fs-write' 'run -w' 'run --fs-deny' 'run --fs-mount' 'run --workdir' 'run --cwd' 'run --env' 'run --user' 'run --timeout' 'run -t' 'run --ask-exec' 'run --ask-open' 'run --ask-connect' 'run --ask' 'run --ask-timeout' 'run --max-memory' 'run -m' 'run --max-processes' 'run -P' 'run --max-open-files' 'run --profile' 'run -p' 'run --profile-file' 'run --net-allow' 'run --net-deny' 'run --net-allow-bind' 'run --net-deny-bind' 'run --extra-allow-syscall' 'run --extra-deny-syscall' 'run --allow-degraded' 'run --disable' 'run --stage' 'run --name' 'run --exec-shell' 'run -e' 'run --status-fd' 'run --branch' 'run --on-exit' 'run --on-error' 'run --storage' 'run --console-socket' 'run --pidfd-socket' 'run --pid-file' 'run --preserve-fds' 'exec --process' 'exec -p' 'exec --cwd' 'exec --user' 'exec -u' 'exec --additional-gids' 'exec -g' 'exec --env' 'exec -e' 'exec --cap' 'exec -c' 'exec --apparmor' 'exec --process-label' 'exec --cgroup' 'exec --console-socket' 'exec --pidfd-socket' 'exec --pid-file' 'exec --preserve-fds' 'state --format' 'list --format' 'list -f' 'ps --format' 'ps -f' 'update --resources' 'update -r' 'update --memory' 'update --memory-reservation' 'update --memory-swap' 'update --kernel-memory' 'update --kernel-memory-tcp' 'update --pids-limit' 'update --cpu-share' 'update --cpu-quota' 'update --cpu-period' 'update --cpu-burst' 'update --cpu-idle' 'update --cpu-rt-runtime' 'update --cpu-rt-period' 'update --cpuset-cpus' 'update --cpuset-mems' 'update --blkio-weight' 'events --interval' 'events --format' 'spec --bundle' 'spec -b' 'features --format' 'diff --color' 'diff --format' 'commit --format' 'abort --format' 'branches --format' 'recover --format' 'ports --format' 'logs --format' 'why --format' 'approvals --format' 'approve --reason' 'deny --reason' 'check --format' 'profile --format' 'profile -f' 'completion --man' 'version --format'
 			return 0
 	end
 	return 1
@@ -117,6 +117,11 @@ complete -c sandlock -n '__sandlock_options run' -l clean-env -d 'pass on only P
 complete -c sandlock -n '__sandlock_options run' -l no-clean-env
 complete -c sandlock -n '__sandlock_options run' -l user -x -d 'the ids that the command has inside'
 complete -c sandlock -n '__sandlock_options run' -s t -l timeout -x -d 'kill everything after so many seconds (or 500ms, 5m, 1h): exit status 124'
+complete -c sandlock -n '__sandlock_options run' -l ask-exec -x -d 'ask before such a program is executed: a name, path, pattern, DIR/ or *'
+complete -c sandlock -n '__sandlock_options run' -l ask-open -r -F -d 'ask before such a file is opened: a path, pattern, or DIR/'
+complete -c sandlock -n '__sandlock_options run' -l ask-connect -x -d 'ask before something is sent to such a destination, as for --net-allow'
+complete -c sandlock -n '__sandlock_options run' -l ask -x -d 'who is asked: tty, socket (sandlock approve), never, or a program\'s path'
+complete -c sandlock -n '__sandlock_options run' -l ask-timeout -x -d 'deny what nobody has answered by then (default: 120, network 20)'
 complete -c sandlock -n '__sandlock_options run' -s m -l max-memory -x -d 'memory that the command may use, in bytes or with K, M, G'
 complete -c sandlock -n '__sandlock_options run' -s P -l max-processes -x -d 'how many processes and threads it may have'
 complete -c sandlock -n '__sandlock_options run' -l max-open-files -x -d 'open files of each of its processes'
@@ -287,6 +292,19 @@ complete -c sandlock -n __sandlock_no_verb -a why -d 'explain what a sandbox is 
 complete -c sandlock -n '__sandlock_options why' -l format -x -a 'text json' -d 'how to print it'
 complete -c sandlock -n '__sandlock_options why' -s h -l help -d 'print this help'
 complete -c sandlock -n '__sandlock_operand why 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a approvals -d 'list what sandboxes wait for an answer to'
+complete -c sandlock -n '__sandlock_options approvals' -s w -l watch -d 'go on with what is asked and answered from now on, until the sandbox ends'
+complete -c sandlock -n '__sandlock_options approvals' -l format -x -a 'text json' -d 'how to print it'
+complete -c sandlock -n '__sandlock_options approvals' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand approvals 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a approve -d 'allow what a sandbox asks for'
+complete -c sandlock -n '__sandlock_options approve' -l reason -x -d 'why, for the record'
+complete -c sandlock -n '__sandlock_options approve' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand approve 1' -a '(__sandlock_names list)'
+complete -c sandlock -n __sandlock_no_verb -a deny -d 'deny what a sandbox asks for'
+complete -c sandlock -n '__sandlock_options deny' -l reason -x -d 'why, for the record'
+complete -c sandlock -n '__sandlock_options deny' -s h -l help -d 'print this help'
+complete -c sandlock -n '__sandlock_operand deny 1' -a '(__sandlock_names list)'
 complete -c sandlock -n __sandlock_no_verb -a check -d 'say what this machine can do, and what is missing'
 complete -c sandlock -n '__sandlock_options check' -l syscalls -d 'print instead which system calls a command of the host is denied'
 complete -c sandlock -n '__sandlock_options check' -l format -x -a 'text json' -d 'how to print it'
@@ -328,6 +346,9 @@ complete -c sandlock -n '__sandlock_operand help 1' -a 'inspect'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'ports'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'logs'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'why'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'approvals'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'approve'
+complete -c sandlock -n '__sandlock_operand help 1' -a 'deny'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'check'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'profile'
 complete -c sandlock -n '__sandlock_operand help 1' -a 'completion'

@@ -371,6 +371,42 @@ int sandlock_watch_denials(const struct sandlock_env *env, const char *name,
 void sandlock_request_on_denials(struct sandlock_request *q,
 				 sandlock_denial_fn *fn, void *data);
 
+/* ------------------------------------------------------------ approvals -- */
+
+/* What somebody is asked about. Strings live as long as the call. */
+struct sandlock_question {
+	const char *id;	   /* "12-0a1b2c3d": names this very question */
+	const char *state; /* waiting allowed denied expired withdrawn */
+	const char *what;  /* in words, escaped: "run '/bin/x' as 'x -v'" */
+	bool is_cut;	   /* @what does not say all */
+	const char *rule;  /* why it is asked; or NULL */
+	const char *program; /* who wants it; or NULL */
+	pid_t pid;
+	unsigned int count;	   /* how often it was asked */
+	unsigned int seconds_left; /* while it waits */
+	const char *by, *reason;   /* of an answer; or NULL */
+	const char *json;	   /* all of it, docs/protocol.md */
+};
+/* Not 0 ends it and is returned. */
+typedef int sandlock_question_fn(void *data, const struct sandlock_question *q);
+
+/* Calls @fn for each question of a running sandbox that is open, in order. */
+int sandlock_questions(const struct sandlock_env *env, const char *name,
+		       sandlock_question_fn *fn, void *data,
+		       struct sandlock_error *err);
+/* And then for each that is asked, or closed, until the sandbox ends. */
+int sandlock_watch_questions(const struct sandlock_env *env, const char *name,
+			     sandlock_question_fn *fn, void *data,
+			     struct sandlock_error *err);
+/*
+ * Answers one: @error 0 allows, else it is the errno that the caller gets. @by
+ * says who answers, @reason (or NULL) why. ERR_NOT_FOUND, ERR_STATE where it is
+ * closed already, ERR_CONFLICT where the id means another question.
+ */
+int sandlock_decide(const struct sandlock_env *env, const char *name,
+		    const char *id, int error, const char *by,
+		    const char *reason, struct sandlock_error *err);
+
 enum sandlock_verdict {
 	SANDLOCK_ALLOWED,
 	SANDLOCK_DENIED,

@@ -42,6 +42,12 @@ const struct request_key request_keys[] = {
 	KEY("network.port_remap", "port-remap", REQUEST_BOOL, port_remap, "ports that are bound are free ones of the host"),
 	KEY("syscalls.extra_allow", "extra-allow-syscall", REQUEST_LIST, extra_allow, "groups of system calls that are allowed after all"),
 	KEY("syscalls.extra_deny", "extra-deny-syscall", REQUEST_LIST, extra_deny, "system calls, or groups of them, that are denied, too"),
+	KEY("ask.exec", "ask-exec", REQUEST_LIST, ask_exec, "programs that somebody is asked about"),
+	KEY("ask.open", "ask-open", REQUEST_LIST, ask_open, "files that somebody is asked about"),
+	KEY("ask.connect", "ask-connect", REQUEST_NET_ALLOW, ask_connect, "destinations that somebody is asked about"),
+	KEY("ask.by", "ask", REQUEST_STRING, ask_by, "who is asked: tty, socket, never, or a program"),
+	KEY("ask.timeout", "ask-timeout", REQUEST_TIME, ask_timeout_ms, "when what nobody answered is denied (default: 120s, 20s for the network)"),
+	KEY("ask.limit", NULL, REQUEST_COUNT, ask_limit, "how many questions are open at once (default: 64)"),
 	KEY("limits.memory", "max-memory", REQUEST_SIZE, memory_bytes, "memory, in bytes or with K, M, G"),
 	KEY("limits.processes", "max-processes", REQUEST_COUNT, processes, "how many processes and threads"),
 	KEY("limits.open_files", "max-open-files", REQUEST_COUNT, open_files, "open files of each process"),
@@ -537,6 +543,13 @@ int request_check(const struct request *r, struct error *err)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "--net-allow-bind and --net-deny-bind exclude "
 				 "each other: what is not allowed is denied");
+	if (r->ask_by && strcmp(r->ask_by, "tty") != 0 &&
+	    strcmp(r->ask_by, "socket") != 0 &&
+	    strcmp(r->ask_by, "never") != 0 && *r->ask_by != '/')
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "ask: '%s' is neither tty, socket, never nor "
+				 "the absolute path of a program",
+				 r->ask_by);
 	if (r->no_branch && r->workdirs.n)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "a workdir is always on a branch: drop it, or "

@@ -8,7 +8,11 @@
 #include "base/json.h"
 #include "base/path.h"
 
-enum { ARGV_JSON_MAX = 8 * 1024 };
+/*
+ * What is cut in JSON, so that one event fits into one message however much
+ * of it has to be escaped.
+ */
+enum { ARGV_JSON_MAX = 4 * 1024, TEXT_JSON_MAX = 1024 };
 
 const char *event_category_name(enum event_category c)
 {
@@ -200,7 +204,12 @@ static void add_bytes(struct json_out *o, const char *key, const char *s)
 	if (!s)
 		return;
 	json_out_key(o, key);
-	json_out_bytes(o, s, strlen(s));
+	json_out_bytes(o, s, strnlen(s, TEXT_JSON_MAX));
+}
+
+static bool is_long(const char *s)
+{
+	return s && strlen(s) > TEXT_JSON_MAX;
 }
 
 static void add_argv(const struct event *e, struct json_out *o)
@@ -230,6 +239,8 @@ void event_to_json(const struct event *e, struct json_out *o)
 	json_out_int_member(o, "parent_pid", e->parent_pid);
 	add_bytes(o, "program", e->program);
 	add_bytes(o, "path", e->path);
+	if (is_long(e->program) || is_long(e->path))
+		json_out_bool_member(o, "path_cut", true);
 	if (e->category == EVENT_FILE)
 		json_out_bool_member(o, "writes", e->writes);
 	if (e->host) {

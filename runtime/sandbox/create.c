@@ -33,6 +33,7 @@
 #include "sandbox/sync.h"
 #include "sandbox/waiter.h"
 #include "spec/request.h"
+#include "supervise/approvals.h"
 #include "supervise/denials.h"
 
 enum { NAME_ATTEMPTS = 64 };
@@ -707,6 +708,7 @@ void create_done(struct create *c)
 {
 	mediation_end(c->mediation);
 	denials_free(c->denials);
+	approvals_free(c->approvals);
 	netns_done(&c->netns);
 	cleanup_close(&c->netns_fd);
 	rootfs_free(c->rootfs);

@@ -27,6 +27,7 @@ struct create {
 	struct rootfs *rootfs;
 	struct mediation *mediation;   /* NULL: nothing is mediated */
 	struct denials *denials;       /* what is refused; NULL: no record */
+	struct approvals *approvals;   /* NULL: nobody is asked */
 	struct control_server *server; /* or NULL */
 	struct seccomp_program filter;
 	bool has_filter;

@@ -14,6 +14,7 @@
 #include "sandbox/check.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
+#include "supervise/approvals.h"
 #include "supervise/denials.h"
 #include "supervise/supervisor.h"
 
@@ -21,6 +22,7 @@
 static const struct mediate_feature *const features[] = {
 	&mediate_refusals, &mediate_unreached, &mediate_processes,
 	&mediate_memory,   &mediate_rename,    &mediate_network,
+	&mediate_ask,
 };
 
 enum { NETWORK_WORKERS = 1024 };
@@ -275,6 +277,9 @@ void mediation_end(struct mediation *m)
 {
 	if (!m)
 		return;
+	/* Who waits for an answer is denied. */
+	if (m->create->approvals)
+		approvals_close(m->create->approvals);
 	supervisor_free(m->supervisor);
 	while (m->n_owned) {
 		struct owned *o = &m->owned[--m->n_owned];

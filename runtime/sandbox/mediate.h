@@ -64,6 +64,7 @@ extern const struct mediate_feature mediate_processes;
 extern const struct mediate_feature mediate_memory;
 extern const struct mediate_feature mediate_rename;
 extern const struct mediate_feature mediate_network;
+extern const struct mediate_feature mediate_ask;
 
 /*
  * Which features are on, as a mask for mediation_begin, and their traps.
@@ -84,6 +85,11 @@ void mediation_set_state(struct mediation *m, void *state);
 /* What answers for the ports; NULL without network rules. */
 void mediation_set_net(struct mediation *m, struct net *net);
 struct net *mediation_net(const struct mediation *m);
+/*
+ * The processes that are in the pid namespace of init, without init; @data is
+ * a struct create. A processes_list_fn.
+ */
+int mediation_list(void *data, pid_t **ret, size_t *ret_n);
 /* NULL in @begin. */
 struct supervisor *mediation_supervisor(struct mediation *m);
 

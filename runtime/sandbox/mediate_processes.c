@@ -43,8 +43,7 @@ static int add_pid(struct pids *l, pid_t pid)
 	return 0;
 }
 
-/* The processes that are in the pid namespace of init, without init. */
-static int list_processes(void *data, pid_t **ret, size_t *ret_n)
+int mediation_list(void *data, pid_t **ret, size_t *ret_n)
 {
 	const struct create *c = data;
 	auto_dir DIR *d = opendir("/proc");
@@ -87,7 +86,7 @@ static int begin(struct mediation *m, struct error *err)
 	const struct create *c = mediation_create(m);
 	struct handler rows[PROCESSES_ROWS];
 	struct processes *p = processes_new(c->command->request->processes,
-					    list_processes, (void *)c);
+					    mediation_list, (void *)c);
 	size_t n;
 	int r;
 

@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,6 +14,7 @@
 #include "sandbox/create.h"
 #include "sandbox/mediate.h"
 #include "spec/request.h"
+#include "supervise/approvals.h"
 #include "supervise/denials.h"
 #include "supervise/net.h"
 
@@ -345,15 +347,114 @@ static int answer_changes(struct create *c, const struct control_request *q,
 	return 0;
 }
 
+/* As many as fit; the rest are in the next page. */
+struct approvals_page {
+	struct buf *ret;
+	size_t begin;
+	uint64_t last;
+	bool more;
+};
+
+static bool add_approval(void *data, const struct approval_info *i)
+{
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+	auto_(buf) struct buf b = BUF_INIT;
+	struct approvals_page *p = data;
+	bool first = p->ret->len == p->begin;
+
+	approval_to_json(i, o);
+	if (json_out_end(o, &b) < 0)
+		return false;
+	if (!first && p->ret->len + b.len > PAGE_BYTES) {
+		p->more = true;
+		return false;
+	}
+	if (!first)
+		buf_add_char(p->ret, ',');
+	buf_add(p->ret, b.data, b.len - 1);
+	p->last = i->id;
+	return true;
+}
+
+static int answer_approvals(struct create *c, const struct control_request *q,
+			    struct buf *ret, struct error *err)
+{
+	struct approvals_page p = { .ret = ret };
+	uint64_t after;
+	int r = read_after(q, &after, err);
+
+	if (r < 0)
+		return r;
+	buf_add_str(ret, "{\"approvals\":[");
+	p.begin = ret->len;
+	if (c->approvals)
+		approvals_each(c->approvals, after, false, add_approval, &p);
+	if (p.more)
+		buf_printf(ret, "],\"next\":%llu}", (unsigned long long)p.last);
+	else
+		buf_add_str(ret, "],\"next\":null}");
+	return 0;
+}
+
+/* "12-0a1b2c3d": the number, and the beginning of the digest. */
+static int read_id(const char *text, uint64_t *ret_id, const char **ret_digest)
+{
+	char *end;
+
+	if (*text < '1' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	*ret_id = strtoull(text, &end, 10);
+	if (errno || *end != '-')
+		return -EINVAL;
+	*ret_digest = end + 1;
+	return 0;
+}
+
+static int answer_decide(struct create *c, const struct control_request *q,
+			 struct buf *ret, struct error *err)
+{
+	const char *id_text = json_str_or(q->args, "id", "");
+	const char *verdict = json_str_or(q->args, "verdict", "");
+	bool allow = strcmp(verdict, "allow") == 0;
+	int64_t error = json_int_or(q->args, "errno", EPERM);
+	const char *digest;
+	uint64_t id;
+	int r;
+
+	if (read_id(id_text, &id, &digest) < 0)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "'%.64s' is no approval: they look like "
+				 "12-0a1b2c3d",
+				 id_text);
+	if (!allow && strcmp(verdict, "deny") != 0)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "a verdict is allow or deny");
+	if (!allow && (error <= 0 || error >= 4096))
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "'errno' is no error number");
+	if (!c->approvals)
+		return error_say(err, ERR_STATE, EINVAL, "'%s' asks nobody",
+				 c->state->name);
+	r = approvals_resolve(c->approvals, id, digest, allow ? 0 : (int)error,
+			      json_str_or(q->args, "by", "socket"),
+			      json_str_or(q->args, "reason", NULL), err);
+	if (r == 0)
+		buf_add_str(ret, "{}");
+	return r;
+}
+
 /* clang-format off */
 static const struct {
 	const char *verb;
 	int (*answer)(struct create *c, const struct control_request *q,
 		      struct buf *ret, struct error *err);
 } verbs[] = {
+	{ "approvals", answer_approvals },
 	{ "calls",   answer_calls   },
 	{ "changes", answer_changes },
 	{ "config",  answer_config  },
+	{ "decide",  answer_decide  },
 	{ "denials", answer_denials },
 	{ "inspect", answer_config  },
 	{ "kill",    answer_kill    },
@@ -378,6 +479,16 @@ static void publish_denial(void *data, const char *json)
 	control_server_publish(data, "denial", json);
 }
 
+static void publish_approval(void *data, const struct approval_info *i)
+{
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+	auto_(buf) struct buf b = BUF_INIT;
+
+	approval_to_json(i, o);
+	if (json_out_end(o, &b) == 0)
+		control_server_publish(data, "approval", buf_str(&b));
+}
+
 static bool is_wanted(const struct create *c)
 {
 	if (!c->slot || c->bundle->no_control_socket)
@@ -395,6 +506,8 @@ int serve_start(struct create *c, struct error *err)
 				 err);
 	if (r == 0 && c->denials)
 		denials_tell(c->denials, publish_denial, c->server);
+	if (r == 0 && c->approvals)
+		r = approvals_tell(c->approvals, publish_approval, c->server);
 	return r;
 }
 
@@ -402,6 +515,8 @@ void serve_stop(struct create *c)
 {
 	if (c->denials)
 		denials_tell(c->denials, NULL, NULL);
+	if (c->approvals)
+		approvals_untell(c->approvals, c->server);
 	control_server_stop(take_ptr(&c->server));
 }
 

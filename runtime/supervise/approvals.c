@@ -30,6 +30,8 @@ struct approval {
 	char who[APPROVAL_TEXT_MAX], reason[APPROVAL_TEXT_MAX];
 };
 
+enum { TOLD_MAX = 4, WHAT_MAX = 512, AGAIN_SECONDS = 5 };
+
 struct list {
 	struct approval *first, *last;
 	size_t n;
@@ -47,8 +49,10 @@ struct approvals {
 	uint64_t last_id;
 	bool is_closing;
 	int event_fd;
-	approvals_told_fn *told;
-	void *data;
+	struct {
+		approvals_told_fn *fn;
+		void *data;
+	} told[TOLD_MAX];
 };
 
 static uint64_t monotonic_ns(void)
@@ -107,8 +111,7 @@ static int init_lock(pthread_mutex_t *lock)
 	return -r;
 }
 
-struct approvals *approvals_new(unsigned int max_open, approvals_told_fn *told,
-				void *data)
+struct approvals *approvals_new(unsigned int max_open)
 {
 	struct approvals *b = calloc(1, sizeof(*b));
 
@@ -121,8 +124,6 @@ struct approvals *approvals_new(unsigned int max_open, approvals_told_fn *told,
 		return NULL;
 	}
 	b->max_open = max_open ? max_open : APPROVALS_MAX_OPEN;
-	b->told = told;
-	b->data = data;
 	return b;
 }
 
@@ -143,6 +144,30 @@ void approvals_free(struct approvals *b)
 	(void)pthread_mutex_destroy(&b->lock);
 	(void)close(b->event_fd);
 	free(b);
+}
+
+int approvals_tell(struct approvals *b, approvals_told_fn *told, void *data)
+{
+	size_t t = 0;
+
+	(void)pthread_mutex_lock(&b->lock);
+	while (t < TOLD_MAX && b->told[t].fn)
+		t++;
+	if (t < TOLD_MAX) {
+		b->told[t].fn = told;
+		b->told[t].data = data;
+	}
+	(void)pthread_mutex_unlock(&b->lock);
+	return t < TOLD_MAX ? 0 : -ENOSPC;
+}
+
+void approvals_untell(struct approvals *b, void *data)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	for (size_t t = 0; t < TOLD_MAX; t++)
+		if (b->told[t].data == data)
+			b->told[t].fn = NULL;
+	(void)pthread_mutex_unlock(&b->lock);
 }
 
 int approvals_fd(const struct approvals *b)
@@ -175,8 +200,9 @@ static void tell(const struct approval *a)
 	struct approval_info i = info_of(a);
 
 	(void)fd_write_full(a->book->event_fd, &one, sizeof(one));
-	if (a->book->told)
-		a->book->told(a->book->data, &i);
+	for (size_t t = 0; t < TOLD_MAX; t++)
+		if (a->book->told[t].fn)
+			a->book->told[t].fn(a->book->told[t].data, &i);
 }
 
 /* Opens what may be, in order. With the lock held, as all that follow. */
@@ -306,6 +332,39 @@ static struct approval *find_equal(struct approvals *b, const char *digest)
 	return NULL;
 }
 
+/* A shell tries every directory of $PATH, and they may be the same one. */
+static const struct approval *find_denied(struct approvals *b,
+					  const char *digest, pid_t pid)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	for (const struct approval *a = b->closed.last; a; a = a->prev)
+		if (atomic_load(&a->state) == APPROVAL_ANSWERED &&
+		    atomic_load(&a->error) && a->event->pid == pid &&
+		    now.tv_sec - a->closed.tv_sec <= AGAIN_SECONDS &&
+		    strcmp(a->digest, digest) == 0)
+			return a;
+	return NULL;
+}
+
+/* With the lock held; what cannot be asked has ended when it is made. */
+static void end_at_once(struct approvals *b, struct approval *a)
+{
+	const struct approval *denied =
+		find_denied(b, a->digest, a->event->pid);
+
+	if (b->is_closing) {
+		(void)end(a, APPROVAL_CANCELLED, EPERM);
+	} else if (monotonic_ns() >= a->deadline_ns) {
+		(void)end(a, APPROVAL_EXPIRED, EPERM);
+	} else if (denied && !a->is_open) {
+		memcpy(a->who, denied->who, sizeof(a->who));
+		memcpy(a->reason, denied->reason, sizeof(a->reason));
+		(void)end(a, APPROVAL_ANSWERED, atomic_load(&denied->error));
+	}
+}
+
 int approval_join(struct approvals *b, const struct event *e, const char *rule,
 		  uint64_t deadline_ns, struct approval_wait *w)
 {
@@ -327,10 +386,7 @@ int approval_join(struct approvals *b, const struct event *e, const char *rule,
 		if (a->waits)
 			a->waits->prev = w;
 		a->waits = w;
-		if (b->is_closing)
-			(void)end(a, APPROVAL_CANCELLED, EPERM);
-		else if (monotonic_ns() >= a->deadline_ns)
-			(void)end(a, APPROVAL_EXPIRED, EPERM);
+		end_at_once(b, a);
 		open_next(b);
 	}
 	(void)pthread_mutex_unlock(&b->lock);
@@ -426,6 +482,16 @@ static bool is_digest(const struct approval *a, const char *digest)
 	       strncmp(a->digest, digest, n) == 0;
 }
 
+/* It is shown to others: no control characters. */
+static void copy_text(char ret[APPROVAL_TEXT_MAX], const char *s)
+{
+	size_t n = 0;
+
+	for (; s[n] && n + 1 < APPROVAL_TEXT_MAX; n++)
+		ret[n] = (unsigned char)s[n] < ' ' || s[n] == 0x7f ? '?' : s[n];
+	ret[n] = '\0';
+}
+
 static int resolve(struct approvals *b, uint64_t id, const char *digest,
 		   int error, const char *who, const char *reason,
 		   struct error *err)
@@ -446,9 +512,8 @@ static int resolve(struct approvals *b, uint64_t id, const char *digest,
 				 (unsigned long long)id);
 	if (closed)
 		return say_closed(closed, err);
-	(void)snprintf(a->who, sizeof(a->who), "%s", who);
-	(void)snprintf(a->reason, sizeof(a->reason), "%s",
-		       reason ? reason : "");
+	copy_text(a->who, who);
+	copy_text(a->reason, reason ? reason : "");
 	(void)end(a, APPROVAL_ANSWERED, error);
 	open_next(b);
 	forget_old(b);
@@ -522,8 +587,11 @@ static void add_time(struct json_out *o, const char *key,
 void approval_to_json(const struct approval_info *i, struct json_out *o)
 {
 	uint64_t now = monotonic_ns();
+	auto_(buf) struct buf what = BUF_INIT;
 	char answer[32];
+	bool cut = false;
 
+	event_describe(i->event, WHAT_MAX, &what, &cut);
 	(void)snprintf(answer, sizeof(answer), "%llu-%.*s",
 		       (unsigned long long)i->id, (int)APPROVAL_PREFIX_MIN,
 		       i->digest);
@@ -532,6 +600,9 @@ void approval_to_json(const struct approval_info *i, struct json_out *o)
 	json_out_uint_member(o, "number", i->id);
 	json_out_str_member(o, "digest", i->digest);
 	json_out_str_member(o, "state", approval_state_name(i));
+	json_out_str_member(o, "what", buf_str(&what));
+	if (cut)
+		json_out_bool_member(o, "what_cut", true);
 	json_out_uint_member(o, "count", i->count);
 	add_time(o, "asked", &i->asked);
 	if (i->state == APPROVAL_WAITING)

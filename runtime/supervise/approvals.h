@@ -10,8 +10,9 @@
  *
  * Who asks joins with a struct approval_wait of its own, and leaves before that
  * goes away. Equal requests (event_digest) that wait share one approval, its
- * deadline too. At most @max_open are open, which is: shown and answered; what
- * is asked meanwhile waits in order, with its deadline running.
+ * deadline too; what was denied to a process it is denied again for a few
+ * seconds, without being asked. At most @max_open are open, which is: shown and
+ *answered; what is asked meanwhile waits in order, with its deadline running.
  *
  * An answer names the number and the digest of what its author saw. Late,
  * repeated, unknown, withdrawn and mismatching ones have errors of their own,
@@ -71,8 +72,10 @@ struct approval_info {
 typedef void approvals_told_fn(void *data, const struct approval_info *i);
 
 /* @max_open 0: APPROVALS_MAX_OPEN. NULL on ENOMEM. */
-struct approvals *approvals_new(unsigned int max_open, approvals_told_fn *told,
-				void *data);
+struct approvals *approvals_new(unsigned int max_open);
+/* Calls @told from now on, for up to four at a time. -ENOSPC. */
+int approvals_tell(struct approvals *b, approvals_told_fn *told, void *data);
+void approvals_untell(struct approvals *b, void *data);
 /* Withdraws what waits; what is asked from now on is withdrawn at once. */
 void approvals_close(struct approvals *b);
 /* Nobody is joined any more. NULL is allowed. */
@@ -123,7 +126,7 @@ void approvals_each(struct approvals *b, uint64_t after, bool closed,
 
 /* "waiting", "allowed", "denied", "expired", "withdrawn". */
 const char *approval_state_name(const struct approval_info *i);
-/* One object. */
+/* One object; it fits into a message of the control socket. */
 void approval_to_json(const struct approval_info *i, struct json_out *o);
 
 #endif

@@ -71,7 +71,7 @@ static int answer(struct approvals *b, uint64_t id, const char *digest,
 
 static void test_one_answer_counts(void **state)
 {
-	struct approvals *b = approvals_new(0, NULL, NULL);
+	struct approvals *b = approvals_new(0);
 	struct event e = connect_to(host_1);
 	atomic_int woken = 0;
 	struct approval_wait w = { .wake = count_wake, .data = &woken };
@@ -108,7 +108,7 @@ static void test_one_answer_counts(void **state)
 
 static void test_the_deadline_denies(void **state)
 {
-	struct approvals *b = approvals_new(0, NULL, NULL);
+	struct approvals *b = approvals_new(0);
 	struct event e = connect_to(host_1);
 	struct approval_wait w = { .wake = NULL }, late = { .wake = NULL };
 	char digest[EVENT_DIGEST_LEN + 1];
@@ -132,7 +132,7 @@ static void test_the_deadline_denies(void **state)
 
 static void test_nobody_waits(void **state)
 {
-	struct approvals *b = approvals_new(0, NULL, NULL);
+	struct approvals *b = approvals_new(0);
 	struct event e = connect_to(host_1);
 	struct approval_wait w = { .wake = NULL };
 	char digest[EVENT_DIGEST_LEN + 1];
@@ -147,7 +147,7 @@ static void test_nobody_waits(void **state)
 
 static void test_closing_denies(void **state)
 {
-	struct approvals *b = approvals_new(0, NULL, NULL);
+	struct approvals *b = approvals_new(0);
 	struct event e = connect_to(host_1);
 	atomic_int woken = 0;
 	struct approval_wait w = { .wake = count_wake, .data = &woken };
@@ -168,7 +168,7 @@ static void test_closing_denies(void **state)
 
 static void test_equal_requests_share_one(void **state)
 {
-	struct approvals *b = approvals_new(0, NULL, NULL);
+	struct approvals *b = approvals_new(0);
 	struct event e = connect_to(host_1), f = connect_to(host_2);
 	atomic_int woken = 0;
 	struct approval_wait w[50], other = { .wake = NULL };
@@ -214,11 +214,12 @@ static void count_told(void *data, const struct approval_info *i)
 static void test_more_than_may_be_open_wait_in_order(void **state)
 {
 	atomic_int told = 0;
-	struct approvals *b = approvals_new(2, count_told, &told);
+	struct approvals *b = approvals_new(2);
 	struct approval_wait w[5];
 	char hosts[5][16];
 	struct seen s;
 
+	assert_int_equal(approvals_tell(b, count_told, &told), 0);
 	for (int i = 0; i < 5; i++) {
 		struct event e;
 
@@ -248,7 +249,7 @@ static void test_more_than_may_be_open_wait_in_order(void **state)
 
 static void test_old_ones_are_forgotten(void **state)
 {
-	struct approvals *b = approvals_new(0, NULL, NULL);
+	struct approvals *b = approvals_new(0);
 	struct event e = connect_to(host_1);
 	char digest[EVENT_DIGEST_LEN + 1];
 
@@ -286,7 +287,7 @@ static void *answer_once(void *arg)
 
 static void test_racing_answers_have_one_winner(void **state)
 {
-	struct race r = { .b = approvals_new(0, NULL, NULL) };
+	struct race r = { .b = approvals_new(0) };
 	struct event e = connect_to(host_1);
 
 	event_digest(&e, r.digest);

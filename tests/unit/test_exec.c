@@ -62,7 +62,7 @@ static void begin(struct world *w, const char *rule, int (*body)(void))
 	struct supervisor_options o = { .handlers = rows };
 
 	*w = (struct world){ .group = 0 };
-	w->book = approvals_new(0, NULL, NULL);
+	w->book = approvals_new(0);
 	w->asker = (struct asker){ .book = w->book, .timeout_ms = 60000 };
 	if (rule)
 		assert_int_equal(spec_strings_add(&w->rules, rule), 0);

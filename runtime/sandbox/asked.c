@@ -1,0 +1,148 @@
+#include "sandbox/asked.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "control/client.h"
+
+CLEANUP_PTR(struct json, json_free);
+CLEANUP_PTR(struct json_out, json_out_free);
+
+static int ask_page(struct rundir *d, const char *name, uint64_t *after,
+		    asked_fn *fn, void *data, struct error *err)
+{
+	auto_ptr(json_free) struct json *page = NULL;
+	const struct json *v;
+	char args[48];
+	int r;
+
+	(void)snprintf(args, sizeof(args), "{\"after\":%llu}",
+		       (unsigned long long)*after);
+	r = control_ask(d, name, "approvals", args, &page, err);
+	if (r < 0)
+		return r;
+	v = json_get(page, "approvals");
+	if (!v || v->type != JSON_ARRAY)
+		return error_say(err, ERR_STATE, EPROTO,
+				 "the answer is malformed");
+	for (size_t i = 0; r == 0 && i < v->n; i++)
+		r = fn(data, &v->items[i]);
+	v = json_get(page, "next");
+	if (r == 0 && v && json_uint64(v, after) == 0)
+		return 0;
+	*after = 0;
+	return r;
+}
+
+static int ask_all(struct rundir *d, const char *name, asked_fn *fn, void *data,
+		   struct error *err)
+{
+	uint64_t after = 0;
+	int r;
+
+	do
+		r = ask_page(d, name, &after, fn, data, err);
+	while (r == 0 && after);
+	return r;
+}
+
+int sandbox_questions(const struct sandbox_env *env, const char *name,
+		      asked_fn *fn, void *data, struct error *err)
+{
+	auto_ptr(rundir_close) struct rundir *d = NULL;
+	int r = rundir_open(env->root, false, &d, err);
+
+	return r < 0 ? r : ask_all(d, name, fn, data, err);
+}
+
+struct watch {
+	struct rundir *rundir;
+	const char *name;
+	asked_fn *fn;
+	void *data;
+	int64_t last; /* number of the last that was listed */
+	struct error err;
+};
+
+static int list_one(void *data, const struct json *a)
+{
+	struct watch *w = data;
+
+	w->last = json_int_or(a, "number", w->last);
+	return w->fn(w->data, a);
+}
+
+static int list_first(void *data)
+{
+	struct watch *w = data;
+
+	return ask_all(w->rundir, w->name, list_one, w, &w->err);
+}
+
+static int take_event(void *data, const struct json *e)
+{
+	const struct json *a = json_get(e, "data");
+	struct watch *w = data;
+
+	if (strcmp(json_str_or(e, "event", ""), "approval") != 0)
+		return 0;
+	/* It came while they were listed. */
+	if (strcmp(json_str_or(a, "state", ""), "waiting") == 0 &&
+	    json_int_or(a, "number", 0) <= w->last)
+		return 0;
+	return w->fn(w->data, a);
+}
+
+int sandbox_watch_questions(const struct sandbox_env *env, const char *name,
+			    asked_fn *fn, void *data, struct error *err)
+{
+	auto_ptr(rundir_close) struct rundir *d = NULL;
+	struct watch w = {
+		.name = name, .fn = fn, .data = data, .err = ERROR_INIT
+	};
+	int r = rundir_open(env->root, false, &d, err);
+
+	if (r < 0)
+		return r;
+	w.rundir = d;
+	r = control_subscribe(d, name, list_first, take_event, &w, err);
+	if (r < 0 && w.err.kind != ERR_NONE && err)
+		*err = w.err;
+	return r;
+}
+
+static int write_args(const char *id, int error, const char *by,
+		      const char *reason, struct buf *ret)
+{
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+
+	json_out_object(o);
+	json_out_str_member(o, "id", id);
+	json_out_str_member(o, "verdict", error ? "deny" : "allow");
+	if (error)
+		json_out_int_member(o, "errno", error);
+	if (by)
+		json_out_str_member(o, "by", by);
+	if (reason)
+		json_out_str_member(o, "reason", reason);
+	json_out_object_end(o);
+	return json_out_end(o, ret);
+}
+
+int sandbox_decide(const struct sandbox_env *env, const char *name,
+		   const char *id, int error, const char *by,
+		   const char *reason, struct error *err)
+{
+	auto_ptr(rundir_close) struct rundir *d = NULL;
+	auto_ptr(json_free) struct json *answer = NULL;
+	auto_(buf) struct buf args = BUF_INIT;
+	int r = rundir_open(env->root, false, &d, err);
+
+	if (r < 0)
+		return r;
+	r = write_args(id, error, by, reason, &args);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "answer");
+	return control_ask(d, name, "decide", buf_str(&args), &answer, err);
+}

@@ -1,0 +1,165 @@
+/* Programs and files that somebody is asked about: the section [ask]. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "policy/ask.h"
+#include "policy/syscalls.h"
+#include "sandbox/asked.h"
+#include "sandbox/audit.h"
+#include "sandbox/create.h"
+#include "sandbox/host.h"
+#include "sandbox/mediate.h"
+#include "supervise/exec.h"
+#include "supervise/open.h"
+
+/* What the rows point to. */
+struct ask_state {
+	struct asker asker;
+	struct freezer *freezer;
+	struct exec_asker exec;
+	struct open_asker open;
+	struct audit *audit;
+	struct approvals *book; /* of the create */
+};
+
+static unsigned int traps(const struct host_context *h)
+{
+	const struct request *q = h->request;
+
+	return (q->ask_exec.n ? TRAP_EXEC : 0) |
+	       (q->ask_open.n ? TRAP_OPEN : 0);
+}
+
+static void free_state(void *p)
+{
+	struct ask_state *s = p;
+
+	freezer_free(s->freezer);
+	if (s->book)
+		approvals_untell(s->book, s->audit);
+	audit_close(s->audit);
+	free(s);
+}
+
+const char *ask_by(const struct create *c)
+{
+	const struct command_options *o = c->command;
+
+	if (o->request->ask_by)
+		return o->request->ask_by;
+	if (o->terminal)
+		return "tty";
+	/* Who runs it by the library is there to answer. */
+	return o->hooks ? "socket" : "never";
+}
+
+static int add_rows(struct mediation *m, const struct handler *rows, size_t n,
+		    struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = mediation_add_row(m, &rows[i], err);
+	return r;
+}
+
+static int add_exec(struct mediation *m, struct ask_state *s, struct error *err)
+{
+	const struct create *c = mediation_create(m);
+	struct handler rows[EXEC_ROWS];
+	struct stat st;
+
+	if (fstat(c->launcher_fd, &st) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "launcher");
+	s->exec = (struct exec_asker){
+		.asker = &s->asker,
+		.rules = &c->command->request->ask_exec,
+		.freezer = s->freezer,
+		.launcher_dev = st.st_dev,
+		.launcher_ino = st.st_ino,
+	};
+	return add_rows(m, rows, exec_rows(&s->exec, rows), err);
+}
+
+static int add_open(struct mediation *m, struct ask_state *s, struct error *err)
+{
+	const struct create *c = mediation_create(m);
+	struct handler rows[OPEN_ROWS];
+
+	s->open = (struct open_asker){
+		.asker = &s->asker,
+		.rules = &c->command->request->ask_open,
+		.freezer = s->freezer,
+	};
+	return add_rows(m, rows, open_rows(&s->open, rows), err);
+}
+
+/* The book outlives the rows: it is the socket's, too. */
+static int make_book(struct create *c, struct ask_state *s, struct error *err)
+{
+	const struct request *q = c->command->request;
+	int r;
+
+	s->asker = (struct asker){
+		.timeout_ms =
+			q->ask_timeout_ms ? q->ask_timeout_ms : ASK_TIMEOUT_MS,
+		.network_timeout_ms = q->ask_timeout_ms
+					      ? q->ask_timeout_ms
+					      : ASK_NETWORK_TIMEOUT_MS,
+		.denials = c->denials,
+	};
+	if (strcmp(ask_by(c), "never") == 0)
+		return 0;
+	c->approvals = approvals_new(q->ask_limit);
+	if (!c->approvals)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "approvals");
+	s->asker.book = s->book = c->approvals;
+	r = audit_open(c, &s->audit, err);
+	if (r < 0)
+		return r;
+	return approvals_tell(s->book, audit_told, s->audit);
+}
+
+static int check_rules(const struct request *q, struct error *err)
+{
+	int r = ask_check_paths(&q->ask_exec, "ask.exec", err);
+
+	return r < 0 ? r : ask_check_paths(&q->ask_open, "ask.open", err);
+}
+
+static int begin(struct mediation *m, struct error *err)
+{
+	/* It is ours to give the create its book, before anybody runs. */
+	struct create *c = (struct create *)(uintptr_t)mediation_create(m);
+	const struct request *q = c->command->request;
+	struct ask_state *s;
+	int r = check_rules(q, err);
+
+	if (r < 0)
+		return r;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	r = mediation_own(m, s, free_state, err);
+	if (r < 0)
+		return r;
+	s->freezer = freezer_new(mediation_list, c);
+	if (!s->freezer)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	r = make_book(c, s, err);
+	if (r == 0 && q->ask_exec.n)
+		r = add_exec(m, s, err);
+	if (r == 0 && q->ask_open.n)
+		r = add_open(m, s, err);
+	return r;
+}
+
+const struct mediate_feature mediate_ask = {
+	.flag = "a rule that asks",
+	.traps = traps,
+	.begin = begin,
+};

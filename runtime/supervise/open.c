@@ -1,0 +1,232 @@
+#include "supervise/open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "policy/ask.h"
+#include "supervise/internal.h"
+#include "supervise/object.h"
+
+/* What was read of a call, once. */
+struct snapshot {
+	char path[PATH_MAX];
+	int dirfd;
+	struct open_how how;
+	struct object object;
+};
+
+struct opening {
+	struct snapshot s;
+	struct ask ask;
+	const char *rule;
+};
+
+static void opening_free(void *data)
+{
+	struct opening *x = data;
+
+	ask_done(&x->ask);
+	object_done(&x->s.object);
+	free(x);
+}
+
+/* openat2 has its flags in memory; it may have more of them than we know. */
+static int read_how(struct call *c, struct open_how *ret)
+{
+	if (call_arg(c, 3) != sizeof(*ret))
+		return call_arg(c, 3) < sizeof(*ret) ? -EINVAL : -E2BIG;
+	return call_read(c, call_arg(c, 2), ret, sizeof(*ret));
+}
+
+/* Where the path is, and how it is opened. */
+static int read_args(struct call *c, struct snapshot *s, unsigned int *ret_path)
+{
+	s->dirfd = AT_FDCWD;
+	*ret_path = 0;
+	switch (call_nr(c)) {
+#ifdef SYS_open
+	case SYS_open:
+		s->how.flags = call_arg(c, 1);
+		return 0;
+#endif
+#ifdef SYS_creat
+	case SYS_creat:
+		s->how.flags = O_CREAT | O_WRONLY | O_TRUNC;
+		return 0;
+#endif
+	case SYS_openat:
+		s->how.flags = call_arg(c, 2);
+		break;
+	case SYS_openat2:
+		*ret_path = 1;
+		s->dirfd = (int)call_arg(c, 0);
+		return read_how(c, &s->how);
+	default:
+		return -ENOSYS;
+	}
+	*ret_path = 1;
+	s->dirfd = (int)call_arg(c, 0);
+	return 0;
+}
+
+static bool follows(const struct open_how *how)
+{
+	return !(how->flags & O_NOFOLLOW) &&
+	       (how->flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
+}
+
+static int read_snapshot(struct call *c, struct snapshot *s)
+{
+	unsigned int i = 0;
+	int r = read_args(c, s, &i);
+
+	if (r == 0)
+		r = call_read_string(c, call_arg(c, i), s->path,
+				     sizeof(s->path));
+	/* Below another root the path is another one. */
+	if (r == 0 && s->how.resolve & RESOLVE_IN_ROOT && *s->path == '/')
+		return -EPERM;
+	if (r == 0)
+		r = object_find(c, s->dirfd, s->path, follows(&s->how),
+				&s->object);
+	return r;
+}
+
+static bool is_write(const struct open_how *how)
+{
+	return (how->flags & O_ACCMODE) != O_RDONLY ||
+	       how->flags & (O_CREAT | O_TRUNC);
+}
+
+static struct outcome ask(const struct open_asker *a, struct call *c,
+			  struct opening *x)
+{
+	static const struct {
+		int nr;
+		const char *name;
+	} names[] = {
+#ifdef SYS_open
+		{ SYS_open, "open" },
+		{ SYS_creat, "creat" },
+#endif
+		{ SYS_openat, "openat" },
+		{ SYS_openat2, "openat2" },
+	};
+	auto_free char *path =
+		strdup(x->s.object.real ? x->s.object.real : x->s.object.path);
+	struct event e = { .syscall = "openat",
+			   .category = EVENT_FILE,
+			   .path = path,
+			   .writes = is_write(&x->s.how) };
+	struct outcome o = OUTCOME_GO;
+
+	if (!path)
+		return OUTCOME_FAIL(ENOMEM);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (names[i].nr == call_nr(c))
+			e.syscall = names[i].name;
+	ask_fill_caller(&e, c);
+	(void)ask_about(a->asker, &x->ask, c, &e, x->rule, &o);
+	free(e.program);
+	return o;
+}
+
+static struct outcome before_open(struct call *c, void *data)
+{
+	const struct open_asker *a = data;
+	struct opening *x = call_kept(c);
+	int r;
+
+	if (!x) {
+		x = calloc(1, sizeof(*x));
+		if (!x)
+			return OUTCOME_FAIL(ENOMEM);
+		call_keep(c, x, opening_free);
+		r = read_snapshot(c, &x->s);
+		if (r < 0)
+			return OUTCOME_FAIL(-r);
+		/* There is nothing to ask about, nor to open. */
+		if (!x->s.object.exists && x->s.object.real &&
+		    !(x->s.how.flags & O_CREAT))
+			return OUTCOME_FAIL(ENOENT);
+		x->rule = ask_match_open(a->rules, x->s.object.path,
+					 x->s.object.real);
+	}
+	return x->rule ? ask(a, c, x) : OUTCOME_GO;
+}
+
+/* ------------------------------------------------------------- freeze -- */
+
+/* What may wait in open(2): a caller that is interrupted begins anew. */
+static bool may_wait(const struct object *o)
+{
+	return o->exists && !S_ISREG(o->st.st_mode) && !S_ISDIR(o->st.st_mode);
+}
+
+static int check_again(struct call *c, const struct opening *x)
+{
+	struct snapshot *now = calloc(1, sizeof(*now));
+	int r = now ? read_snapshot(c, now) : -ENOMEM;
+
+	if (r == 0 && (strcmp(x->s.path, now->path) != 0 ||
+		       memcmp(&x->s.how, &now->how, sizeof(now->how)) != 0 ||
+		       !object_is_same(&x->s.object, &now->object)))
+		r = -EPERM;
+	if (now)
+		object_done(&now->object);
+	free(now);
+	return r;
+}
+
+static int settle(struct call *c, void *data)
+{
+	const struct open_asker *a = data;
+	const struct opening *x = call_kept(c);
+	int e;
+
+	if (!x)
+		return EPERM;
+	e = freezer_begin(a->freezer, c,
+			  may_wait(&x->s.object) ? FREEZE_WATCH : FREEZE_SEIZE);
+	if (e)
+		return e;
+	if (check_again(c, x) == 0)
+		return 0;
+	freezer_cancel(a->freezer, c);
+	return EPERM;
+}
+
+static void sent(struct call *c, void *data)
+{
+	freezer_end(((struct open_asker *)data)->freezer, c);
+}
+
+static void undo(struct call *c, void *data)
+{
+	freezer_cancel(((struct open_asker *)data)->freezer, c);
+}
+
+static const struct account account = { settle, sent, undo };
+
+size_t open_rows(struct open_asker *a, struct handler ret[OPEN_ROWS])
+{
+	size_t n = 0;
+
+	ret[n++] = (struct handler){ "openat",	  SYS_openat, LANE_LOCAL,
+				     before_open, a,	      &account };
+	ret[n++] = (struct handler){ "openat2",	  SYS_openat2, LANE_LOCAL,
+				     before_open, a,	       &account };
+#ifdef SYS_open
+	ret[n++] = (struct handler){ "open",	  SYS_open, LANE_LOCAL,
+				     before_open, a,	    &account };
+	ret[n++] = (struct handler){ "creat",	  SYS_creat, LANE_LOCAL,
+				     before_open, a,	     &account };
+#endif
+	return n;
+}

@@ -1,0 +1,28 @@
+/*
+ * Files that somebody has to be asked about before they are opened.
+ *
+ * The caller itself opens the file, with its own rights and no others: after
+ * an allow everybody else is frozen, path, flags and file are looked at again,
+ * and the kernel goes on only if nothing has changed (EPERM otherwise). So what
+ * is opened is the object that was shown, or what another path leads to by now
+ * is refused. As for exec, opens that no rule matches take that way, too.
+ */
+#ifndef SANDLOCK_SUPERVISE_OPEN_H
+#define SANDLOCK_SUPERVISE_OPEN_H
+
+#include "supervise/ask.h"
+#include "supervise/freeze.h"
+
+struct spec_strings;
+
+/* Borrowed by the rows; outlives the supervisor. */
+struct open_asker {
+	const struct asker *asker;
+	const struct spec_strings *rules; /* policy/ask.h */
+	struct freezer *freezer;
+};
+
+enum { OPEN_ROWS = 4 };
+size_t open_rows(struct open_asker *a, struct handler ret[OPEN_ROWS]);
+
+#endif

@@ -1,0 +1,110 @@
+# What somebody is asked about: rules, verbs, answers.
+load lib/common
+
+setup() {
+	begin
+	only_sandlock
+	mkdir "$W/work"
+	cd "$W/work"
+}
+
+teardown() { finish; }
+
+# serve [OPTION]... -- COMMAND: runs it as $N in the background.
+serve() {
+	sandlock run --name "$N" --ask=socket "$@" >"$W/out" 2>"$W/err" 3>&- &
+	SERVER=$!
+}
+
+# The ID of the question whose text has $1 in it.
+id_of() {
+	sandlock approvals --json "$N" 2>/dev/null |
+		jq -er --arg what "$1" 'first(.approvals[].approval |
+			select(.what | contains($what)) | .id)' >"$W/id"
+	test -s "$W/id"
+}
+
+wait_for() {
+	eventually id_of "$1"
+	ID=$(cat "$W/id")
+}
+
+is_closed() {
+	! sandlock approvals --json "$N" | grep -q "$ID"
+}
+
+served() {
+	wait "$SERVER"
+}
+
+@test "exec: what is allowed runs, what is denied is EPERM" {
+	serve --ask-exec env -- sh -c 'env true && echo ran; env true || echo $?'
+	wait_for /env
+	sandlock approve "$N" "$ID"
+	eventually grep -q ran "$W/out"
+	wait_for /env
+	sandlock deny --reason 'not twice' "$N" "$ID"
+	served
+	equal out "$(cat "$W/out")" "$(printf 'ran\n126')"
+}
+
+@test "exec: nobody is asked about the command itself; all else with '*'" {
+	serve --ask-exec '*' -- sh -c 'true; /bin/true; echo $?'
+	wait_for /true
+	run sandlock approvals "$N"
+	expect_match "$N +$ID +.* run '/usr/bin/true'"
+	sandlock approve "$N" "$ID"
+	served
+	equal out "$(cat "$W/out")" 0
+}
+
+@test "open: allowed, denied, and another file under the name" {
+	echo secret >f
+	echo other >g
+	serve --ask-open "$PWD/f" -- sh -c 'cat f; cat g; cat f || echo denied
+		(sleep 1; python3 -c "import os; os.rename(\"g\", \"f\")"; echo moved) & cat f || echo swapped; wait'
+	wait_for "read '$PWD/f'"
+	sandlock approve "$N" "$ID"
+	wait_for "read '$PWD/f'"
+	sandlock deny "$N" "$ID"
+	wait_for "read '$PWD/f'"
+	# The sandbox itself swaps it meanwhile.
+	wait_for "read '$PWD/f'"
+	eventually grep -q moved "$W/out"
+	sandlock approve "$N" "$ID"
+	served
+	equal out "$(cat "$W/out")" \
+		"$(printf 'secret\nother\ndenied\nmoved\nswapped')"
+}
+
+@test "answers: unknown, mismatching, repeated and late ones are refused" {
+	serve --ask-exec env --ask-timeout 2 -- sh -c 'env true; env true; sleep 60'
+	wait_for /env
+	run sandlock approve "$N" "99-${ID#*-}"
+	expect_status 1
+	expect_output 'there is no approval 99'
+	run sandlock approve "$N" "${ID%-*}-00000000"
+	expect_status 1
+	expect_output 'is not what was shown'
+	run sandlock approve "$N" "${ID%-*}"
+	expect_status 1
+	expect_output 'is no approval'
+	sandlock approve "$N" "$ID"
+	run sandlock deny "$N" "$ID"
+	expect_status 1
+	expect_output 'was allowed already, by uid'
+	wait_for /env
+	eventually is_closed
+	run sandlock approve "$N" "$ID"
+	expect_status 1
+	expect_output 'has expired'
+	sandlock kill "$N"
+	served || true
+}
+
+@test "nobody is there to ask: denied at once, and on record" {
+	run sandlock run --name "$N" --ask-exec env -- sh -c 'env true'
+	expect_status 126
+	run sandlock run --name "$N.b" --ask-exec env --ask=never -- sh -c 'env true; true'
+	expect_status 0
+}
