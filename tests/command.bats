@@ -318,3 +318,11 @@ pid = os.posix_spawn('$SANDLOCK', ['sandlock', 'run', '--', 'grep', 'SigIgn', '/
 os.waitpid(pid, 0)"
 	expect_match 'SigIgn:[[:space:]]+0000000000000000'
 }
+
+@test "a terminal that every process closed for a moment goes on when it is opened again" {
+	run timeout 60 script -qec "$SANDLOCK run --dry-run -- sh -c 't=\$(tty)
+		exec <&- >&- 2>&-; sleep 0.5; exec >\$t; echo once more; exit 4'" \
+		/dev/null </dev/null
+	expect_status 4
+	expect_output "once more"
+}

@@ -29,6 +29,7 @@ enum {
 	PTMX_MINOR = 2,
 	RELAY_BUF = 16 * 1024,
 	DRAIN_MS = 200,
+	HUNG_MS = 50,
 	END_OF_FILE = 4, /* ^D */
 };
 
@@ -147,6 +148,7 @@ struct pump {
 	char last;   /* the last byte that came in */
 	bool eof;    /* nothing more comes in */
 	bool closed; /* nothing more can go out */
+	bool hung;   /* of a master: nobody has the slave open just now */
 };
 
 static void pump_fill(struct pump *p)
@@ -155,7 +157,11 @@ static void pump_fill(struct pump *p)
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
-	/* EIO: the last slave was closed. */
+	/* The last slave was closed; a process may open it again. */
+	if (n < 0 && errno == EIO) {
+		p->hung = true;
+		return;
+	}
 	if (n <= 0) {
 		p->eof = true;
 		return;
@@ -245,7 +251,7 @@ static void set_polls(const struct relay *r, struct pollfd p[ON_COUNT])
 		p[ON_IN] = (struct pollfd){ .fd = 0, .events = POLLIN };
 	if (r->in.len)
 		master |= POLLOUT;
-	if (!r->out.eof && r->out.len == 0)
+	if (!r->out.eof && r->out.len == 0 && !r->out.hung)
 		master |= POLLIN;
 	if (master)
 		p[ON_MASTER] =
@@ -306,7 +312,8 @@ static bool is_over(const struct relay *r, int n_ready)
 		return false;
 	if (r->out.closed)
 		return true;
-	return r->out.len == 0 && (r->out.eof || n_ready == 0);
+	return r->out.len == 0 &&
+	       (r->out.eof || r->out.hung || n_ready == 0);
 }
 
 /* Milliseconds for poll(2); -1 where nothing ends the wait. */
@@ -318,11 +325,13 @@ static int poll_timeout(const struct relay *r, int64_t end_ms)
 	if (r->ended)
 		return DRAIN_MS;
 	if (end_ms < 0)
-		return -1;
+		return r->out.hung ? HUNG_MS : -1;
 	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
 	left = end_ms - ((int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000);
 	if (left < 0)
 		return 0;
+	if (r->out.hung && left > HUNG_MS)
+		return HUNG_MS;
 	return left > INT_MAX ? INT_MAX : (int)left;
 }
 
@@ -355,6 +364,8 @@ int tty_relay(int master_fd, int pidfd, int signal_fd, int64_t end_ms,
 		if (n < 0)
 			return error_set(err, ERR_SYSTEM, errno,
 					 "cannot relay the terminal");
+		/* Looked at again: a slave that is opened wakes nobody. */
+		r->out.hung = false;
 		serve(r, p);
 		if (!r->ended && poll_timeout(r, end_ms) == 0)
 			return 1;
