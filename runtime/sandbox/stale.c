@@ -1,16 +1,22 @@
 #include "sandbox/stale.h"
 
 #include <errno.h>
-#include <signal.h>
 
 #include "kernel/cgroup.h"
+#include "kernel/pidfd.h"
 #include "sandbox/finish.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/state.h"
 
-static bool pid_exists(pid_t pid)
+/*
+ * The pid file has no start times: another process that got the number keeps
+ * the directory, which is better than the other mistake. A zombie does not.
+ */
+static bool is_there(pid_t pid)
 {
-	return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+	auto_close int pidfd = pid > 0 ? pidfd_open_pid(pid) : -ESRCH;
+
+	return pidfd != -ESRCH && (pidfd < 0 || pidfd_wait(pidfd, 0) == 0);
 }
 
 /* By the pid file alone: the directory has no state we can read. */
@@ -20,7 +26,7 @@ static bool pids_are_gone(const struct rundir_slot *slot)
 
 	if (rundir_read_pids(slot, &init, &server) < 0)
 		return true;
-	return !pid_exists(init) && !pid_exists(server);
+	return !is_there(init) && !is_there(server);
 }
 
 static bool is_stale(const struct rundir_slot *slot,
