@@ -1,0 +1,480 @@
+/*
+ * Sandboxes as objects, from a host with many threads: what the suites cannot
+ * do with one embedder that does one thing after the other.
+ */
+#include <dirent.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/fd.h"
+#include "sandlock.h"
+#include "unit.h"
+
+struct world {
+	char path[256];
+	char root[300], store[300], dir[300];
+	struct sandlock_env env;
+};
+
+static void run_shell(const char *script, const char *arg)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		execl("/bin/sh", "sh", "-c", script, "sh", arg, NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static int begin(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	const char *build = getenv("BUILD");
+	static char program[512];
+	int fd = unit_tmpdir(w->path);
+
+	(void)close(fd);
+	(void)snprintf(w->root, sizeof(w->root), "%s/run", w->path);
+	(void)snprintf(w->store, sizeof(w->store), "%s/store", w->path);
+	(void)snprintf(w->dir, sizeof(w->dir), "%s/dir", w->path);
+	assert_int_equal(mkdir(w->dir, 0755), 0);
+	w->env.root = w->root;
+	w->env.store = w->store;
+	if (build) {
+		(void)snprintf(program, sizeof(program), "%s/sandlock", build);
+		w->env.program = program;
+	}
+	*state = w;
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct world *w = *state;
+
+	run_shell("rm -rf \"$1\"", w->path);
+	free(w);
+	return 0;
+}
+
+static struct sandlock_error err;
+
+#define OK(call)                                                           \
+	do {                                                               \
+		if ((call) < 0)                                            \
+			fail_msg("%s: %s (%s)", #call, err.msg, err.hint); \
+	} while (0)
+
+/* On a branch over @dir, or with @on_exit NULL without any. */
+static struct sandlock_sandbox *make(const struct world *w, const char *dir,
+				     const char *on_exit)
+{
+	struct sandlock_request *q = sandlock_request_new();
+	struct sandlock_sandbox *s = NULL;
+
+	assert_non_null(q);
+	if (on_exit) {
+		OK(sandlock_request_set(q, "config.workdir", dir, "test",
+					&err));
+		OK(sandlock_request_set(q, "filesystem.on_exit", on_exit,
+					"test", &err));
+	} else {
+		OK(sandlock_request_set(q, "config.branch", "false", "test",
+					&err));
+		OK(sandlock_request_set(q, "program.cwd", "/", "test", &err));
+	}
+	OK(sandlock_sandbox_new(&w->env, q, &s, &err));
+	sandlock_request_free(q);
+	return s;
+}
+
+static const char *const sleeps[] = { "sleep", "1000", NULL };
+static const char *const says_hello[] = { "echo", "hello", NULL };
+
+static struct sandlock_launch captured(const char *const *argv)
+{
+	return (struct sandlock_launch){
+		.argv = argv,
+		.in.kind = SANDLOCK_STDIO_NULL,
+		.out.kind = SANDLOCK_STDIO_CAPTURE,
+		.err.kind = SANDLOCK_STDIO_CAPTURE,
+	};
+}
+
+/* -------------------------------------------------------------- threads -- */
+
+enum { THREADS = 4, ROUNDS = 3 };
+
+struct worker {
+	const struct world *w;
+	pthread_t thread;
+	char dir[320];
+	int failures;
+};
+
+static void *work(void *data)
+{
+	struct worker *me = data;
+	const char *const argv[] = { "sh", "-c", "echo x >>f; echo out", NULL };
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct sandlock_sandbox *s = make(me->w, me->dir, "defer");
+		struct sandlock_launch l = captured(argv);
+		const struct sandlock_report *r = NULL;
+		struct sandlock_error e;
+
+		if (sandlock_sandbox_run(s, &l, &r, &e) < 0 ||
+		    r->result.exit_value != 0 || r->n_changes != 1 ||
+		    strcmp(r->out_data, "out\n") != 0 ||
+		    !sandlock_sandbox_pending(s) ||
+		    sandlock_sandbox_commit(s, NULL, &e) < 0)
+			me->failures++;
+		sandlock_sandbox_free(s);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct world *w = *state;
+	struct worker workers[THREADS];
+
+	for (int i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){ .w = w };
+		(void)snprintf(workers[i].dir, sizeof(workers[i].dir), "%s/%d",
+			       w->dir, i);
+		assert_int_equal(mkdir(workers[i].dir, 0755), 0);
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, work,
+						&workers[i]),
+				 0);
+	}
+	for (int i = 0; i < THREADS; i++) {
+		auto_(buf) struct buf b = BUF_INIT;
+		char path[400];
+
+		(void)pthread_join(workers[i].thread, NULL);
+		assert_int_equal(workers[i].failures, 0);
+		(void)snprintf(path, sizeof(path), "%s/f", workers[i].dir);
+		assert_int_equal(fd_read_file(AT_FDCWD, path, 100, &b), 0);
+		assert_string_equal(buf_str(&b), "x\nx\nx\n");
+	}
+}
+
+struct waiting {
+	struct sandlock_sandbox *s;
+	int ret;
+	enum sandlock_exit_kind kind;
+};
+
+static void *wait_for_end(void *data)
+{
+	struct waiting *w = data;
+	const struct sandlock_report *r = NULL;
+	struct sandlock_error e;
+
+	w->ret = sandlock_sandbox_wait(w->s, -1, &r, &e);
+	w->kind = w->ret == 0 ? r->result.exit_kind : SANDLOCK_EXIT_UNKNOWN;
+	return NULL;
+}
+
+/* Whoever waits keeps nobody from anything. */
+static void test_others_while_one_waits(void **state)
+{
+	struct world *w = *state;
+	struct waiting a = { .s = make(w, w->dir, "commit") };
+	struct waiting b = { .s = a.s };
+	struct sandlock_launch l = captured(sleeps);
+	const struct sandlock_report *r;
+	pthread_t x, y;
+	char *ports = NULL;
+
+	OK(sandlock_sandbox_create(a.s, &l, &err));
+	OK(sandlock_sandbox_start(a.s, &err));
+	assert_int_equal(pthread_create(&x, NULL, wait_for_end, &a), 0);
+	assert_int_equal(pthread_create(&y, NULL, wait_for_end, &b), 0);
+	assert_int_equal(sandlock_sandbox_wait(a.s, 50, &r, &err), -ETIMEDOUT);
+	assert_int_equal(err.kind, SANDLOCK_ERR_TIMEOUT);
+	OK(sandlock_sandbox_ports(a.s, &ports, &err));
+	free(ports);
+	assert_true(sandlock_sandbox_pid(a.s) > 0);
+	assert_false(sandlock_sandbox_pending(a.s));
+	OK(sandlock_sandbox_kill(a.s, &err));
+	(void)pthread_join(x, NULL);
+	(void)pthread_join(y, NULL);
+	assert_int_equal(a.ret, 0);
+	assert_int_equal(b.ret, 0);
+	assert_int_equal(a.kind, SANDLOCK_EXIT_SIGNAL);
+	assert_int_equal(b.kind, SANDLOCK_EXIT_SIGNAL);
+	sandlock_sandbox_free(a.s);
+}
+
+static void *create_and_start(void *data)
+{
+	struct sandlock_launch l = captured(sleeps);
+	struct sandlock_error e;
+
+	if (sandlock_sandbox_create(data, &l, &e) < 0 ||
+	    sandlock_sandbox_start(data, &e) < 0)
+		return data;
+	return NULL;
+}
+
+/* The command does not end with the thread that started it. */
+static void test_thread_that_started_it_ends(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_sandbox *s = make(w, w->dir, "commit");
+	const struct sandlock_report *r;
+	pthread_t t;
+	void *failed;
+
+	assert_int_equal(pthread_create(&t, NULL, create_and_start, s), 0);
+	assert_int_equal(pthread_join(t, &failed), 0);
+	assert_null(failed);
+	assert_int_equal(sandlock_sandbox_wait(s, 300, &r, &err), -ETIMEDOUT);
+	sandlock_sandbox_free(s);
+}
+
+/* What a thread blocks is none of the command's business. */
+static void test_blocked_signals_are_not_inherited(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_sandbox *s = make(w, w->dir, NULL);
+	const char *const argv[] = { "sh", "-c", "kill -TERM $$; echo alive",
+				     NULL };
+	struct sandlock_launch l = captured(argv);
+	const struct sandlock_report *r;
+	sigset_t all, old;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_BLOCK, &all, &old);
+	OK(sandlock_sandbox_run(s, &l, &r, &err));
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	assert_int_equal(r->result.exit_kind, SANDLOCK_EXIT_SIGNAL);
+	assert_int_equal(r->result.exit_value, SIGTERM);
+	sandlock_sandbox_free(s);
+}
+
+/* -------------------------------------------------------------- streams -- */
+
+static void test_pipes_and_fds(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_sandbox *s = make(w, w->dir, NULL);
+	const char *const argv[] = {
+		"sh", "-c", "read x; echo got $x; echo three >&3; echo e >&2",
+		NULL
+	};
+	struct sandlock_launch l = {
+		.argv = argv,
+		.in.kind = SANDLOCK_STDIO_PIPE,
+		.out.kind = SANDLOCK_STDIO_PIPE,
+		.err.kind = SANDLOCK_STDIO_CAPTURE,
+	};
+	const struct sandlock_report *r;
+	char text[64] = "";
+	int fds[2];
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	l.fds = &fds[1];
+	l.n_fds = 1;
+	OK(sandlock_sandbox_create(s, &l, &err));
+	(void)close(fds[1]);
+	OK(sandlock_sandbox_start(s, &err));
+	assert_int_equal(fd_write_full(l.in.fd, "word\n", 5), 0);
+	(void)close(l.in.fd);
+	assert_true(fd_read_full(l.out.fd, text, sizeof(text) - 1) > 0);
+	assert_string_equal(text, "got word\n");
+	(void)close(l.out.fd);
+	OK(sandlock_sandbox_wait(s, -1, &r, &err));
+	assert_null(r->out_data);
+	assert_string_equal(r->err_data, "e\n");
+	memset(text, 0, sizeof(text));
+	assert_true(fd_read_full(fds[0], text, sizeof(text) - 1) > 0);
+	assert_string_equal(text, "three\n");
+	(void)close(fds[0]);
+	sandlock_sandbox_free(s);
+}
+
+static void test_bad_streams_are_refused(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_sandbox *s = make(w, w->dir, NULL);
+	struct sandlock_launch l = captured(says_hello);
+	const struct sandlock_report *r;
+
+	l.in.kind = SANDLOCK_STDIO_CAPTURE;
+	assert_true(sandlock_sandbox_run(s, &l, &r, &err) < 0);
+	assert_int_equal(err.kind, SANDLOCK_ERR_USAGE);
+	l.in = (struct sandlock_stdio){ SANDLOCK_STDIO_FD, 9999 };
+	assert_int_equal(sandlock_sandbox_run(s, &l, &r, &err), -EBADF);
+	l = captured(says_hello);
+	OK(sandlock_sandbox_run(s, &l, &r, &err));
+	assert_string_equal(r->out_data, "hello\n");
+	sandlock_sandbox_free(s);
+}
+
+/* -------------------------------------------------------------- program -- */
+
+static void test_a_program_that_is_none(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_launch l = captured(says_hello);
+	const struct sandlock_report *r;
+	struct sandlock_sandbox *s;
+
+	w->env.program = "/nonexistent/sandlock";
+	s = make(w, w->dir, NULL);
+	assert_int_equal(sandlock_sandbox_run(s, &l, &r, &err), -ENOENT);
+	sandlock_sandbox_free(s);
+	w->env.program = "/bin/true";
+	s = make(w, w->dir, NULL);
+	assert_true(sandlock_sandbox_run(s, &l, &r, &err) < 0);
+	assert_int_equal(err.kind, SANDLOCK_ERR_SYSTEM);
+	assert_int_equal(sandlock_sandbox_get_state(s), SANDLOCK_SANDBOX_NEW);
+	sandlock_sandbox_free(s);
+}
+
+/* ---------------------------------------------------------- transactions -- */
+
+static void add_stage(struct sandlock_transaction *t, const struct world *w,
+		      const char *script)
+{
+	struct sandlock_request *q = sandlock_request_new();
+	const char *const argv[] = { "sh", "-c", script, NULL };
+	struct sandlock_launch l = captured(argv);
+
+	OK(sandlock_request_set(q, "config.workdir", w->dir, "test", &err));
+	OK(sandlock_transaction_add(t, q, &l, &err));
+	sandlock_request_free(q);
+}
+
+static void test_transaction(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_transaction *t;
+	struct sandlock_transaction_result r;
+	char path[320];
+
+	(void)snprintf(path, sizeof(path), "%s/a", w->dir);
+	OK(sandlock_transaction_new(&w->env, &t, &err));
+	add_stage(t, w, "echo 1 >a");
+	add_stage(t, w, "cat a; exit 5");
+	add_stage(t, w, "echo never");
+	OK(sandlock_transaction_run(t, 0, &r, &err));
+	assert_int_equal(r.outcome, SANDLOCK_OUTCOME_ABORTED);
+	assert_int_equal(r.n_run, 2);
+	assert_int_equal(r.failed, 1);
+	assert_int_equal(sandlock_transaction_report(t, 1)->result.exit_value,
+			 5);
+	assert_string_equal(sandlock_transaction_report(t, 1)->out_data, "1\n");
+	assert_null(sandlock_transaction_report(t, 2));
+	assert_int_equal(access(path, F_OK), -1);
+	assert_true(sandlock_transaction_run(t, 0, &r, &err) < 0);
+	assert_int_equal(err.kind, SANDLOCK_ERR_STATE);
+	sandlock_transaction_free(t);
+
+	OK(sandlock_transaction_new(&w->env, &t, &err));
+	add_stage(t, w, "echo 1 >a");
+	add_stage(t, w, "echo 2 >>a");
+	OK(sandlock_transaction_run(t, 0, &r, &err));
+	assert_int_equal(r.outcome, SANDLOCK_OUTCOME_COMMITTED);
+	assert_int_equal(r.failed, r.n_run);
+	assert_int_equal(sandlock_transaction_report(t, 1)->n_changes, 1);
+	assert_int_equal(access(path, F_OK), 0);
+	sandlock_transaction_free(t);
+}
+
+static void test_transaction_in_time(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_transaction *t;
+	struct sandlock_transaction_result r;
+
+	OK(sandlock_transaction_new(&w->env, &t, &err));
+	add_stage(t, w, "echo 1 >a");
+	add_stage(t, w, "exec sleep 1000");
+	OK(sandlock_transaction_run(t, 1500, &r, &err));
+	assert_int_equal(r.outcome, SANDLOCK_OUTCOME_ABORTED);
+	assert_int_equal(
+		sandlock_transaction_report(t, r.failed)->result.exit_kind,
+		SANDLOCK_EXIT_TIMEOUT);
+	sandlock_transaction_free(t);
+}
+
+/* ----------------------------------------------------------------- leaks -- */
+
+static size_t count_entries(const char *path)
+{
+	DIR *d = opendir(path);
+	size_t n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		(void)closedir(d);
+	return n;
+}
+
+/* SANDLOCK_TEST_SANDBOXES=1000 for the whole of it. */
+static void test_nothing_is_left_behind(void **state)
+{
+	struct world *w = *state;
+	const char *wanted = getenv("SANDLOCK_TEST_SANDBOXES");
+	int n = wanted ? (int)strtol(wanted, NULL, 10) : 20;
+	size_t before = count_entries("/proc/self/fd");
+	char path[320];
+
+	for (int i = 0; i < n; i++) {
+		const char *const argv[] = { "sh", "-c", "echo $$ >f", NULL };
+		struct sandlock_sandbox *s =
+			make(w, w->dir, i % 2 ? "commit" : "defer");
+		struct sandlock_launch l = captured(argv);
+		const struct sandlock_report *r;
+
+		OK(sandlock_sandbox_run(s, &l, &r, &err));
+		assert_int_equal(r->result.exit_value, 0);
+		if (i % 2 == 0)
+			OK(sandlock_sandbox_abort(s, &err));
+		sandlock_sandbox_free(s);
+	}
+	assert_int_equal(count_entries("/proc/self/fd"), before);
+	/* No child, dead or alive. */
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+	/* "." and ".." */
+	assert_int_equal(count_entries(w->root), 2);
+	(void)snprintf(path, sizeof(path), "%s/branches", w->store);
+	assert_int_equal(count_entries(path), 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_threads, begin, end),
+		cmocka_unit_test_setup_teardown(test_others_while_one_waits,
+						begin, end),
+		cmocka_unit_test_setup_teardown(
+			test_thread_that_started_it_ends, begin, end),
+		cmocka_unit_test_setup_teardown(
+			test_blocked_signals_are_not_inherited, begin, end),
+		cmocka_unit_test_setup_teardown(test_pipes_and_fds, begin, end),
+		cmocka_unit_test_setup_teardown(test_bad_streams_are_refused,
+						begin, end),
+		cmocka_unit_test_setup_teardown(test_a_program_that_is_none,
+						begin, end),
+		cmocka_unit_test_setup_teardown(test_transaction, begin, end),
+		cmocka_unit_test_setup_teardown(test_transaction_in_time, begin,
+						end),
+		cmocka_unit_test_setup_teardown(test_nothing_is_left_behind,
+						begin, end),
+	};
+
+	return RUN_TESTS(tests);
+}
