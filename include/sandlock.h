@@ -375,11 +375,11 @@ void sandlock_request_on_denials(struct sandlock_request *q,
 
 /* What somebody is asked about. Strings live as long as the call. */
 struct sandlock_question {
-	const char *id;	   /* "12-0a1b2c3d": names this very question */
-	const char *state; /* waiting allowed denied expired withdrawn */
-	const char *what;  /* in words, escaped: "run '/bin/x' as 'x -v'" */
-	bool is_cut;	   /* @what does not say all */
-	const char *rule;  /* why it is asked; or NULL */
+	const char *id;	     /* "12-0a1b2c3d": names this very question */
+	const char *state;   /* waiting allowed denied expired withdrawn */
+	const char *what;    /* in words, escaped: "run '/bin/x' as 'x -v'" */
+	bool is_cut;	     /* @what does not say all */
+	const char *rule;    /* why it is asked; or NULL */
 	const char *program; /* who wants it; or NULL */
 	pid_t pid;
 	unsigned int count;	   /* how often it was asked */
@@ -435,7 +435,7 @@ struct sandlock_branch_info {
 	char *name, *state, *lower, *dir, *upper, *command;
 	struct sandlock_root {
 		char *lower, *upper;
-	} *roots; /* all of them; empty for one that is damaged */
+	} * roots; /* all of them; empty for one that is damaged */
 	size_t n_roots;
 	enum sandlock_disposition on_exit, on_error;
 	enum sandlock_exit_kind exit_kind;

@@ -83,9 +83,9 @@ struct request {
 	/* [ask] */
 	struct spec_strings ask_exec, ask_open; /* policy/ask.h */
 	struct spec_strings ask_connect;	/* as net_allow */
-	char *ask_by;		 /* NULL: as "socket" */
-	uint64_t ask_timeout_ms; /* 0: default */
-	uint32_t ask_limit;	 /* 0: default */
+	char *ask_by;				/* NULL: as "socket" */
+	uint64_t ask_timeout_ms;		/* 0: default */
+	uint32_t ask_limit;			/* 0: default */
 	/* [limits] */
 	uint64_t memory_bytes; /* 0: none */
 	uint32_t processes;    /* 0: default */

@@ -70,7 +70,7 @@ struct branch;
 
 struct branch_options {
 	const char *name;
-	const char *lower;   /* path of the directory; made real and absolute */
+	const char *lower; /* path of the directory; made real and absolute */
 	/* Further roots, each with a lower of its own; see branch_root. */
 	const char *const *more_lowers;
 	size_t n_more_lowers;
@@ -171,7 +171,7 @@ struct branch_info {
 	/* All roots, the first one too. */
 	struct branch_root_info {
 		char *lower, *upper;
-	} *roots;
+	} * roots;
 	size_t n_roots;
 };
 int branch_get_info(struct branch *b, struct branch_info *ret,

@@ -448,7 +448,7 @@ int branch_make_movable(const struct branch *b, int parent_fd, const char *name,
 	auto_close int dir_fd = fd_open_beneath(parent_fd, name, DIR_FLAGS, 0);
 	auto_close int parent = openat(parent_fd, ".", DIR_FLAGS);
 	struct object was, parent_was;
-	struct names n;
+	struct names n = { .note = "" };
 	int r;
 
 	if (dir_fd < 0 || parent < 0)

@@ -312,8 +312,7 @@ static bool is_over(const struct relay *r, int n_ready)
 		return false;
 	if (r->out.closed)
 		return true;
-	return r->out.len == 0 &&
-	       (r->out.eof || r->out.hung || n_ready == 0);
+	return r->out.len == 0 && (r->out.eof || r->out.hung || n_ready == 0);
 }
 
 /* Milliseconds for poll(2); -1 where nothing ends the wait. */

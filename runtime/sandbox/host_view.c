@@ -122,9 +122,9 @@ static void add_tmpfs(const struct host_context *h, struct json_out *o,
 	char options[128];
 
 	if (h->traps & TRAP_MEMORY) {
-		(void)snprintf(options, sizeof(options), "%s,size=%llu",
-			       row->options,
-			       (unsigned long long)h->request->memory_bytes / 2);
+		(void)snprintf(
+			options, sizeof(options), "%s,size=%llu", row->options,
+			(unsigned long long)h->request->memory_bytes / 2);
 		m.options = options;
 	}
 	add_mount(o, &m);

@@ -38,7 +38,7 @@ struct rootfs {
 	bool parent_opens; /* sources are cloned by rootfs_new */
 	bool on_host_root; /* attached on "/", not on the root directory */
 	bool entered;
-	int root_fd;   /* the mount of the root */
+	int root_fd;	 /* the mount of the root */
 	int *branch_fds; /* with a skeleton: those of the branch's roots */
 	size_t n_branches;
 	uint64_t root_mnt_id;

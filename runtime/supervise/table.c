@@ -20,7 +20,7 @@ static int check_row(const struct handler *h, struct error *err)
 }
 
 int handlers_init(struct table *t, const struct handler *rows, size_t n,
-	       struct error *err)
+		  struct error *err)
 {
 	uint16_t fill[TABLE_NR_MAX + 1];
 
