@@ -29,7 +29,6 @@ static const char *const missing_keys[] = {
 	"determinism.random_seed", "determinism.time_start",
 	"determinism.deterministic_dirs", "determinism.no_randomize_memory",
 	"program.no_huge_pages",
-	"filesystem.chroot",
 	"http.ports", "http.allow", "http.deny",
 	"limits.cpu", "limits.disk", "limits.gpu_devices", "limits.cpu_cores",
 	"limits.num_cpus",

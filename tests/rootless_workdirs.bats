@@ -86,3 +86,19 @@ os.system("./snap new")'
 	run sandlock run --workdir /usr/bin -- true
 	expect_exactly ""
 }
+
+@test "chroot: an ordinary user's root, on a branch" {
+	make_rootfs "$W/root"
+	run sandlock run --name "$N" --chroot "$W/root" -w /data -- \
+		sh -c 'ls /; echo x >/data/x; echo y >/etc/y; mv -T /var /var2; id -u'
+	expect_status 0
+	expect_output "$(id -u)"
+	equal x "$(cat "$W/root/data/x")" x
+	run sandlock diff "$N"
+	expect_output 'A etc/y'
+	expect_output 'D var/'
+	run sandlock commit "$N"
+	expect_status 0
+	equal y "$(cat "$W/root/etc/y")" y
+	[ -d "$W/root/var2/log" ]
+}

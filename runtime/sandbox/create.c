@@ -322,7 +322,8 @@ static int make_rootfs(struct create *c, struct error *err)
 		.new_userns = p->spec->ns[SPEC_NS_USER].want != SPEC_NS_INHERIT,
 		.privileged = p->privileged,
 		.no_pivot = c->bundle->no_pivot,
-		.skeleton = p->host,
+		.skeleton = p->skeleton,
+		.host_sources = p->host,
 		.hidden = hidden,
 		.log = c->env->log,
 	};

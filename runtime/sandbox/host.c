@@ -16,6 +16,7 @@
 static void context_done(struct host_context *h)
 {
 	free(h->cwd);
+	free(h->chroot);
 	spec_strings_done(&h->workdirs);
 	spec_strings_done(&h->env);
 	idmap_done(&h->idmap);
@@ -38,6 +39,30 @@ static int real_dir(const char *flag, const char *path, char **ret,
 	}
 	*ret = real;
 	return 0;
+}
+
+static bool has_root(const struct spec_strings *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->v[i], "/") == 0)
+			return true;
+	return false;
+}
+
+bool host_root_is_read_only(const struct host_context *h)
+{
+	const struct request *r = h->request;
+
+	if (!h->chroot)
+		return true;
+	return !has_root(&r->write) && (has_root(&r->read) || r->no_branch);
+}
+
+bool host_has_branch(const struct host_context *h)
+{
+	const struct request *r = h->request;
+
+	return !r->no_branch && !(h->chroot && has_root(&r->write));
 }
 
 /* Once, whatever its name. */
@@ -79,6 +104,11 @@ static int find_workdir(struct host_context *h, struct error *err)
 	const struct request *r = h->request;
 	int n = 0;
 
+	if (r->chroot) {
+		h->cwd = strdup(r->cwd ? r->cwd : "/");
+		return h->cwd ? real_dir("--chroot", r->chroot, &h->chroot, err)
+			      : error_set(err, ERR_SYSTEM, ENOMEM, "--cwd");
+	}
 	if (r->no_branch) {
 		h->cwd = r->cwd ? strdup(r->cwd) : getcwd(NULL, 0);
 		return h->cwd ? 0 : error_set(err, ERR_SYSTEM, errno, "--cwd");
@@ -168,7 +198,8 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	p->hosts_path = take_ptr(&h->hosts_path);
 	p->host = true;
 	p->hidden = r->no_control_socket;
-	p->branch = !r->no_branch;
+	p->branch = host_has_branch(h);
+	p->skeleton = !h->chroot;
 	p->workdirs = h->workdirs;
 	h->workdirs = (struct spec_strings){ 0 };
 	p->storage = r->storage;

@@ -28,6 +28,7 @@ struct host_context {
 	/* Real paths of the branch's lowers; a directory before what is in
 	 * it, but the first is the first that was given. */
 	struct spec_strings workdirs;
+	char *chroot;		 /* real path of its root, or NULL */
 	const char *home;	 /* of the caller, or NULL */
 	struct idmap idmap;	 /* empty for root */
 	struct spec_strings env; /* of the command */
@@ -43,6 +44,10 @@ int host_plan(const struct sandbox_env *env, const struct request *r,
 /* Writes the whole config.json. */
 int host_config(const struct host_context *h, struct buf *ret,
 		struct error *err);
+
+/* --chroot: may what is there be written at all, and is it on a branch? */
+bool host_root_is_read_only(const struct host_context *h);
+bool host_has_branch(const struct host_context *h);
 
 /* host_view.c: the members "mounts" and linux.maskedPaths. */
 int host_view_mounts(const struct host_context *h, struct json_out *o,

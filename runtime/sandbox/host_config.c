@@ -248,8 +248,8 @@ int host_config(const struct host_context *h, struct buf *ret,
 	json_out_str_member(o, "ociVersion", SPEC_OCI_VERSION);
 	json_out_key(o, "root");
 	json_out_object(o);
-	json_out_str_member(o, "path", "/");
-	json_out_bool_member(o, "readonly", true);
+	json_out_str_member(o, "path", h->chroot ? h->chroot : "/");
+	json_out_bool_member(o, "readonly", host_root_is_read_only(h));
 	json_out_object_end(o);
 	json_out_str_member(o, "hostname", h->name);
 	add_process(h, o);

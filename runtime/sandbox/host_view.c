@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/path.h"
 #include "policy/syscalls.h"
 #include "sandbox/host.h"
@@ -327,8 +328,53 @@ static void add_hosts(const struct host_context *h, struct json_out *o)
 		add_mount(o, &m);
 }
 
-int host_view_mounts(const struct host_context *h, struct json_out *o,
-		     struct error *err)
+/* Paths are inside; what is not there is passed over. */
+static void add_inside(const struct host_context *h,
+		       const struct spec_strings *list, bool read_only,
+		       struct json_out *o)
+{
+	auto_close int root_fd =
+		open(h->chroot, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	for (size_t i = 0; root_fd >= 0 && i < list->n; i++) {
+		auto_close int fd =
+			fd_open_in_root(root_fd, list->v[i], O_PATH, 0);
+		char link[FD_PATH_MAX], real[PATH_MAX];
+		ssize_t n = fd < 0 ? -1
+				   : readlink(fd_proc_path(fd, link), real,
+					      sizeof(real) - 1);
+
+		if (n <= 0)
+			continue;
+		real[n] = '\0';
+		/* "/" is said by root.readonly, and by there being no branch.
+		 */
+		if (strcmp(real, h->chroot) != 0)
+			add_bind(o, real, list->v[i], read_only);
+	}
+}
+
+/* A root of its own: what a kernel has to provide, and nothing of the host. */
+static void add_chroot(const struct host_context *h, struct json_out *o)
+{
+	/* clang-format off */
+	const struct mount_row rows[] = {
+		{ "/proc", "proc", "proc", "nosuid,noexec,nodev" },
+		{ "/dev", "tmpfs", "tmpfs", "nosuid,noexec,strictatime,mode=755,size=64k" },
+		{ "/dev/pts", "devpts", "devpts", "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620" },
+	};
+	const struct mount_row shm = { "/dev/shm", "tmpfs", "shm", "nosuid,noexec,nodev,mode=1777" };
+	/* clang-format on */
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		add_mount(o, &rows[i]);
+	add_tmpfs(h, o, &shm);
+	add_inside(h, &h->request->read, true, o);
+	add_inside(h, &h->request->write, false, o);
+}
+
+static int add_host(const struct host_context *h, struct json_out *o,
+		    struct error *err)
 {
 	const struct request *r = h->request;
 	bool whole = false;
@@ -336,7 +382,6 @@ int host_view_mounts(const struct host_context *h, struct json_out *o,
 
 	for (size_t i = 0; i < r->read.n; i++)
 		whole |= strcmp(r->read.v[i], "/") == 0;
-	json_out_array(o);
 	/* The host's root goes below the private mounts. */
 	if (whole)
 		n = add_whole_root(o, true, err);
@@ -348,8 +393,19 @@ int host_view_mounts(const struct host_context *h, struct json_out *o,
 	}
 	if (n == 0 && !whole)
 		n = add_listed(&r->read, "-r", true, o, err);
-	if (n == 0)
-		n = add_listed(&r->write, "-w", false, o, err);
+	return n == 0 ? add_listed(&r->write, "-w", false, o, err) : n;
+}
+
+int host_view_mounts(const struct host_context *h, struct json_out *o,
+		     struct error *err)
+{
+	int n = 0;
+
+	json_out_array(o);
+	if (h->chroot)
+		add_chroot(h, o);
+	else
+		n = add_host(h, o, err);
 	if (n == 0)
 		n = add_asked_mounts(h, o, err);
 	if (n == 0)
@@ -412,6 +468,12 @@ void host_view_masks(const struct host_context *h, struct json_out *o)
 	json_out_array(o);
 	for (size_t i = 0; i < ARRAY_LEN(proc_paths); i++)
 		json_out_str(o, proc_paths[i]);
+	for (size_t i = 0; h->chroot && i < r->deny.n; i++)
+		json_out_str(o, r->deny.v[i]);
+	if (h->chroot) {
+		json_out_array_end(o);
+		return;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(secret_paths); i++)
 		add_matches(h, secret_paths[i], o);
 	for (size_t i = 0; h->home && i < ARRAY_LEN(home_secrets); i++) {

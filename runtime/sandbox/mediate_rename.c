@@ -39,7 +39,7 @@ static int make_movable(const void *data, int parent_fd, const char *name,
 
 static unsigned int wanted(const struct host_context *h)
 {
-	return h->workdirs.n ? TRAP_RENAME : 0;
+	return host_has_branch(h) ? TRAP_RENAME : 0;
 }
 
 static int begin(struct mediation *m, struct error *err)
@@ -64,7 +64,7 @@ static int begin(struct mediation *m, struct error *err)
 		struct branch *root = branch_root(c->branch, i);
 
 		s->branches[i] = (struct rename_branch){
-			.path = branch_lower(root),
+			.path = c->plan->skeleton ? branch_lower(root) : "/",
 			.is_lower = is_lower,
 			.make_movable = make_movable,
 			.data = root,

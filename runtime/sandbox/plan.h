@@ -36,6 +36,7 @@ struct plan {
 	 * mounted where they are.
 	 */
 	bool host;
+	bool skeleton;		      /* not with --chroot: root.path is it */
 	struct spec_strings workdirs; /* real paths; none: no branch */
 	uint64_t timeout_ms;	      /* 0: none */
 	bool hidden;		      /* no runtime directory, in no list */

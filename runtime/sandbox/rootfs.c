@@ -239,7 +239,7 @@ static int attach_root(struct rootfs *r, struct error *err)
 	auto_close int at_fd = -1;
 	int n;
 
-	if (!r->o.no_pivot && !r->o.skeleton)
+	if (!r->o.no_pivot && !r->o.skeleton && !r->o.host_sources)
 		at_fd = fd_openat2(AT_FDCWD, r->path, O_PATH | O_DIRECTORY, 0,
 				   RESOLVE_NO_SYMLINKS);
 	if (at_fd < 0) {
@@ -317,8 +317,11 @@ static int mount_root(struct rootfs *r, struct error *err)
 		n = open_root_mount(r, err);
 	if (n < 0)
 		return n;
+	/* As in a workdir: devices there are none of a command's business. */
+	if (r->o.host_sources)
+		c.set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 	/* linux.rootfsPropagation comes last, when the host is out of reach. */
-	n = r->o.branch && !r->o.skeleton ? 0 : mount_change(r->root_fd, &c);
+	n = r->o.branch && !c.set ? 0 : mount_change(r->root_fd, &c);
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n,
 				 "propagation of the root file system");

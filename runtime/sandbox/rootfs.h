@@ -44,6 +44,8 @@ struct rootfs_options {
 	 * branch, if any, are mounted over their lowers, over everything else.
 	 */
 	bool skeleton;
+	/* Bind sources below root.path are the host's, not the branch's. */
+	bool host_sources;
 	const struct cgroup
 		*cgroup; /* for mounts of type cgroup; may be NULL */
 	bool new_userns; /* the child gets a new user namespace */

@@ -57,7 +57,7 @@ static const char *source_in_root(const struct rootfs *r,
 {
 	const char *rest;
 
-	if (!r->path || !path_is_under(m->source, r->path))
+	if (!r->path || r->o.host_sources || !path_is_under(m->source, r->path))
 		return NULL;
 	rest = m->source + strlen(r->path);
 	rest += strspn(rest, "/");
