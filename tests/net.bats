@@ -284,3 +284,65 @@ print(socket.create_connection(('127.0.0.1', $1), 30).recv(9).decode(), end='')"
 	expect_output "--net-allow tcp://127.0.0.1:$PORT"
 	sandlock kill "$N"
 }
+
+# The ID of the one question that is open.
+question() {
+	ID=$(sandlock approvals --json "$N" 2>/dev/null |
+		jq -er 'first(.approvals[].approval.id)') && [ -n "$ID" ]
+}
+
+# asking PORT WORD...: net.py, which asks about all that has no rule.
+asking() {
+	sandlock run --on-exit=abort --on-error=abort --name "$N" \
+		--ask=socket --ask-connect 127.0.0.1 "$@" \
+		>"$W/out" 2>&1 </dev/null 3>&- &
+	started $!
+	RUNNER=$!
+}
+
+@test "net: what no rule says is asked about, and goes where the answer lets it" {
+	host_server a tcp
+	asking -- /usr/bin/python3 -B net.py connect tcp 127.0.0.1 "$PORT"
+	patiently question
+	question
+	run sandlock approvals "$N"
+	expect_output "connect to 127.0.0.1:$PORT"
+	came a 0
+	sandlock approve "$N" "$ID"
+	wait "$RUNNER"
+	equal out "$(cat "$W/out")" ok
+	patiently came a 1
+	asking -- /usr/bin/python3 -B net.py connect tcp 127.0.0.1 "$PORT"
+	patiently question
+	question
+	sandlock deny "$N" "$ID"
+	wait "$RUNNER"
+	grep -qx EPERM "$W/out"
+	came a 1
+}
+
+@test "net: what a rule allows is not asked about, and nobody is asked elsewhere" {
+	host_server a tcp
+	inside --ask=socket --ask-connect '*' --net-allow "127.0.0.1:$PORT" \
+		-- connect tcp 127.0.0.1 "$PORT"
+	expect_exactly ok
+	inside --ask=never --ask-connect '*' -- connect tcp 127.0.0.1 "$PORT"
+	expect_output EPERM
+	inside --ask=socket --ask-connect 127.0.0.2 \
+		-- connect tcp 127.0.0.1 "$PORT"
+	expect_output ECONNREFUSED
+	run sandlock run --ask-connect unix:/x -- true
+	expect_output "nobody can be asked about a unix socket"
+	patiently came a 1
+}
+
+@test "net: datagrams are asked about one by one" {
+	host_server a udp
+	asking -- /usr/bin/python3 -B net.py connect udp 127.0.0.1 "$PORT"
+	patiently question
+	question
+	sandlock approve "$N" "$ID"
+	wait "$RUNNER"
+	equal out "$(cat "$W/out")" ok
+	patiently came a 1
+}

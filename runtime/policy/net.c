@@ -41,6 +41,13 @@ int net_rules_read(const struct request *q, struct net_rules *ret,
 	else if (n == 0)
 		n = read_list(&q->bind_allow, NET_RULE_BIND_ALLOW, &r.bind,
 			      err);
+	if (n == 0)
+		n = read_list(&q->ask_connect, NET_RULE_ALLOW, &r.ask, err);
+	for (size_t i = 0; n == 0 && i < r.ask.n; i++)
+		if (r.ask.rules[i].protos == NET_UNIX)
+			n = error_say(err, ERR_USAGE, ENOTSUP,
+				      "ask.connect: nobody can be asked about "
+				      "a unix socket");
 	if (n < 0) {
 		net_rules_done(&r);
 		return n;
@@ -61,11 +68,13 @@ void net_rules_done(struct net_rules *r)
 {
 	free_list(&r->connect);
 	free_list(&r->bind);
+	free_list(&r->ask);
 }
 
 bool net_is_shared(const struct request *q)
 {
-	if (q->net_deny.n || q->bind_allow.n || q->bind_deny.n || q->port_remap)
+	if (q->net_deny.n || q->bind_allow.n || q->bind_deny.n ||
+	    q->port_remap || q->ask_connect.n)
 		return true;
 	for (size_t i = 0; i < q->net_allow.n; i++)
 		if (strncmp(q->net_allow.v[i], "unix:/", 6) != 0)
@@ -87,19 +96,24 @@ static int pin_rule(struct net_rule *rule, const struct net_ip *ips, size_t n)
 	return 0;
 }
 
-int net_rules_pin(struct net_rules *r, const char *host,
-		  const struct net_ip *ips, size_t n)
+static int pin_list(struct net_list *l, const char *host,
+		    const struct net_ip *ips, size_t n)
 {
 	int e = 0;
 
-	for (size_t i = 0; n && e == 0 && i < r->connect.n; i++) {
-		struct net_rule *rule = &r->connect.rules[i];
-
-		if (rule->target == NET_TARGET_HOST &&
-		    strcmp(rule->name, host) == 0)
-			e = pin_rule(rule, ips, n);
-	}
+	for (size_t i = 0; n && e == 0 && i < l->n; i++)
+		if (l->rules[i].target == NET_TARGET_HOST &&
+		    strcmp(l->rules[i].name, host) == 0)
+			e = pin_rule(&l->rules[i], ips, n);
 	return e;
+}
+
+int net_rules_pin(struct net_rules *r, const char *host,
+		  const struct net_ip *ips, size_t n)
+{
+	int e = pin_list(&r->connect, host, ips, n);
+
+	return e < 0 ? e : pin_list(&r->ask, host, ips, n);
 }
 
 bool net_ip_is_loopback(const struct net_ip *ip)
@@ -153,23 +167,32 @@ static bool has_address(const struct net_rule *r, const struct net_ip *ip)
 
 static struct net_verdict verdict(const struct net_list *l, int rule)
 {
-	return (struct net_verdict){ (rule >= 0) != l->is_deny, rule };
+	return (struct net_verdict){ (rule >= 0) != l->is_deny, rule, -1 };
+}
+
+static int find_rule(const struct net_list *l, const struct net_dest *d)
+{
+	struct net_ip ip = net_ip_reached(&d->ip);
+
+	for (size_t i = 0; i < l->n; i++) {
+		const struct net_rule *r = &l->rules[i];
+
+		if ((r->protos & d->proto) && has_address(r, &ip) &&
+		    (d->proto == NET_ICMP || has_port(r, d->port)))
+			return (int)i;
+	}
+	return -1;
 }
 
 struct net_verdict net_decide(const struct net_layers *l,
 			      const struct net_dest *d)
 {
-	const struct net_list *list = &layer(l)->connect;
-	struct net_ip ip = net_ip_reached(&d->ip);
+	const struct net_rules *r = layer(l);
+	struct net_verdict v = verdict(&r->connect, find_rule(&r->connect, d));
 
-	for (size_t i = 0; i < list->n; i++) {
-		const struct net_rule *r = &list->rules[i];
-
-		if ((r->protos & d->proto) && has_address(r, &ip) &&
-		    (d->proto == NET_ICMP || has_port(r, d->port)))
-			return verdict(list, (int)i);
-	}
-	return verdict(list, -1);
+	if (v.rule < 0)
+		v.ask = find_rule(&r->ask, d);
+	return v;
 }
 
 struct net_verdict net_decide_bind(const struct net_layers *l,
@@ -204,7 +227,7 @@ struct net_verdict net_decide_abstract(const struct net_layers *l,
 	const struct net_list *list = &layer(l)->connect;
 	int rule = find_unix(list, NET_TARGET_ABSTRACT, name, n);
 
-	return (struct net_verdict){ rule >= 0 && !list->is_deny, rule };
+	return (struct net_verdict){ rule >= 0 && !list->is_deny, rule, -1 };
 }
 
 struct net_verdict net_decide_path(const struct net_layers *l, const char *path,
@@ -215,5 +238,5 @@ struct net_verdict net_decide_path(const struct net_layers *l, const char *path,
 
 	if (rule >= 0)
 		return verdict(list, rule);
-	return (struct net_verdict){ is_writable, -1 };
+	return (struct net_verdict){ is_writable, -1, -1 };
 }

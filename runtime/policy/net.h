@@ -33,6 +33,7 @@ struct net_list {
 
 struct net_rules {
 	struct net_list connect, bind;
+	struct net_list ask; /* what connect says nothing of */
 };
 
 struct net_layers {
@@ -49,6 +50,7 @@ struct net_dest {
 struct net_verdict {
 	bool allowed;
 	int rule; /* its index in the list, -1: none, that is the default */
+	int ask;  /* the rule by which somebody is asked first, -1: none */
 };
 
 int net_rules_read(const struct request *q, struct net_rules *ret,

@@ -17,16 +17,6 @@
 
 enum { HOSTS_MAX = 1024 * 1024 };
 
-/* "tcp://example.org:443" names example.org twice, maybe: pinned once. */
-static bool is_pinned(const struct net_list *l, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (l->rules[i].target == NET_TARGET_HOST &&
-		    strcmp(l->rules[i].name, l->rules[n].name) == 0)
-			return true;
-	return false;
-}
-
 static int pin(struct net_rules *rules, const char *name, struct buf *hosts,
 	       struct error *err)
 {
@@ -47,15 +37,21 @@ static int pin(struct net_rules *rules, const char *name, struct buf *hosts,
 	return 0;
 }
 
+/* A name that several rules have is pinned in all of them at once. */
 static int pin_all(struct net_rules *rules, struct buf *hosts,
 		   struct error *err)
 {
-	struct net_list *l = &rules->connect;
+	const struct net_list *lists[] = { &rules->connect, &rules->ask };
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < l->n; i++)
-		if (l->rules[i].target == NET_TARGET_HOST && !is_pinned(l, i))
-			r = pin(rules, l->rules[i].name, hosts, err);
+	for (size_t k = 0; k < ARRAY_LEN(lists); k++) {
+		const struct net_list *l = lists[k];
+
+		for (size_t i = 0; r == 0 && i < l->n; i++)
+			if (l->rules[i].target == NET_TARGET_HOST &&
+			    !l->rules[i].n_prefixes)
+				r = pin(rules, l->rules[i].name, hosts, err);
+	}
 	return r;
 }
 

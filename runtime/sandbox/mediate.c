@@ -21,8 +21,8 @@
 /* In the order of chains. */
 static const struct mediate_feature *const features[] = {
 	&mediate_refusals, &mediate_unreached, &mediate_processes,
-	&mediate_memory,   &mediate_rename,    &mediate_network,
-	&mediate_ask,
+	&mediate_memory,   &mediate_rename,    &mediate_ask,
+	&mediate_network,
 };
 
 enum { NETWORK_WORKERS = 1024 };
@@ -35,6 +35,7 @@ struct owned {
 struct mediation {
 	struct create *create;
 	struct net *net; /* owned as others are */
+	const struct asker *asker;
 	struct handler *rows;
 	size_t n_rows;
 	struct owned *owned;
@@ -131,6 +132,16 @@ void mediation_set_state(struct mediation *m, void *state)
 void mediation_set_net(struct mediation *m, struct net *net)
 {
 	m->net = net;
+}
+
+void mediation_set_asker(struct mediation *m, const struct asker *a)
+{
+	m->asker = a;
+}
+
+const struct asker *mediation_asker(const struct mediation *m)
+{
+	return m->asker;
 }
 
 struct net *mediation_net(const struct mediation *m)

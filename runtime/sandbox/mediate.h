@@ -33,6 +33,7 @@
 
 #include "supervise/handler.h"
 
+struct asker;
 struct create;
 struct error;
 struct host_context;
@@ -82,6 +83,9 @@ int mediation_own(struct mediation *m, void *p, void (*free_fn)(void *),
 		  struct error *err);
 /* In @begin: what the feature's @started gets. */
 void mediation_set_state(struct mediation *m, void *state);
+/* Who asks; NULL where nobody has to be asked. For features behind it. */
+void mediation_set_asker(struct mediation *m, const struct asker *a);
+const struct asker *mediation_asker(const struct mediation *m);
 /* What answers for the ports; NULL without network rules. */
 void mediation_set_net(struct mediation *m, struct net *net);
 struct net *mediation_net(const struct mediation *m);

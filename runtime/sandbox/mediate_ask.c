@@ -31,7 +31,8 @@ static unsigned int traps(const struct host_context *h)
 	const struct request *q = h->request;
 
 	return (q->ask_exec.n ? TRAP_EXEC : 0) |
-	       (q->ask_open.n ? TRAP_OPEN : 0);
+	       (q->ask_open.n ? TRAP_OPEN : 0) |
+	       (q->ask_connect.n ? TRAP_NETWORK : 0);
 }
 
 static void free_state(void *p)
@@ -151,6 +152,8 @@ static int begin(struct mediation *m, struct error *err)
 	if (!s->freezer)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	r = make_book(c, s, err);
+	/* Destinations are asked about where they are judged. */
+	mediation_set_asker(m, &s->asker);
 	if (r == 0 && q->ask_exec.n)
 		r = add_exec(m, s, err);
 	if (r == 0 && q->ask_open.n)

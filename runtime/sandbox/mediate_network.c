@@ -29,6 +29,7 @@ static int begin(struct mediation *m, struct error *err)
 		.rules = &c->plan->net,
 		.remap = q->port_remap,
 		.denials = c->denials,
+		.asker = mediation_asker(m),
 		.request = q,
 	};
 	struct handler rows[NET_ROWS];

@@ -31,6 +31,7 @@ struct net *net_new(const struct net_options *o)
 	n->layers.fixed = o->rules;
 	n->denials = o->denials;
 	n->request = o->request;
+	n->asker = o->asker;
 	n->quick = (struct net_lane){ n, false };
 	n->slow = (struct net_lane){ n, true };
 	n->names = net_names_new();
@@ -298,11 +299,15 @@ static bool is_probe(const struct net *n, const struct call *c,
 	       (!d->port || net_decide(&n->layers, &tcp).allowed);
 }
 
-static int judge_inet(struct net *n, struct call *c, const struct net_socket *s,
-		      struct net_address *a)
+/* Somebody has to be asked. */
+enum { MUST_ASK = 1 };
+
+static int judge_inet(struct net *n, struct call *c, struct net_work *w)
 {
+	const struct net_socket *s = &w->s;
+	struct net_address *a = &w->a;
 	struct net_dest d = { .proto = s->proto };
-	struct net_verdict v = { false, -1 };
+	struct net_verdict v = { false, -1, -1 };
 	char text[NET_DEST_TEXT];
 	int r = net_address_inet(a, &d.ip, &d.port);
 
@@ -312,7 +317,9 @@ static int judge_inet(struct net *n, struct call *c, const struct net_socket *s,
 		return 0;
 	if (s->proto)
 		v = net_decide(&n->layers, &d);
-	if (v.allowed)
+	if (v.ask >= 0 && !w->is_approved)
+		return MUST_ASK;
+	if (v.allowed || v.ask >= 0)
 		return 0;
 	if (is_probe(n, c, &d))
 		return -ECONNREFUSED;
@@ -328,17 +335,16 @@ static int judge_inet(struct net *n, struct call *c, const struct net_socket *s,
  * Without a family connect dissolves an association, and a message goes: in
  * IPv4 to the address that stands there, in IPv6 nowhere else.
  */
-static int judge_unspecified(struct net *n, struct call *c,
-			     const struct net_socket *s, struct net_address *a,
+static int judge_unspecified(struct net *n, struct call *c, struct net_work *w,
 			     bool is_send)
 {
 	if (!is_send)
 		return 0;
-	if (s->family == AF_INET) {
-		a->at.any.sa_family = AF_INET;
-		return judge_inet(n, c, s, a);
+	if (w->s.family == AF_INET) {
+		w->a.at.any.sa_family = AF_INET;
+		return judge_inet(n, c, w);
 	}
-	a->len = 0;
+	w->a.len = 0;
 	return 0;
 }
 
@@ -357,17 +363,21 @@ static int judge_netlink(struct net_address *a, bool is_send)
 	return 0;
 }
 
-int net_judge(struct net *n, struct call *c, const struct net_socket *s,
-	      struct net_address *a, bool is_send)
+/* 0, MUST_ASK, or the negative errno that the caller gets; makes w->a the
+ * address to use. */
+static int judge(struct net *n, struct call *c, struct net_work *w,
+		 bool is_send)
 {
+	struct net_address *a = &w->a;
+
 	if (a->len < sizeof(a->at.any.sa_family))
 		return -EINVAL;
-	switch (s->family) {
+	switch (w->s.family) {
 	case AF_INET:
 	case AF_INET6:
 		if (a->at.any.sa_family == AF_UNSPEC)
-			return judge_unspecified(n, c, s, a, is_send);
-		return judge_inet(n, c, s, a);
+			return judge_unspecified(n, c, w, is_send);
+		return judge_inet(n, c, w);
 	case AF_UNIX:
 		if (a->at.any.sa_family == AF_UNSPEC && !is_send)
 			return 0;
@@ -377,6 +387,138 @@ int net_judge(struct net *n, struct call *c, const struct net_socket *s,
 	default:
 		return -EAFNOSUPPORT;
 	}
+}
+
+/* ------------------------------------------------------------------ work -- */
+
+struct net_work *net_work_get(struct call *c, struct net_work **ret_own)
+{
+	struct net_work *w = call_kept(c);
+
+	if (w)
+		return w;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	w->s.fd = -1;
+	w->a.path_fd = -1;
+	*ret_own = w;
+	return w;
+}
+
+void net_work_free(struct net_work *w)
+{
+	ask_done(&w->ask);
+	net_socket_done(&w->s);
+	net_address_done(&w->a);
+	free(w);
+}
+
+static void free_kept(void *p)
+{
+	net_work_free(p);
+}
+
+void net_work_next(struct net_work *w)
+{
+	ask_done(&w->ask);
+	memset(&w->ask, 0, sizeof(w->ask));
+	net_address_done(&w->a);
+	w->a.path_fd = -1;
+	w->is_read = w->is_approved = false;
+	w->sent++;
+}
+
+int net_work_open(struct call *c, struct net_work *w)
+{
+	int r = 0;
+
+	if (!w->is_open)
+		r = net_socket_open(c, (int)call_arg(c, 0), &w->s);
+	w->is_open = r == 0;
+	return r;
+}
+
+struct outcome net_work_end(struct net_work *w, struct outcome o)
+{
+	/* The next row goes on with it. */
+	if (o.kind == OUTCOME_CONTINUE || o.kind == OUTCOME_HELD)
+		return o;
+	net_socket_done(&w->s);
+	w->s.fd = -1;
+	return o;
+}
+
+static const char *protocol_of(const struct net_socket *s)
+{
+	switch (s->proto) {
+	case NET_TCP:
+		return "tcp";
+	case NET_UDP:
+		return "udp";
+	case NET_ICMP:
+		return "icmp";
+	case NET_UNIX:
+		return "unix";
+	}
+	return NULL;
+}
+
+static enum ask_answer ask(struct net *n, struct call *c, struct net_work *w)
+{
+	static const struct asker nobody = { .book = NULL };
+	const struct net_list *asked = &n->layers.fixed->ask;
+	char host[NET_IP_TEXT];
+	struct net_dest d = { .proto = w->s.proto };
+	struct event e = { .syscall = call_name(c),
+			   .category = EVENT_NETWORK,
+			   .host = host,
+			   .protocol = protocol_of(&w->s) };
+	auto_(buf) struct buf rule = BUF_INIT;
+	enum ask_answer answer;
+
+	/* It was judged, so it is one. */
+	(void)net_address_inet(&w->a, &d.ip, &d.port);
+	(void)net_ip_format(&d.ip, host);
+	e.port = d.port;
+	buf_add_str(&rule, "ask.connect ");
+	net_rule_format(&asked->rules[net_decide(&n->layers, &d).ask],
+			NET_RULE_ALLOW, &rule);
+	ask_fill_caller(&e, c);
+	answer = ask_about(n->asker ? n->asker : &nobody, &w->ask, c, &e,
+			   buf_str(&rule), &w->outcome);
+	free(e.program);
+	return answer;
+}
+
+bool net_may(struct net *n, struct call *c, struct net_work *w, bool is_send,
+	     struct net_work **own)
+{
+	int r = judge(n, c, w, is_send);
+
+	/* What went before cannot be undone: the caller comes again. */
+	if (r == MUST_ASK && w->sent) {
+		w->outcome = OUTCOME_VALUE((int64_t)w->sent);
+		return false;
+	}
+	if (r == MUST_ASK) {
+		switch (ask(n, c, w)) {
+		case ASK_ALLOWED:
+			break;
+		case ASK_WAITS:
+			if (*own)
+				call_keep(c, take_ptr(own), free_kept);
+			return false;
+		case ASK_DENIED:
+			return false;
+		}
+		/* Once more, by the rules of now. */
+		w->is_approved = true;
+		r = judge(n, c, w, is_send);
+	}
+	if (r < 0)
+		w->outcome = OUTCOME_FAIL(-r);
+	return r == 0;
 }
 
 /* ------------------------------------------------------------- connect -- */
@@ -440,28 +582,36 @@ static struct outcome connect_now(struct net *n, struct call *c,
 	return r ? OUTCOME_FAIL(r) : OUTCOME_VALUE(0);
 }
 
-static struct outcome handle_connect(struct call *c, void *data)
+static struct outcome connect_work(const struct net_lane *lane, struct call *c,
+				   struct net_work *w, struct net_work **own)
 {
-	const struct net_lane *lane = data;
-	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
-	auto_(net_address) struct net_address a = NET_ADDRESS_INIT;
 	bool waits;
-	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+	int r = net_work_open(c, w);
 
-	if (r == 0)
-		r = net_address_read(c, call_arg(c, 1), call_arg(c, 2), &a);
+	if (r == 0 && !w->is_read)
+		r = net_address_read(c, call_arg(c, 1), call_arg(c, 2), &w->a);
+	w->is_read = true;
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	waits = !s.nonblock && s.type != SOCK_DGRAM &&
-		a.at.any.sa_family != AF_UNSPEC;
+	waits = !w->s.nonblock && w->s.type != SOCK_DGRAM &&
+		w->a.at.any.sa_family != AF_UNSPEC;
 	if (waits && !lane->may_wait)
 		return OUTCOME_GO;
-	r = net_judge(lane->net, c, &s, &a, false);
-	if (r == 0 && !call_is_valid(c))
-		r = -ESRCH;
-	if (r < 0)
-		return OUTCOME_FAIL(-r);
-	return connect_now(lane->net, c, &s, &a, waits);
+	if (!net_may(lane->net, c, w, false, own))
+		return w->outcome;
+	if (!call_is_valid(c))
+		return OUTCOME_FAIL(ESRCH);
+	return connect_now(lane->net, c, &w->s, &w->a, waits);
+}
+
+static struct outcome handle_connect(struct call *c, void *data)
+{
+	auto_ptr(net_work_free) struct net_work *own = NULL;
+	struct net_work *w = net_work_get(c, &own);
+
+	if (!w)
+		return OUTCOME_FAIL(ENOMEM);
+	return net_work_end(w, connect_work(data, c, w, &own));
 }
 
 /* ---------------------------------------------------------------- rows -- */
@@ -474,8 +624,8 @@ size_t net_rows(struct net *n, struct handler ret[NET_ROWS])
 		{ "connect",  SYS_connect,  LANE_EXTERNAL, handle_connect, &n->slow,  NULL },
 		{ "sendto",   SYS_sendto,   LANE_LOCAL,    net_sendto,     &n->quick, NULL },
 		{ "sendto",   SYS_sendto,   LANE_EXTERNAL, net_sendto,     &n->slow,  NULL },
-		{ "sendmsg",  SYS_sendmsg,  LANE_LOCAL,    net_sendmsg,    &n->quick, NULL },
-		{ "sendmsg",  SYS_sendmsg,  LANE_EXTERNAL, net_sendmsg,    &n->slow,  NULL },
+		{ "sendmsg",  SYS_sendmsg,  LANE_LOCAL,    net_sendto,     &n->quick, NULL },
+		{ "sendmsg",  SYS_sendmsg,  LANE_EXTERNAL, net_sendto,     &n->slow,  NULL },
 		{ "sendmmsg", SYS_sendmmsg, LANE_LOCAL,    net_sendmmsg,   &n->quick, NULL },
 		{ "sendmmsg", SYS_sendmmsg, LANE_EXTERNAL, net_sendmmsg,   &n->slow,  NULL },
 		{ "bind",     SYS_bind,     LANE_LOCAL,    net_bind,       &n->quick, NULL },

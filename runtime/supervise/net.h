@@ -25,6 +25,7 @@
 #include "policy/net.h"
 #include "supervise/handler.h"
 
+struct asker;
 struct buf;
 struct denials;
 struct net;
@@ -34,6 +35,7 @@ struct net_options {
 	const struct net_rules *rules; /* borrowed, pinned */
 	bool remap;		       /* ports that are bound are virtual */
 	struct denials *denials;       /* or NULL */
+	const struct asker *asker; /* or NULL: what has to be asked is denied */
 	const struct request
 		*request; /* borrowed: where rules stand; or NULL */
 };

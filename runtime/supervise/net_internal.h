@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "supervise/ask.h"
 #include "supervise/net.h"
 
 /* A row's data: the same function serves a quick row, which hands over what
@@ -30,6 +31,7 @@ struct net {
 	struct net_layers layers;
 	struct denials *denials;
 	const struct request *request;
+	const struct asker *asker;
 	struct ports *ports; /* NULL: nothing is remapped */
 	struct net_names *names;
 	struct net_lane quick, slow;
@@ -62,6 +64,40 @@ struct net_address {
 	int path_fd;   /* what a unix path leads to; -1 */
 };
 
+/*
+ * A call at work. What was captured of it is kept while somebody is asked about
+ * where it goes, and is not read again.
+ */
+struct net_work {
+	struct net_socket s;
+	struct net_address a;
+	bool is_open, is_read; /* the socket, the address */
+	struct ask ask;
+	bool is_approved;
+	uint64_t sent; /* messages of sendmmsg that went before */
+	struct outcome outcome;
+};
+
+/*
+ * The work of @c: what was kept, or new, which then is the caller's, in
+ * *@ret_own, to free. NULL on ENOMEM.
+ */
+struct net_work *net_work_get(struct call *c, struct net_work **ret_own);
+void net_work_free(struct net_work *w);
+CLEANUP_PTR(struct net_work, net_work_free);
+/* The next message: nothing is known of it. */
+void net_work_next(struct net_work *w);
+int net_work_open(struct call *c, struct net_work *w);
+
+/*
+ * Judges where w->a leads, and asks where rules say so: true, or w->outcome is
+ * the answer. *@own is kept with the call if it waits.
+ */
+bool net_may(struct net *n, struct call *c, struct net_work *w, bool is_send,
+	     struct net_work **own);
+/* Ends the work: @o; what was kept holds no socket any longer. */
+struct outcome net_work_end(struct net_work *w, struct outcome o);
+
 /* 0 or a negative errno: -ENOTSOCK, -EBADF, -ESRCH. */
 int net_socket_open(struct call *c, int fd, struct net_socket *ret);
 void net_socket_done(struct net_socket *s);
@@ -84,13 +120,6 @@ int net_address_inet(const struct net_address *a, struct net_ip *ret_ip,
 		     uint16_t *ret_port);
 void net_address_set_port(struct net_address *a, uint16_t port);
 
-/*
- * Judges where @a leads and makes it the address to use: 0, or the negative
- * errno that the caller gets. @is_send: of a message, not of connect.
- */
-int net_judge(struct net *n, struct call *c, const struct net_socket *s,
-	      struct net_address *a, bool is_send);
-
 /* net_unix.c */
 int net_judge_unix(struct net *n, struct call *c, struct net_address *a);
 struct net_names *net_names_new(void);
@@ -100,8 +129,7 @@ int net_names_bind(struct net_names *v, struct call *c, int fd,
 		   const struct net_address *a);
 
 /* net_send.c, net_bind.c: the handlers. */
-struct outcome net_sendto(struct call *c, void *data);
-struct outcome net_sendmsg(struct call *c, void *data);
+struct outcome net_sendto(struct call *c, void *data); /* and sendmsg */
 struct outcome net_sendmmsg(struct call *c, void *data);
 struct outcome net_bind(struct call *c, void *data);
 struct outcome net_listen(struct call *c, void *data);

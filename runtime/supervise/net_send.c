@@ -58,9 +58,11 @@ struct user_mmessage {
 struct sending {
 	struct net *net;
 	struct call *c;
-	const struct net_socket *s;
-	struct net_address to; /* to.len 0: none */
-	struct iovec *iov;     /* in the caller */
+	struct net_work *w;
+	const struct net_socket *s; /* of @w */
+	struct net_address *to;	    /* of @w; to->len 0: none */
+	struct net_work **own;
+	struct iovec *iov; /* in the caller */
 	size_t n_iov;
 	size_t len; /* of all of it */
 	char *control;
@@ -75,7 +77,6 @@ static void sending_done(struct sending *m)
 {
 	for (size_t i = 0; i < m->n_fds; i++)
 		(void)close(m->fds[i]);
-	net_address_done(&m->to);
 	free(m->iov);
 	free(m->control);
 	free(m->piece);
@@ -224,6 +225,12 @@ static int read_control(struct sending *m, const struct user_message *u)
 	return r;
 }
 
+/*
+ * Beside a number of bytes and a negative errno: nothing was sent, and only a
+ * lane that may wait can; and: the answer is in the work.
+ */
+enum { MUST_WAIT = INT_MIN, ANSWERED };
+
 /* What of a name the kernel would look at. */
 static bool has_name(const struct net_socket *s, int flags)
 {
@@ -232,22 +239,28 @@ static bool has_name(const struct net_socket *s, int flags)
 	return s->type != SOCK_SEQPACKET;
 }
 
+/* ANSWERED: m->w->outcome says what. */
 static int read_name(struct sending *m, const struct user_message *u)
 {
 	uint32_t len = u->name_len;
-	int r;
+	int r = 0;
 
-	if (!u->name || !len || !has_name(m->s, m->flags))
-		return 0;
-	if ((int)len < 0)
-		return -EINVAL;
-	if (len > sizeof(m->to.at))
-		len = sizeof(m->to.at);
-	r = net_address_read(m->c, u->name, len, &m->to);
+	if (!m->w->is_read) {
+		m->to->len = 0;
+		m->w->is_read = true;
+		if (!u->name || !len || !has_name(m->s, m->flags))
+			return 0;
+		if ((int)len < 0)
+			return -EINVAL;
+		if (len > sizeof(m->to->at))
+			len = sizeof(m->to->at);
+		r = net_address_read(m->c, u->name, len, m->to);
+	}
 	/* A stream takes none, and the kernel says how it is wrong. */
-	if (r < 0 || (m->s->family == AF_UNIX && m->s->type == SOCK_STREAM))
+	if (r < 0 || !m->to->len ||
+	    (m->s->family == AF_UNIX && m->s->type == SOCK_STREAM))
 		return r;
-	return net_judge(m->net, m->c, m->s, &m->to, true);
+	return net_may(m->net, m->c, m->w, true, m->own) ? 0 : ANSWERED;
 }
 
 static int read_message(struct sending *m, const struct user_message *u)
@@ -282,9 +295,9 @@ static ssize_t send_piece(struct sending *m, size_t from, size_t n)
 	struct act act = { false };
 	ssize_t r;
 
-	if (m->to.len) {
-		h.msg_name = &m->to.at;
-		h.msg_namelen = m->to.len;
+	if (m->to->len) {
+		h.msg_name = &m->to->at;
+		h.msg_namelen = m->to->len;
 	}
 	/* With the first bytes only. */
 	if (!from && m->control_len) {
@@ -372,12 +385,9 @@ static int wait_more(struct sending *m, size_t sent, uint64_t deadline_ms)
 	return call_effect_begin(m->c) ? 0 : -ESRCH;
 }
 
-enum { MUST_WAIT = INT_MIN };
-
 /*
- * The number of bytes, a negative errno, or MUST_WAIT: nothing was sent, and
- * only a lane that may wait can. A quick row that sent a part, of a socket that
- * had room, waits all the same.
+ * Bytes, a negative errno, or MUST_WAIT. A quick row that sent a part, of a
+ * socket that had room, waits all the same.
  */
 static ssize_t send_all(struct sending *m, bool waits, bool may_wait)
 {
@@ -430,8 +440,8 @@ static ssize_t send_fast_open(struct sending *m)
 {
 	struct iovec iov = { .iov_base = m->piece };
 	struct msghdr h = {
-		.msg_name = &m->to.at,
-		.msg_namelen = m->to.len,
+		.msg_name = &m->to->at,
+		.msg_namelen = m->to->len,
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
 	};
@@ -449,19 +459,21 @@ static ssize_t send_fast_open(struct sending *m)
 	return r;
 }
 
-/* One message; as send_all. */
+/* One message: bytes, a negative errno, MUST_WAIT or ANSWERED. */
 static ssize_t send_message(const struct net_lane *lane, struct call *c,
-			    const struct net_socket *s,
+			    struct net_work *w, struct net_work **own,
 			    const struct user_message *u, int flags)
 {
 	auto_(sending) struct sending m = {
 		.net = lane->net,
 		.c = c,
-		.s = s,
-		.to = NET_ADDRESS_INIT,
+		.w = w,
+		.s = &w->s,
+		.to = &w->a,
+		.own = own,
 		.flags = flags,
 	};
-	bool waits = !s->nonblock && !(flags & MSG_DONTWAIT);
+	bool waits = !w->s.nonblock && !(flags & MSG_DONTWAIT);
 	ssize_t r;
 
 	/* The caller's pages cannot be pinned from here: "copy instead". */
@@ -474,7 +486,7 @@ static ssize_t send_message(const struct net_lane *lane, struct call *c,
 		return MUST_WAIT;
 	if (!call_is_valid(c))
 		return -ESRCH;
-	if (waits && m.to.len && s->proto == NET_TCP)
+	if (waits && m.to->len && w->s.proto == NET_TCP)
 		return send_fast_open(&m);
 	if (!call_effect_begin(c))
 		return -ESRCH;
@@ -483,10 +495,12 @@ static ssize_t send_message(const struct net_lane *lane, struct call *c,
 	return r;
 }
 
-static struct outcome outcome_of(ssize_t r)
+static struct outcome outcome_of(const struct net_work *w, ssize_t r)
 {
 	if (r == MUST_WAIT)
 		return OUTCOME_GO;
+	if (r == ANSWERED)
+		return w->outcome;
 	return r < 0 ? OUTCOME_FAIL((int)-r) : OUTCOME_VALUE(r);
 }
 
@@ -500,54 +514,53 @@ static int flags_of(uint64_t arg)
 	return (int)arg & known;
 }
 
-struct outcome net_sendto(struct call *c, void *data)
+static struct outcome send_one(const struct net_lane *lane, struct call *c,
+			       struct net_work *w, struct net_work **own)
 {
-	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
-	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+	bool is_sendto = call_nr(c) == SYS_sendto;
+	int flags = flags_of(call_arg(c, is_sendto ? 3 : 2));
 	struct user_message u = {
 		.name = call_arg(c, 4),
 		.name_len = (uint32_t)call_arg(c, 5),
 	};
+	int r = net_work_open(c, w);
 
-	if (r < 0)
-		return OUTCOME_FAIL(-r);
-	return outcome_of(
-		send_message(data, c, &s, &u, flags_of(call_arg(c, 3))));
-}
-
-struct outcome net_sendmsg(struct call *c, void *data)
-{
-	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
-	struct user_message u;
-	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
-
-	if (r == 0)
+	if (r == 0 && !is_sendto)
 		r = call_read(c, call_arg(c, 1), &u, sizeof(u));
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	return outcome_of(
-		send_message(data, c, &s, &u, flags_of(call_arg(c, 2))));
+	return outcome_of(w, send_message(lane, c, w, own, &u, flags));
+}
+
+struct outcome net_sendto(struct call *c, void *data)
+{
+	auto_ptr(net_work_free) struct net_work *own = NULL;
+	struct net_work *w = net_work_get(c, &own);
+
+	if (!w)
+		return OUTCOME_FAIL(ENOMEM);
+	return net_work_end(w, send_one(data, c, w, &own));
 }
 
 /* Ends with the first message that cannot be sent, as the kernel does. */
 static struct outcome send_messages(const struct net_lane *lane, struct call *c,
-				    const struct net_socket *s)
+				    struct net_work *w, struct net_work **own)
 {
-	uint64_t at = call_arg(c, 1);
 	uint64_t n = (uint32_t)call_arg(c, 2);
 	int flags = flags_of(call_arg(c, 3));
-	uint64_t sent = 0;
 	ssize_t r = 0;
 
 	if (n > MESSAGES_MAX)
 		n = MESSAGES_MAX;
-	for (; sent < n; sent++, at += sizeof(struct user_mmessage)) {
+	while (w->sent < n) {
+		uint64_t at =
+			call_arg(c, 1) + w->sent * sizeof(struct user_mmessage);
 		struct user_mmessage u;
 		uint32_t len;
 
 		r = call_read(c, at, &u, sizeof(u));
 		if (r == 0)
-			r = send_message(lane, c, s, &u.m, flags);
+			r = send_message(lane, c, w, own, &u.m, flags);
 		if (r < 0)
 			break;
 		len = (uint32_t)r;
@@ -555,20 +568,31 @@ static struct outcome send_messages(const struct net_lane *lane, struct call *c,
 			       &len, sizeof(len));
 		if (r < 0)
 			break;
+		net_work_next(w);
 	}
-	return sent ? OUTCOME_VALUE((int64_t)sent) : outcome_of(r);
+	return w->sent ? OUTCOME_VALUE((int64_t)w->sent) : outcome_of(w, r);
 }
 
-struct outcome net_sendmmsg(struct call *c, void *data)
+static struct outcome send_many(const struct net_lane *lane, struct call *c,
+				struct net_work *w, struct net_work **own)
 {
-	const struct net_lane *lane = data;
-	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
-	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+	int r = net_work_open(c, w);
 
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
 	/* Having sent some, a quick row could not hand over the rest. */
-	if (!lane->may_wait && !s.nonblock && !(call_arg(c, 3) & MSG_DONTWAIT))
+	if (!lane->may_wait && !w->s.nonblock &&
+	    !(call_arg(c, 3) & MSG_DONTWAIT))
 		return OUTCOME_GO;
-	return send_messages(lane, c, &s);
+	return send_messages(lane, c, w, own);
+}
+
+struct outcome net_sendmmsg(struct call *c, void *data)
+{
+	auto_ptr(net_work_free) struct net_work *own = NULL;
+	struct net_work *w = net_work_get(c, &own);
+
+	if (!w)
+		return OUTCOME_FAIL(ENOMEM);
+	return net_work_end(w, send_many(data, c, w, &own));
 }
