@@ -132,11 +132,16 @@ timeout = "5m"'
 	E
 	mkdir "$W/out"
 	run sandlock run --profile-file p.toml -- \
-		sh -c "pwd; ls; echo x >\"$W/out/f\""
+		sh -c "pwd; ls \"$W\"; echo x >\"$W/out/f\""
 	expect_status 0
-	expect_exactly "$W/work"
+	# A directory that is not seen is not there to start in.
+	equal pwd "${lines[0]}" /
+	[[ $output != *p.toml* ]]
 	equal written "$(cat "$W/out/f")" x
 	equal store "$(ls -A "$W/store/branches" 2>/dev/null)" ""
+	run sandlock run --branch=none -r "$W/work" -r /bin -r /usr -r /lib64 \
+		-r /lib -- pwd
+	expect_exactly "$W/work"
 	# A directory that cannot be worked in as a whole is no obstacle then.
 	cd /
 	run sandlock run --branch=none -- pwd

@@ -200,6 +200,7 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	p->hidden = r->no_control_socket;
 	p->branch = host_has_branch(h);
 	p->skeleton = !h->chroot;
+	p->cwd_is_wish = r->no_branch && !r->cwd;
 	p->workdirs = h->workdirs;
 	h->workdirs = (struct spec_strings){ 0 };
 	p->storage = r->storage;

@@ -38,9 +38,10 @@ struct plan {
 	bool host;
 	bool skeleton;		      /* not with --chroot: root.path is it */
 	struct spec_strings workdirs; /* real paths; none: no branch */
-	uint64_t timeout_ms;	      /* 0: none */
-	bool hidden;		      /* no runtime directory, in no list */
-	unsigned int traps; /* of a host command's filter: policy/syscalls.h */
+	bool cwd_is_wish;    /* the root will do where the cwd is not seen */
+	uint64_t timeout_ms; /* 0: none */
+	bool hidden;	     /* no runtime directory, in no list */
+	unsigned int traps;  /* of a host command's filter: policy/syscalls.h */
 	struct net_rules net; /* of a host command, pinned */
 	char *hosts_path;     /* until it is mounted: host_net.c; or NULL */
 	uint32_t mediated; /* features of the supervisor: mediate.h; 0: none */

@@ -130,7 +130,7 @@ static int enter_cwd(struct process_setup *s, bool last, struct error *err)
 {
 	const char *cwd = s->process->cwd;
 
-	if (chdir(cwd) == 0)
+	if (chdir(cwd) == 0 || (s->cwd_is_wish && chdir("/") == 0))
 		return check_cwd(cwd, err);
 	if (errno == ENOENT && !last) {
 		auto_free char *copy = strdup(cwd);

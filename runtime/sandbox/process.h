@@ -31,7 +31,8 @@ struct process_setup {
 	unsigned int preserve_fds;
 	bool pass_listen_fds; /* LISTEN_FDS of our environment */
 	bool die_with_parent;
-	bool init; /* the program runs under a pid 1 of ours */
+	bool init;	  /* the program runs under a pid 1 of ours */
+	bool cwd_is_wish; /* the root will do where the cwd is not seen */
 	/*
 	 * Hands over the listener of a filter with SCMP_ACT_NOTIFY, which is
 	 * fd @fd here; called right after the filter was loaded. NULL: the
