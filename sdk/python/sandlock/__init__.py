@@ -1,0 +1,48 @@
+"""sandlock: run a command in a sandbox on a copy-on-write branch, see what it
+changed, then commit or abort.
+
+    from sandlock import BranchAction, Sandbox
+
+    sandbox = Sandbox(workdir="project", on_exit=BranchAction.DEFER)
+    result = sandbox.run(["make"])
+    if sandbox.pending and input(f"{result.changes}? ") == "y":
+        sandbox.commit()
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from . import _missing
+from ._ffi import decode as _decode, lib as _lib
+from ._landlock import landlock_abi_version, min_landlock_abi
+from ._profile import list_profiles, load_profile
+from .branches import Branch, branches
+from .exceptions import (
+    BranchConflictError, BranchError, ChildError, ConfinementError, ForkError,
+    LandlockUnavailableError, MemoryProtectError, NotOfferedError, NotifError,
+    PolicyError, SandboxError, SandlockError, SeccompError,
+)
+from .inputs import inputs
+from .pipeline import Gather, GatherPipeline, NamedStage, Pipeline, Stage
+from .result import Change, Entry, ExitReason, Result, renames
+from .sandbox import (
+    BranchAction, Process, Protection, Sandbox, StdioMode, parse_ports,
+)
+
+__version__ = _decode(_lib.version())
+
+__all__ = [
+    "Branch", "BranchAction", "BranchConflictError", "BranchError", "Change",
+    "ChildError", "ConfinementError", "Entry", "ExitReason", "ForkError",
+    "Gather", "GatherPipeline", "LandlockUnavailableError",
+    "MemoryProtectError", "NamedStage", "NotOfferedError", "NotifError",
+    "Pipeline", "PolicyError", "Process", "Protection", "Result", "Sandbox",
+    "SandboxError", "SandlockError", "SeccompError", "Stage", "StdioMode",
+    "__version__", "branches", "inputs",
+    "landlock_abi_version", "list_profiles", "load_profile",
+    "min_landlock_abi", "parse_ports", "renames",
+]
+
+
+def __getattr__(name: str) -> Any:
+    raise _missing.name_of(__name__, name)

@@ -1,0 +1,239 @@
+"""One run of a command: a handle of the C library, and what it reports."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+import time
+from ctypes import byref, c_int, c_void_p
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+from . import _ffi
+from ._ffi import Text, lib
+from .exceptions import SandboxError, SandlockError
+from .result import Change, Entry, ExitReason, Result
+
+# A Python signal handler runs between two waits of the main thread.
+SLICE_MS = 100
+
+Stdio = Tuple[int, int]  # kind and fd
+INHERIT: Stdio = (_ffi.STDIO_INHERIT, -1)
+CAPTURE: Stdio = (_ffi.STDIO_CAPTURE, -1)
+PIPE: Stdio = (_ffi.STDIO_PIPE, -1)
+NULL: Stdio = (_ffi.STDIO_NULL, -1)
+
+
+def use_fd(fd: int) -> Stdio:
+    return (_ffi.STDIO_FD, fd)
+
+
+def to_ms(timeout: Optional[float]) -> int:
+    """For C, where 0 is no limit."""
+    return 0 if timeout is None else max(1, int(timeout * 1000))
+
+
+class Request:
+    """Keys and values as sandlock.toml(5) has them."""
+
+    def __init__(self) -> None:
+        self.pointer = lib.request_new()
+        if not self.pointer:
+            raise MemoryError
+
+    def set(self, key: str, value: Text, where: str) -> None:
+        _ffi.call("configure", lib.request_set, self.pointer, key.encode(),
+                  _ffi.encode(value), where.encode())
+
+    def __del__(self) -> None:
+        pointer, self.pointer = getattr(self, "pointer", None), None
+        if pointer:
+            lib.request_free(pointer)
+
+
+def check_command(cmd: Sequence[Text]) -> List[Text]:
+    if isinstance(cmd, (str, bytes, os.PathLike)):
+        raise TypeError("the command is a list of words, not one: "
+                        f"[{cmd!r}], or ['sh', '-c', {cmd!r}]")
+    words = list(cmd)
+    if not words:
+        raise ValueError("there is no command to run: the list is empty")
+    return words
+
+
+class Run:
+    """Any thread may call anything. The C handle is freed when nobody has a
+    reference to this any more, so never while a call is in it."""
+
+    def __init__(self, request: Request, has_roots: bool = False) -> None:
+        self.has_roots = has_roots  # more than one workdir
+        self._pid_of_owner = os.getpid()
+        self.pointer: Optional[c_void_p] = None
+        pointer = c_void_p()
+        _ffi.call("configure", lib.sandbox_new, byref(_ffi.env),
+                  request.pointer, byref(pointer))
+        self.pointer = pointer
+
+    def __del__(self) -> None:
+        # A forked child has a copy of the memory, not the sandbox.
+        if (getattr(self, "pointer", None)
+                and self._pid_of_owner == os.getpid()):
+            lib.sandbox_free(self.pointer)
+
+    def create(self, cmd: Sequence[Text], stdin: Stdio, stdout: Stdio,
+               stderr: Stdio, timeout: Optional[float] = None,
+               fds: Iterable[int] = ()) -> Tuple[int, int, int]:
+        """The fds that are ours of streams that are pipes, -1 of others."""
+        numbers = list(fds)
+        launch = _ffi.Launch(
+            argv=_ffi.strings(check_command(cmd)),
+            stdin=_ffi.Stdio(*stdin), stdout=_ffi.Stdio(*stdout),
+            stderr=_ffi.Stdio(*stderr), timeout_ms=to_ms(timeout),
+            fds=(c_int * len(numbers))(*numbers), n_fds=len(numbers))
+        _ffi.call("create", lib.sandbox_create, self.pointer, byref(launch))
+        fd_in, fd_out, fd_err = (
+            s.fd if s.kind == _ffi.STDIO_PIPE else -1
+            for s in (launch.stdin, launch.stdout, launch.stderr))
+        return fd_in, fd_out, fd_err
+
+    def start(self) -> None:
+        _ffi.call("start", lib.sandbox_start, self.pointer)
+
+    def wait(self, timeout: Optional[float] = None) -> Optional[Result]:
+        """The result, or None if it still runs when the time is over."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        is_main = threading.current_thread() is threading.main_thread()
+        while True:
+            ms = -1 if deadline is None else max(
+                0, int((deadline - time.monotonic()) * 1000))
+            if is_main and not 0 <= ms <= SLICE_MS:
+                ms = SLICE_MS
+            result = self._wait_once(ms)
+            if result or (deadline is not None
+                          and time.monotonic() >= deadline):
+                return result
+
+    def _wait_once(self, ms: int) -> Optional[Result]:
+        report = ctypes.POINTER(_ffi.Report)()
+        try:
+            _ffi.call("wait", lib.sandbox_wait, self.pointer, ms,
+                      byref(report))
+        except SandboxError as e:
+            if e.kind == "timeout":
+                return None
+            raise
+        return to_result(report.contents, self.has_roots)
+
+    def kill(self) -> None:
+        _ffi.call("kill", lib.sandbox_kill, self.pointer)
+
+    def kill_quietly(self) -> None:
+        try:
+            self.kill()
+        except SandlockError:
+            pass
+
+    def stop(self) -> None:
+        """Ends it, if it runs, and settles its branch."""
+        self.kill_quietly()
+        if self.is_running:
+            self.wait()
+
+    def pause(self) -> None:
+        _ffi.call("pause", lib.sandbox_pause, self.pointer)
+
+    def resume(self) -> None:
+        _ffi.call("resume", lib.sandbox_resume, self.pointer)
+
+    def ports(self) -> Dict[str, int]:
+        text = _ffi.get_string("ports", lib.sandbox_ports, self.pointer)
+        return json.loads(text)
+
+    @property
+    def state(self) -> int:
+        return lib.sandbox_get_state(self.pointer)
+
+    @property
+    def is_running(self) -> bool:
+        return self.state in (_ffi.STATE_CREATED, _ffi.STATE_RUNNING)
+
+    @property
+    def pid(self) -> Optional[int]:
+        return lib.sandbox_pid(self.pointer) or None
+
+    @property
+    def pending(self) -> bool:
+        return lib.sandbox_pending(self.pointer)
+
+    @property
+    def upper_dir(self) -> Optional[str]:
+        try:
+            return _ffi.get_string("upper_dir", lib.sandbox_upper_dir,
+                                   self.pointer)
+        except SandboxError as e:
+            if e.kind == "state":
+                return None
+            raise
+
+    def upper_dir_of(self, root: Text) -> str:
+        return _ffi.get_string("upper_dir", lib.sandbox_upper_dir_of,
+                               self.pointer, _ffi.encode(root))
+
+    def commit(self, conflicts: str) -> None:
+        options = _ffi.Commit(conflicts=_ffi.CONFLICTS[conflicts])
+        _ffi.call("commit", lib.sandbox_commit, self.pointer, byref(options))
+
+    def abort(self) -> None:
+        _ffi.call("abort", lib.sandbox_abort, self.pointer)
+
+
+# ---------------------------------------------------------------- reports --
+
+
+def _entry(e: _ffi.Entry) -> Optional[Entry]:
+    if not e.kind:
+        return None
+    kind = _ffi.ENTRY_KINDS[e.kind]
+    return Entry(kind=kind, mode=e.mode,
+                 size=e.size if kind == "file" else 0,
+                 digest=bytes(e.digest) if e.has_digest else None,
+                 target=_ffi.decode(e.target) if e.target else None)
+
+
+def _changes(report: _ffi.Report, has_roots: bool) -> List[Change]:
+    found = [report.changes[i] for i in range(report.n_changes)]
+    return [Change(path=_ffi.decode(c.path), before=_entry(c.before),
+                   after=_entry(c.after),
+                   root=_ffi.decode(c.root) if has_roots else None)
+            for c in found]
+
+
+def _exit(result: _ffi.Result) -> "Dict[str, Any]":
+    if result.exit_kind == _ffi.EXIT_CODE:
+        return {"exit_code": result.exit_value, "reason": ExitReason.EXITED}
+    if result.exit_kind == _ffi.EXIT_SIGNAL:
+        return {"exit_code": -1, "reason": ExitReason.SIGNALED,
+                "signal": result.exit_value}
+    if result.exit_kind == _ffi.EXIT_TIMEOUT:
+        return {"exit_code": -1, "reason": ExitReason.TIMEOUT}
+    return {"exit_code": -1, "reason": ExitReason.KILLED}
+
+
+def to_result(report: _ffi.Report, has_roots: bool) -> Result:
+    r = report.result
+    error = None
+    for what, step in ((report.changes_error, "changes"),
+                       (r.outcome_error, "commit")):
+        if what.kind:
+            error = _ffi.to_exception(what, step)
+    return Result(
+        success=(r.exit_kind == _ffi.EXIT_CODE and r.exit_value == 0
+                 and not r.outcome_error.kind),
+        stdout=ctypes.string_at(report.out_data, report.out_len)
+        if report.out_data else b"",
+        stderr=ctypes.string_at(report.err_data, report.err_len)
+        if report.err_data else b"",
+        error=str(error) if error else None, exception=error,
+        changes=_changes(report, has_roots), name=_ffi.decode(r.name),
+        outcome=_ffi.OUTCOMES[r.outcome],
+        truncated=report.out_cut or report.err_cut, **_exit(r))

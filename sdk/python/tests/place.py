@@ -1,0 +1,96 @@
+"""Where a test works: a directory of its own, and a store below it."""
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.dirname(HERE)
+EXAMPLES = os.path.join(PACKAGE, "examples")
+# A loaded machine must not fail a test.
+LIMIT_S = 60
+
+
+class Place(unittest.TestCase):
+    """self.workdir is on a real disk; nothing may be left behind."""
+
+    def setUp(self):
+        self.base = tempfile.mkdtemp(prefix="slpy.", dir="/var/tmp")
+        self.addCleanup(shutil.rmtree, self.base, True)
+        self.workdir = os.path.join(self.base, "work")
+        self.store = os.path.join(self.base, "store")
+        os.mkdir(self.workdir)
+        self._set("SANDLOCK_ROOT", os.path.join(self.base, "run"))
+        self._set("SANDLOCK_STORE", self.store)
+
+    def _set(self, name, value):
+        before = os.environ.get(name)
+        os.environ[name] = value
+
+        def restore():
+            os.environ.pop(name)
+            if before is not None:
+                os.environ[name] = before
+
+        self.addCleanup(restore)
+
+    def path(self, name):
+        return os.path.join(self.workdir, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+
+    def read(self, name):
+        with open(self.path(name)) as file:
+            return file.read()
+
+    def stored(self):
+        """Names of the branches in the store."""
+        try:
+            return sorted(os.listdir(os.path.join(self.store, "branches")))
+        except FileNotFoundError:
+            return []
+
+    def running(self):
+        """Names in the runtime directory."""
+        try:
+            return sorted(os.listdir(os.environ["SANDLOCK_ROOT"]))
+        except FileNotFoundError:
+            return []
+
+    def eventually(self, condition, message="it never came true"):
+        end = time.monotonic() + LIMIT_S
+        while not condition():
+            self.assertLess(time.monotonic(), end, message)
+            time.sleep(0.02)
+
+    def python(self, *args, **options):
+        """Another interpreter with this package."""
+        return subprocess.Popen([sys.executable, *args],
+                                env={**os.environ, "PYTHONPATH": PACKAGE},
+                                **options)
+
+
+def snapshot(directory):
+    """Everything that can be seen of a tree, times included."""
+    found = {}
+    for base, dirs, files in os.walk(directory):
+        for name in [".", *dirs, *files] if base == directory else [*dirs,
+                                                                    *files]:
+            path = os.path.join(base, name)
+            st = os.lstat(path)
+            content = None
+            if os.path.islink(path):
+                content = os.readlink(path)
+            elif os.path.isfile(path):
+                with open(path, "rb") as file:
+                    content = file.read()
+            found[os.path.relpath(path, directory)] = (
+                st.st_mode, st.st_uid, st.st_gid, st.st_mtime_ns, content)
+    return found

@@ -1,0 +1,406 @@
+"""Running commands: output, ends, streams, threads, asyncio, pipelines."""
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import threading
+import time
+import warnings
+
+from sandlock import (
+    BranchAction, ChildError, ExitReason, Sandbox, SandboxError, StdioMode,
+    _run,
+)
+
+from .place import LIMIT_S, Place
+
+SLEEP = ["sleep", "1000"]
+
+
+class Runs(Place):
+    def test_without_a_workdir_there_is_no_branch_and_any_directory_does(self):
+        os.chdir("/")
+        result = Sandbox().run(["sh", "-c", "pwd; echo x >/tmp/f && cat /tmp/f"])
+        self.assertEqual((result.stdout, result.changes, result.outcome),
+                         (b"/\nx\n", [], "none"))
+        self.assertEqual(self.stored(), [])
+
+    def test_with_a_workdir_and_no_rule_it_is_as_on_the_command_line(self):
+        self.write("f", "text\n")
+        result = Sandbox(workdir=self.workdir).run(
+            ["sh", "-c", "pwd; cat f; echo new >g"])
+        self.assertEqual(result.stdout, f"{self.workdir}\ntext\n".encode())
+        self.assertTrue(result.success)
+        self.assertEqual(self.read("g"), "new\n")
+
+    def test_a_write_rule_for_the_workdir_does_not_go_past_the_branch(self):
+        self.write("f", "old")
+        os.mkdir(self.path("d"))
+        sandbox = Sandbox(workdir=self.workdir, on_exit=BranchAction.ABORT,
+                          fs_writable=[self.workdir, self.path("d")])
+        result = sandbox.run(["sh", "-c", "echo new >f; echo new >d/g"])
+        self.assertTrue(result.success, result.error)
+        self.assertEqual([c.path for c in result.changes], ["d/g", "f"])
+        self.assertEqual((self.read("f"), os.listdir(self.path("d"))),
+                         ("old", []))
+
+    def test_a_write_rule_elsewhere_writes_through(self):
+        out = os.path.join(self.base, "out")
+        os.mkdir(out)
+        result = Sandbox(workdir=self.workdir, fs_writable=[out]).run(
+            ["sh", "-c", f"echo x >{out}/f"])
+        self.assertEqual((result.success, os.listdir(out), result.changes),
+                         (True, ["f"], []))
+
+    def test_what_cannot_be_started_is_in_the_result(self):
+        result = Sandbox().run(["no-such-program-of-sandlock"])
+        self.assertEqual((result.success, result.exit_code), (False, 127))
+        self.assertIn("no-such-program-of-sandlock", result.error)
+        with self.assertRaises(ChildError) as caught:
+            result.check()
+        self.assertEqual(caught.exception.kind, "exec_missing")
+        result = Sandbox(workdir="/no/such/directory").run(["true"])
+        self.assertEqual((result.success, result.exit_code, result.reason),
+                         (False, -1, None))
+        self.assertIn("/no/such/directory", result.error)
+
+    def test_the_streams_are_ours(self):
+        read_fd, write_fd = os.pipe()
+        os.write(write_fd, b"from us")
+        os.close(write_fd)
+        saved = os.dup(0)
+        os.dup2(read_fd, 0)
+        try:
+            result = Sandbox().run(["cat"])
+        finally:
+            os.dup2(saved, 0)
+            os.close(saved)
+            os.close(read_fd)
+        self.assertEqual(result.stdout, b"from us")
+
+    def test_output_that_is_long_arrives_whole(self):
+        result = Sandbox().run(
+            ["sh", "-c", "head -c 3000000 /dev/zero; echo err >&2"])
+        self.assertEqual((len(result.stdout), result.stderr),
+                         (3000000, b"err\n"))
+        self.assertFalse(result.truncated)
+
+    def test_ends_are_told_apart(self):
+        result = Sandbox().run(["sh", "-c", "kill -SEGV $$"])
+        self.assertEqual((result.reason, result.signal, result.exit_code),
+                         (ExitReason.SIGNALED, signal.SIGSEGV, -1))
+        start = time.monotonic()
+        result = Sandbox().run(SLEEP, timeout=0.3)
+        self.assertEqual((result.reason, result.success, result.exit_code),
+                         (ExitReason.TIMEOUT, False, -1))
+        self.assertLess(time.monotonic() - start, LIMIT_S)
+
+    def test_life_cycle_step_by_step(self):
+        sandbox = Sandbox(workdir=self.workdir)
+        sandbox.create(["sh", "-c", "echo out; exit 2"])
+        self.assertGreater(sandbox.pid, 0)
+        self.assertTrue(sandbox.is_running)
+        sandbox.start()
+        result = sandbox.wait()
+        self.assertEqual((result.exit_code, result.stdout), (2, b"out\n"))
+        self.assertIsNone(sandbox.pid)
+        self.assertFalse(sandbox.is_running)
+        self.assertEqual(sandbox.run(["echo", "again"]).stdout, b"again\n")
+
+    def test_one_at_a_time(self):
+        with Sandbox() as sandbox:
+            sandbox.spawn(SLEEP)
+            for call in (sandbox.run, sandbox.spawn, sandbox.popen,
+                         sandbox.run_interactive):
+                with self.assertRaises(RuntimeError):
+                    call(["true"])
+            sandbox.kill()
+            result = sandbox.wait()
+            self.assertEqual((result.success, result.signal),
+                             (False, signal.SIGKILL))
+
+    def test_leaving_with_ends_what_runs(self):
+        with Sandbox(workdir=self.workdir, name="left") as sandbox:
+            sandbox.spawn(["sh", "-c", "echo x >f; exec sleep 1000"])
+            pid = sandbox.pid
+        with self.assertRaises(ProcessLookupError):
+            os.kill(pid, 0)
+        self.assertEqual((self.running(), os.listdir(self.workdir)),
+                         ([], []))
+
+    def test_a_dropped_sandbox_ends_what_runs(self):
+        sandbox = Sandbox()
+        sandbox.spawn(SLEEP)
+        pid = sandbox.pid
+        del sandbox
+        gc.collect()
+        with self.assertRaises(ProcessLookupError):
+            os.kill(pid, 0)
+
+    def test_kill_from_another_thread_while_one_runs(self):
+        sandbox = Sandbox()
+        results = []
+        thread = threading.Thread(
+            target=lambda: results.append(sandbox.run(SLEEP)))
+        thread.start()
+        self.eventually(lambda: sandbox.pid)
+        while thread.is_alive():
+            try:
+                sandbox.kill()
+            except SandboxError:
+                pass
+            thread.join(0.05)
+        self.assertFalse(results[0].success)
+
+    def test_an_interrupt_ends_what_runs(self):
+        pids = []
+
+        def interrupt():
+            while not sandbox.pid:
+                time.sleep(0.01)
+            pids.append(sandbox.pid)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        sandbox = Sandbox()
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                sandbox.run(SLEEP)
+        finally:
+            signal.signal(signal.SIGINT, before)
+            thread.join()
+        self.assertFalse(sandbox.is_running)
+
+    def test_other_threads_run_meanwhile(self):
+        count = [0]
+        is_over = threading.Event()
+
+        def count_up():
+            while not is_over.is_set():
+                count[0] += 1
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=count_up)
+        thread.start()
+        Sandbox().run(["sleep", "0.5"])
+        is_over.set()
+        thread.join()
+        self.assertGreater(count[0], 20)
+
+    def test_sandboxes_in_many_threads(self):
+        failed = []
+
+        def work(number):
+            for _ in range(3):
+                result = Sandbox(name=f"thread-{number}").run(
+                    ["echo", str(number)])
+                if result.stdout != f"{number}\n".encode():
+                    failed.append(result)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failed, [])
+
+    def test_the_thread_that_started_it_may_end(self):
+        sandbox = Sandbox()
+        thread = threading.Thread(
+            target=sandbox.spawn, args=(["sh", "-c", "sleep 0.5; echo on"],))
+        thread.start()
+        thread.join()
+        self.assertEqual(sandbox.wait().stdout, b"on\n")
+
+    def test_a_name_is_taken_while_it_is_used(self):
+        with Sandbox(name="taken") as first:
+            first.spawn(SLEEP)
+            result = Sandbox(name="taken", workdir=self.workdir).run(
+                ["sh", "-c", "echo x >f"])
+            self.assertFalse(result.success)
+            self.assertIn("taken", result.error)
+            self.assertEqual(os.listdir(self.workdir), [])
+            self.assertTrue(first.is_running)
+
+    def test_without_a_control_socket_nobody_sees_it(self):
+        with Sandbox(control_socket=False) as sandbox:
+            sandbox.spawn(SLEEP)
+            self.assertEqual(self.running(), [])
+            sandbox.kill()
+            self.assertFalse(sandbox.wait().success)
+
+    def test_the_environment(self):
+        os.environ["A_VALUE_OF_OURS"] = "x"
+        self.addCleanup(os.environ.pop, "A_VALUE_OF_OURS")
+        show = ["sh", "-c", "echo $A-$A_VALUE_OF_OURS"]
+        self.assertEqual(Sandbox(env={"A": "b"}).run(show).stdout, b"b-x\n")
+        self.assertEqual(Sandbox(env={"A": "b"}, clean_env=True)
+                         .run(show).stdout, b"b-\n")
+
+    def test_mounts(self):
+        self.write("f", "mounted")
+        place = os.path.join(self.base, "inside")
+        result = Sandbox(fs_mount_ro={place: self.workdir}).run(
+            ["sh", "-c", f"cat {place}/f; echo x >{place}/f"])
+        self.assertEqual((result.stdout, result.success), (b"mounted", False))
+        result = Sandbox(fs_mount={place: self.workdir}).run(
+            ["sh", "-c", f"echo x >{place}/f"])
+        self.assertEqual((result.success, self.read("f")), (True, "x\n"))
+
+    def test_run_interactive(self):
+        self.assertEqual(
+            Sandbox().run_interactive(["sh", "-c", "exit 7"]), 7)
+        self.assertEqual(
+            Sandbox().run_interactive(["sh", "-c", "kill -TERM $$"]), -1)
+
+
+class Popen(Place):
+    def test_talking_to_it(self):
+        sandbox = Sandbox()
+        with sandbox.popen(["cat"], stdin=StdioMode.PIPED,
+                           stdout=StdioMode.PIPED,
+                           stderr=StdioMode.NULL) as process:
+            self.assertGreater(process.pid, 0)
+            self.assertIsNone(process.stderr)
+            for text in (b"one\n", b"two\n"):
+                process.stdin.write(text)
+                self.assertEqual(process.stdout.read(len(text)), text)
+            process.stdin.close()
+            self.assertEqual(process.stdout.read(), b"")
+            self.assertTrue(process.wait().success)
+            self.assertIs(process.wait(), process.wait())
+        self.assertEqual(sandbox.run(["echo", "x"]).stdout, b"x\n")
+
+    def test_leaving_with_ends_it(self):
+        with Sandbox().popen(SLEEP) as process:
+            pid = process.pid
+        with self.assertRaises(ProcessLookupError):
+            os.kill(pid, 0)
+
+    def test_wait_with_a_timeout_kills(self):
+        with Sandbox().popen(SLEEP) as process:
+            result = process.wait(timeout=0.2)
+            self.assertEqual((result.reason, result.success),
+                             (ExitReason.TIMEOUT, False))
+
+    def test_the_sandbox_leaves_it_to_the_process(self):
+        sandbox = Sandbox()
+        with sandbox.popen(SLEEP) as process:
+            for call in (sandbox.wait, sandbox.pause, sandbox.resume):
+                with self.assertRaises(RuntimeError):
+                    call()
+            process.kill()
+            process.kill()
+            self.assertFalse(process.wait().success)
+            process.kill()
+
+    def test_one_that_is_forgotten_is_ended_with_a_warning(self):
+        sandbox = Sandbox()
+        process = sandbox.popen(SLEEP)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del process
+            gc.collect()
+        self.assertEqual([w.category for w in caught], [ResourceWarning])
+        self.assertFalse(sandbox.is_running)
+
+    def test_changes_come_from_wait(self):
+        sandbox = Sandbox(workdir=self.workdir, on_exit=BranchAction.DEFER)
+        with sandbox.popen(["sh", "-c", "read x; echo $x >f"],
+                           stdin=StdioMode.PIPED) as process:
+            process.stdin.write(b"hello\n")
+            result = process.wait()
+        self.assertEqual([str(c) for c in result.changes], ["A  f"])
+        self.assertTrue(sandbox.pending)
+        sandbox.commit()
+        self.assertEqual(self.read("f"), "hello\n")
+
+
+class Pipelines(Place):
+    def test_a_pipeline(self):
+        result = (Sandbox().cmd(["printf", "b\\na\\n"])
+                  | Sandbox().cmd(["sort"])
+                  | Sandbox().cmd(["sh", "-c", "cat; exit 4"])).run()
+        self.assertEqual((result.stdout, result.exit_code), (b"a\nb\n", 4))
+
+    def test_output_to_a_descriptor(self):
+        read_fd, write_fd = os.pipe()
+        sandbox = Sandbox()
+        result = (sandbox.cmd(["echo", "x"]) | sandbox.cmd(["cat"])).run(
+            stdout=write_fd)
+        os.close(write_fd)
+        with os.fdopen(read_fd) as file:
+            self.assertEqual((file.read(), result.stdout), ("x\n", b""))
+
+    def test_a_reader_that_stops_stops_the_writer(self):
+        result = (Sandbox().cmd(["yes"]) | Sandbox().cmd(["head", "-n1"])
+                  ).run(timeout=LIMIT_S)
+        self.assertEqual((result.success, result.stdout), (True, b"y\n"))
+
+    def test_a_timeout_ends_all(self):
+        result = (Sandbox().cmd(SLEEP) | Sandbox().cmd(["cat"])).run(
+            timeout=0.3)
+        self.assertEqual((result.reason, result.error),
+                         (ExitReason.TIMEOUT, "Pipeline timed out"))
+        self.assertEqual(self.running(), [])
+
+    def test_a_stage_that_cannot_run_runs_none(self):
+        result = (Sandbox(fs_writable=[self.workdir]).cmd(
+            ["touch", self.path("f")]) | Sandbox().cmd(["/no/such"])).run()
+        self.assertFalse(result.success)
+        self.assertIn("/no/such", result.error)
+        self.assertEqual(self.running(), [])
+
+    def test_a_gather_by_name(self):
+        consumer = Sandbox(workdir=self.workdir)
+        result = (Sandbox().cmd(["echo", "A"]).as_("a")
+                  + Sandbox().cmd(["echo", "B"]).as_("b")
+                  + Sandbox().cmd(["echo", "C"]).as_("c")
+                  | consumer.cmd(["sh", "-c", "echo $_SANDLOCK_GATHER; "
+                                  "cat; cat <&4; cat <&3"])).run()
+        self.assertEqual(result.stdout, b"a:3,b:4,c:0\nC\nB\nA\n")
+
+
+class Async(Place):
+    def test_runs_side_by_side(self):
+        async def main():
+            return await asyncio.gather(*(
+                Sandbox().arun(["sh", "-c", f"sleep 0.1; echo {n}"])
+                for n in range(3)))
+
+        self.assertEqual([r.stdout for r in asyncio.run(main())],
+                         [b"0\n", b"1\n", b"2\n"])
+
+    def test_cancelling_kills(self):
+        sandbox = Sandbox()
+
+        async def main():
+            task = asyncio.ensure_future(sandbox.arun(SLEEP))
+            while not sandbox.pid:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(main())
+        self.assertFalse(sandbox.is_running)
+
+    def test_waiting_for_less_than_forever(self):
+        async def main():
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(Sandbox().arun(SLEEP), 0.5)
+
+        asyncio.run(main())
+
+    def test_slices_of_the_main_thread_do_not_end_a_wait(self):
+        run = Sandbox()._new_run()
+        run.create(["sleep", "0.5"], _run.INHERIT, _run.NULL, _run.NULL)
+        run.start()
+        self.assertIsNone(run.wait(0.01))
+        self.assertTrue(run.wait().success)
+
+
