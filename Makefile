@@ -176,7 +176,7 @@ fuzz-replay: $(fuzz_bin)
 	done
 
 # The threads of the supervisor, under ThreadSanitizer.
-tsan_unit := test_gate test_lane test_processes test_supervise \
+tsan_unit := test_gate test_lane test_net_calls test_processes test_supervise \
 	test_supervise_stress
 
 tsan:

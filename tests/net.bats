@@ -346,3 +346,33 @@ asking() {
 	equal out "$(cat "$W/out")" ok
 	patiently came a 1
 }
+
+@test "net: under --chroot unix sockets and hosts are those inside" {
+	mkdir -p root/{usr,etc,tmp,srv,dev,proc} out
+	ln -s usr/bin usr/lib usr/lib64 root
+	cp net.py root/srv
+	host_server dir/root/srv/in unix
+	host_server dir/out/sock unix
+	python=(--fs-mount /usr:/usr:ro -w /srv -- /usr/bin/python3 -B
+		/srv/net.py)
+	chrooted() {
+		run sandlock run --on-exit=abort --on-error=abort \
+			--chroot "$W/dir/root" "$@"
+	}
+	chrooted --net-allow icmp://* "${python[@]}" unix /srv/in
+	expect_exactly ok
+	chrooted --net-allow icmp://* "${python[@]}" unix "$W/dir/out/sock"
+	expect_output ENOENT
+	chrooted --net-allow icmp://* "${python[@]}" \
+		unix "../../../../..$W/dir/out/sock"
+	expect_output ENOENT
+	host_server a tcp
+	chrooted --net-allow "localhost:$PORT" "${python[@]}" \
+		connect tcp localhost "$PORT"
+	expect_exactly ok
+	run sandlock run --on-error=abort --chroot "$W/dir/root" --name "$N" \
+		--net-allow localhost:1 --fs-mount /usr:/usr:ro -- \
+		/usr/bin/cat /etc/hosts
+	expect_output $'127.0.0.1\tlocalhost'
+	equal branches "$(branches_json | jq length)" 0
+}

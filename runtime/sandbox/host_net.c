@@ -87,12 +87,15 @@ static int write_hosts(struct host_context *h, const struct buf *text,
 		     : 0;
 }
 
-/* Ours come first, and so win; the host's own are still there. */
+/* Ours come first, and so win; the host's own are still there, but not in a
+ * root of its own. */
 static int make_hosts(struct host_context *h, struct buf *pinned,
 		      struct error *err)
 {
 	auto_(buf) struct buf own = BUF_INIT;
-	int r = fd_read_file(AT_FDCWD, "/etc/hosts", HOSTS_MAX, &own);
+	int r = h->request->chroot
+			? -ENOENT
+			: fd_read_file(AT_FDCWD, "/etc/hosts", HOSTS_MAX, &own);
 
 	if (r < 0)
 		buf_add_str(&own, "127.0.0.1\tlocalhost\n::1\tlocalhost\n");
