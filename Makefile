@@ -177,12 +177,13 @@ fuzz-replay: $(fuzz_bin)
 
 # The threads of the supervisor, under ThreadSanitizer.
 tsan_unit := test_gate test_lane test_net_calls test_processes test_supervise \
-	test_supervise_stress
+	test_supervise_stress test_capi
 
-tsan:
+tsan: $B/sandlock
 	+@$(MAKE) --no-print-directory SAN=thread B=$B/tsan \
 		$(tsan_unit:%=$B/tsan/unit/%)
-	@for t in $(tsan_unit); do $B/tsan/unit/$$t || exit 1; done
+	@for t in $(tsan_unit); do SANDLOCK_PROGRAM=$(abspath $B)/sandlock \
+		$B/tsan/unit/$$t || exit 1; done
 
 $B/bench/%: $B/obj/bench/%.o $B/obj/internal.a
 	@mkdir -p $(@D)

@@ -812,6 +812,19 @@ const struct sandlock_report *
 sandlock_transaction_report(const struct sandlock_transaction *t, size_t i);
 
 /*
+ * Confines the calling thread for good, and what it makes from now on, without
+ * a sandbox: files by Landlock, system calls by a filter, no sockets but
+ * AF_UNIX. Of the keys "filesystem.read" and "write", "syscalls.extra_allow"
+ * and "extra_deny", "allow_degraded" and "disable" mean something here; with
+ * another one it is ERR_UNSUPPORTED, and nothing was done. Nothing is hidden
+ * below a directory that may be read, and files that are open stay open. After
+ * any other failure the thread may be confined in part.
+ */
+int sandlock_confine(const struct sandlock_env *env,
+		     const struct sandlock_request *q,
+		     struct sandlock_error *err);
+
+/*
  * Entry of the supervisor process; the program calls it first thing when its
  * argv[0] is "sandlock-supervisor". Returns the exit status.
  */

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "kernel/seccomp.h"
+#include "sandbox/confine.h"
 #include "spec/features.h"
 #include "spec/request.h"
 
@@ -533,6 +534,17 @@ API void sandlock_list_free(struct sandlock_info *v, size_t n)
 		free(v[i].ports);
 	}
 	free(v);
+}
+
+API int sandlock_confine(const struct sandlock_env *env,
+			 const struct sandlock_request *q,
+			 struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+	struct api_env a;
+
+	api_env_init(&a, env);
+	return api_result(confine_thread(q->request, a.env.log, &e), &e, err);
 }
 
 API int sandlock_waiter_main(int argc, char **argv)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -312,6 +313,26 @@ int policy_filter(const struct request *r, unsigned int traps,
 				 "the filter of system calls");
 	}
 	*ret = s;
+	return 0;
+}
+
+int policy_thread_filter(const struct request *r, struct spec_seccomp *ret,
+			 struct error *err)
+{
+	static const struct spec_seccomp_arg not_unix[] = {
+		{ .index = 0, .value = AF_UNIX, .op = SCMP_CMP_NE },
+	};
+	int n = policy_filter(r, 0, true, ret, err);
+
+	if (n < 0)
+		return n;
+	n = add_call(ret, "socket", SECCOMP_RET_ERRNO, EPERM, not_unix,
+		     ARRAY_LEN(not_unix));
+	if (n < 0) {
+		spec_seccomp_done(ret);
+		return error_set(err, ERR_SYSTEM, -n,
+				 "the filter of system calls");
+	}
 	return 0;
 }
 

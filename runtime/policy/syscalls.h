@@ -94,6 +94,13 @@ int policy_filter(const struct request *r, unsigned int traps,
 		  struct error *err);
 
 /*
+ * The filter for a thread that stays where it is, without a supervisor: sockets
+ * other than AF_UNIX are refused too.
+ */
+int policy_thread_filter(const struct request *r, struct spec_seccomp *ret,
+			 struct error *err);
+
+/*
  * Why a call that policy_filter refuses is refused: by a row of the table, or
  * by name, the value of "syscalls.extra_deny".
  */

@@ -1,12 +1,15 @@
 /*
- * Landlock for a sandbox that has a mount namespace of its own: the rules
+ * confine.c: Landlock for a sandbox that has a mount namespace of its own: the rules
  * mirror the mounts, so that a mount that could be talked out of being
- * read-only would still not be written to.
+ * read-only would still not be written to. confine_thread.c: a thread of
+ * whoever calls, without a sandbox.
  */
 #ifndef SANDLOCK_SANDBOX_CONFINE_H
 #define SANDLOCK_SANDBOX_CONFINE_H
 
 struct error;
+struct log_sink;
+struct request;
 struct spec;
 struct spec_strings;
 
@@ -16,5 +19,13 @@ struct spec_strings;
  */
 int confine_landlock(const struct spec *s, const struct spec_strings *workdirs,
 		     struct error *err);
+
+/*
+ * Confines the calling thread, and what it forks, for good: files by Landlock,
+ * system calls by a filter, no sockets but AF_UNIX. ERR_UNSUPPORTED for a key
+ * that takes more than that; then nothing was done.
+ */
+int confine_thread(const struct request *r, const struct log_sink *log,
+		   struct error *err);
 
 #endif

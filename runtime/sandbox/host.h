@@ -48,6 +48,8 @@ int host_config(const struct host_context *h, struct buf *ret,
 /* --chroot: may what is there be written at all, and is it on a branch? */
 bool host_root_is_read_only(const struct host_context *h);
 bool host_has_branch(const struct host_context *h);
+/* host_view.c: what may be read without a -r; ends with NULL. */
+extern const char *const host_system_paths[];
 
 /* host_view.c: the members "mounts" and linux.maskedPaths. */
 int host_view_mounts(const struct host_context *h, struct json_out *o,

@@ -21,9 +21,9 @@
 /* clang-format off */
 
 /* Read-only without a -r: programs, libraries, configuration. */
-static const char *const system_paths[] = {
+const char *const host_system_paths[] = {
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc",
-	"/opt", "/nix", "/snap", "/var/lib/dpkg", "/var/lib/alternatives",
+	"/opt", "/nix", "/snap", "/var/lib/dpkg", "/var/lib/alternatives", NULL,
 };
 
 /* Read-only in the private home: what tools installed or need to find. */
@@ -167,11 +167,12 @@ static void add_private(const struct host_context *h, bool whole,
 
 static void add_system(struct json_out *o)
 {
-	for (size_t i = 0; i < ARRAY_LEN(system_paths); i++) {
+	for (size_t i = 0; host_system_paths[i]; i++) {
 		struct stat st;
 
-		if (lstat(system_paths[i], &st) == 0)
-			add_bind(o, system_paths[i], system_paths[i], true);
+		if (lstat(host_system_paths[i], &st) == 0)
+			add_bind(o, host_system_paths[i], host_system_paths[i],
+				 true);
 	}
 }
 
@@ -207,8 +208,8 @@ static void add_path_entries(const struct host_context *h, struct json_out *o)
 	     p = strtok_r(NULL, ":", &save)) {
 		bool covered = p[0] != '/' || !exists(p);
 
-		for (size_t i = 0; !covered && i < ARRAY_LEN(system_paths); i++)
-			covered = path_is_under(p, system_paths[i]);
+		for (size_t i = 0; !covered && host_system_paths[i]; i++)
+			covered = path_is_under(p, host_system_paths[i]);
 		for (size_t i = 0;
 		     h->home && !covered && i < ARRAY_LEN(home_paths); i++) {
 			auto_free char *at = path_join(h->home, home_paths[i]);

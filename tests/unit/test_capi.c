@@ -4,6 +4,8 @@
  */
 #include <dirent.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -63,7 +65,7 @@ static int end(void **state)
 	return 0;
 }
 
-static struct sandlock_error err;
+static _Thread_local struct sandlock_error err;
 
 #define OK(call)                                                           \
 	do {                                                               \
@@ -408,6 +410,53 @@ static void test_transaction_in_time(void **state)
 	sandlock_transaction_free(t);
 }
 
+/* --------------------------------------------------------------- confine -- */
+
+/* In a child: there is no way back. */
+static int confined(const struct world *w)
+{
+	struct sandlock_request *q = sandlock_request_new();
+	char path[320];
+	int fd;
+
+	OK(sandlock_request_set(q, "filesystem.write", w->dir, "test", &err));
+	if (sandlock_confine(&w->env, q, &err) < 0)
+		return 1;
+	(void)snprintf(path, sizeof(path), "%s/new", w->dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return 2;
+	(void)snprintf(path, sizeof(path), "%s/outside", w->path);
+	if (open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644) >= 0 ||
+	    errno != EACCES)
+		return 3;
+	if (open("/etc/passwd", O_RDONLY | O_CLOEXEC) < 0)
+		return 4;
+	if (socket(AF_INET, SOCK_DGRAM, 0) >= 0 || errno != EPERM)
+		return 5;
+	if (unshare(CLONE_NEWUSER) == 0)
+		return 6;
+	return 0;
+}
+
+static void test_confine(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_request *q = sandlock_request_new();
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(confined(w));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	OK(sandlock_request_set(q, "limits.memory", "1G", "test", &err));
+	assert_true(sandlock_confine(&w->env, q, &err) < 0);
+	assert_int_equal(err.kind, SANDLOCK_ERR_UNSUPPORTED);
+	assert_non_null(strstr(err.msg, "limits.memory"));
+	sandlock_request_free(q);
+}
+
 /* ----------------------------------------------------------------- leaks -- */
 
 static size_t count_entries(const char *path)
@@ -472,6 +521,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_transaction, begin, end),
 		cmocka_unit_test_setup_teardown(test_transaction_in_time, begin,
 						end),
+		cmocka_unit_test_setup_teardown(test_confine, begin, end),
 		cmocka_unit_test_setup_teardown(test_nothing_is_left_behind,
 						begin, end),
 	};
