@@ -66,8 +66,10 @@ func (w *world) clean() {
 		w.Errorf("left behind: %+v", s)
 		_ = w.Kill(s.Name)
 	}
-	// What was discarded is removed by a child that may still be at it.
+	// What was discarded is removed by a child that may still be at it, or
+	// by who looks next; an overlay leaves directories of mode 0.
 	eventually(w, "it is cleaned up", func() bool {
+		_, _ = w.Branches()
 		return os.RemoveAll(w.dir) == nil
 	})
 }
