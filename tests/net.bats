@@ -1,7 +1,7 @@
 # Network rules of a command of the host: what they let through and what not,
 # on the loopback device. An ordinary user gets the same.
 load lib/common
-load lib/running
+load lib/net
 
 setup() {
 	begin
@@ -14,30 +14,6 @@ setup() {
 teardown() {
 	cd "$W" || return 1
 	finish
-}
-
-# A server of the host: its port in $PORT, its visitors in $W/NAME.log.
-host_server() {
-	/usr/bin/python3 net.py serve "$2" "$W/$1" 3>&- &
-	started $!
-	patiently test -e "$W/$1.port"
-	PORT=$(cat "$W/$1.port")
-}
-
-# Within a minute: a loaded machine is no failure.
-patiently() {
-	local i
-
-	for ((i = 0; i < 1200; i++)); do
-		"$@" >/dev/null 2>&1 && return 0
-		sleep 0.05
-	done
-	echo "never came true: $*" >&2
-	return 1
-}
-
-came() {
-	[ "$(wc -l <"$W/$1.log")" -eq "$2" ]
 }
 
 # inside OPTION... -- WORD...: net.py in a sandbox whose branch is dropped.
@@ -171,11 +147,6 @@ inside() {
 free_port() {
 	/usr/bin/python3 -c 'import socket; s = socket.socket()
 s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
-
-says_hello() {
-	[ "$(/usr/bin/python3 -c "import socket
-print(socket.create_connection(('127.0.0.1', $1), 30).recv(9).decode(), end='')")" = hello ]
 }
 
 @test "net: ports are bound by rule, and the host can connect to them" {

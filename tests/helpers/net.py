@@ -4,12 +4,10 @@
     serve TYPE FILE         on a free port of 127.0.0.1 (tcp, udp), or at FILE
                             (unix) or its name (abstract); FILE.port has the
                             port, and FILE.log a line for each that came
-    full FILE               a listener whose queue is full; its port in FILE
     connect TYPE HOST PORT  "ok" or the name of the errno
     unix PATH | @NAME       the same for a unix socket
     own @NAME               binds it and connects to it
     listen PORT [FILE]      serves tcp until it is ended, once FILE is there
-    udp PORT                the same for udp; echoes
     sockets                 which kinds can be made
 """
 import errno
@@ -64,18 +62,6 @@ def write_whole(path, text):
     os.rename(path + ".new", path)
 
 
-def full(path):
-    s = socket.socket()
-    s.bind(("127.0.0.1", 0))
-    s.listen(0)
-    fill = [socket.socket() for _ in range(4)]
-    for f in fill:
-        f.setblocking(False)
-        f.connect_ex(s.getsockname())
-    write_whole(path, str(s.getsockname()[1]))
-    os.read(0, 1)
-
-
 def connect(kind, host, port):
     s = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET,
                       KINDS[kind])
@@ -108,14 +94,6 @@ def listen(port, ready=None):
         c = s.accept()[0]
         c.send(b"hello\n")
         c.close()
-
-
-def udp(port, ready):
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    print(outcome(s.bind, ("127.0.0.1", int(port))), flush=True)
-    write_whole(ready, "")
-    while True:
-        s.recv(100)
 
 
 def sockets():

@@ -2,7 +2,7 @@
 # PORTS show the live real ports, and the host can connect; gone when closed or
 # killed; tcp and udp are distinct.
 load ../lib/common
-load ../lib/running
+load ../lib/net
 
 setup() {
 	begin
@@ -28,17 +28,6 @@ server() {
 	started $!
 }
 
-patiently() {
-	local i
-
-	for ((i = 0; i < 1200; i++)); do
-		"$@" >/dev/null 2>&1 && return 0
-		sleep 0.05
-	done
-	echo "never came true: $*" >&2
-	return 1
-}
-
 # The real port behind KEY of sandbox NAME.
 real() {
 	sandlock ports "$1" --format json | jq -r --arg k "$2" '.[$k] // ""'
@@ -48,11 +37,6 @@ column() {
 	sandlock ps --format json | jq -r --arg n "$1" \
 		'(if type == "array" then . else .sandboxes end)[] |
 		select(.name == $n) | .ports'
-}
-
-says_hello() {
-	[ "$(/usr/bin/python3 -c "import socket
-print(socket.create_connection(('127.0.0.1', $1), 30).recv(9).decode(), end='')")" = hello ]
 }
 
 nobody_there() {
