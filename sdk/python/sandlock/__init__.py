@@ -26,8 +26,9 @@ from .inputs import inputs
 from .pipeline import Gather, GatherPipeline, NamedStage, Pipeline, Stage
 from .result import Change, Entry, ExitReason, Result, renames
 from .sandbox import (
-    BranchAction, Process, Protection, Sandbox, StdioMode, parse_ports,
+    BranchAction, Process, Protection, Sandbox, StdioMode, confine, parse_ports,
 )
+from .transaction import Transaction, TransactionResult
 
 __version__ = _decode(_lib.version())
 
@@ -38,7 +39,8 @@ __all__ = [
     "MemoryProtectError", "NamedStage", "NotOfferedError", "NotifError",
     "Pipeline", "PolicyError", "Process", "Protection", "Result", "Sandbox",
     "SandboxError", "SandlockError", "SeccompError", "Stage", "StdioMode",
-    "__version__", "branches", "inputs",
+    "Transaction", "TransactionResult",
+    "__version__", "branches", "confine", "inputs",
     "landlock_abi_version", "list_profiles", "load_profile",
     "min_landlock_abi", "parse_ports", "renames",
 ]

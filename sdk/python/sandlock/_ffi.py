@@ -97,6 +97,12 @@ class Report(Structure):
                 ("n_changes", c_size_t), ("changes_error", Error)]
 
 
+class TransactionResult(Structure):
+    _fields_ = [("outcome", c_int), ("outcome_error", Error),
+                ("n_run", c_size_t), ("failed", c_size_t),
+                ("name", c_char * 256)]
+
+
 class Root(Structure):
     _fields_ = [("lower", c_char_p), ("upper", c_char_p)]
 
@@ -143,6 +149,7 @@ STRUCTURES = {
     "sandlock_report": Report, "sandlock_root": Root, "sandlock_branch_info": BranchInfo,
     "sandlock_side": Side, "sandlock_change": Change,
     "sandlock_commit": Commit,
+    "sandlock_transaction_result": TransactionResult,
 }
 # Members that Python names otherwise: "in" is a word of the language.
 RENAMED = {"stdin": "in", "stdout": "out", "stderr": "err"}
@@ -227,6 +234,14 @@ PROTOTYPES: "dict[str, tuple[Any, list[Any]]]" = {
     "sandbox_upper_dir_of": (c_int, [_P, c_char_p, POINTER(_P), _E]),
     "sandbox_commit": (c_int, [_P, POINTER(Commit), _E]),
     "sandbox_abort": (c_int, [_P, _E]),
+    "confine": (c_int, [_ENV, _P, _E]),
+    "transaction_new": (c_int, [_ENV, POINTER(_P), _E]),
+    "transaction_free": (None, [_P]),
+    "transaction_add": (c_int, [_P, _P, POINTER(Launch), _E]),
+    "transaction_run": (c_int, [_P, c_uint64, POINTER(TransactionResult),
+                                _E]),
+    "transaction_kill": (None, [_P]),
+    "transaction_report": (POINTER(Report), [_P, c_size_t]),
     "branches": (c_int, [_ENV, POINTER(POINTER(BranchInfo)),
                          POINTER(c_size_t), _E]),
     "branches_free": (None, [POINTER(BranchInfo), c_size_t]),

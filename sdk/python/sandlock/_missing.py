@@ -30,7 +30,6 @@ FIELDS: Dict[str, str] = {
     "max_disk": "keep the branch on a file system with a quota: fs_storage",
     "init_fn": _FORK, "work_fn": _FORK,
     "policy_fn": _RULES,
-    "chroot": "show another tree with fs_mount, or run it as a bundle",
 }
 
 METHODS: Dict[str, str] = {
@@ -51,7 +50,6 @@ NAMES: Dict[str, str] = {
     "Handler": _RULES, "HandlerCtx": _RULES, "NotifAction": _RULES,
     "ExceptionPolicy": _RULES, "PolicyContext": _RULES,
     "SyscallEvent": _RULES,
-    "confine": "run a command: Sandbox(...).run([...])",
 }
 
 

@@ -61,6 +61,17 @@ def check_command(cmd: Sequence[Text]) -> List[Text]:
     return words
 
 
+def launch_of(cmd: Sequence[Text], stdin: Stdio, stdout: Stdio,
+              stderr: Stdio, timeout: Optional[float] = None,
+              fds: Iterable[int] = ()) -> _ffi.Launch:
+    numbers = list(fds)
+    return _ffi.Launch(
+        argv=_ffi.strings(check_command(cmd)), stdin=_ffi.Stdio(*stdin),
+        stdout=_ffi.Stdio(*stdout), stderr=_ffi.Stdio(*stderr),
+        timeout_ms=to_ms(timeout), fds=(c_int * len(numbers))(*numbers),
+        n_fds=len(numbers))
+
+
 class Run:
     """Any thread may call anything. The C handle is freed when nobody has a
     reference to this any more, so never while a call is in it."""
@@ -84,12 +95,7 @@ class Run:
                stderr: Stdio, timeout: Optional[float] = None,
                fds: Iterable[int] = ()) -> Tuple[int, int, int]:
         """The fds that are ours of streams that are pipes, -1 of others."""
-        numbers = list(fds)
-        launch = _ffi.Launch(
-            argv=_ffi.strings(check_command(cmd)),
-            stdin=_ffi.Stdio(*stdin), stdout=_ffi.Stdio(*stdout),
-            stderr=_ffi.Stdio(*stderr), timeout_ms=to_ms(timeout),
-            fds=(c_int * len(numbers))(*numbers), n_fds=len(numbers))
+        launch = launch_of(cmd, stdin, stdout, stderr, timeout, fds)
         _ffi.call("create", lib.sandbox_create, self.pointer, byref(launch))
         fd_in, fd_out, fd_err = (
             s.fd if s.kind == _ffi.STDIO_PIPE else -1

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import dataclasses
 import errno
 import functools
@@ -17,7 +18,7 @@ from typing import (
     cast,
 )
 
-from . import _missing
+from . import _ffi, _missing
 from ._ffi import Text, state_error
 from ._run import (
     CAPTURE, INHERIT, NULL, PIPE, Request, Run, Stdio, check_command,
@@ -29,7 +30,7 @@ from .result import (
 )
 
 __all__ = ["BranchAction", "Change", "Entry", "Process", "Protection",
-           "Sandbox", "StdioMode", "parse_ports", "renames"]
+           "Sandbox", "StdioMode", "confine", "parse_ports", "renames"]
 
 
 class BranchAction(Enum):
@@ -97,13 +98,12 @@ KEYS = {
     "no_coredump": "program.no_coredump",
     "max_memory": "limits.memory", "max_processes": "limits.processes",
     "max_open_files": "limits.open_files",
-    "timeout": "limits.timeout", "port_remap": "network.port_remap",
+    "timeout": "limits.timeout", "port_remap": "network.port_remap", "chroot": "filesystem.chroot",
     "clean_env": "program.clean_env", "cwd": "program.cwd",
     "fs_storage": "config.fs_storage", "name": "name",
     "control_socket": "program.control_socket",
     "no_supervisor": "program.no_supervisor",
 }
-
 
 def _values(value: Any) -> List[Text]:
     if value is True or value is False:
@@ -167,6 +167,8 @@ class Sandbox:
     """Bytes, or with K, M, G."""
     max_processes: Optional[int] = None
     max_open_files: Optional[int] = None
+    chroot: Optional[str] = None
+    """The command's root; to have it on a branch, make it the workdir, too."""
     fs_mount: Mapping[str, str] = field(default_factory=dict)
     """Path inside: path on the host."""
     fs_mount_ro: Mapping[str, str] = field(default_factory=dict)
@@ -242,20 +244,27 @@ class Sandbox:
                               step="configure", kind="usage")
         return f"{self.uid}:{self.gid}"
 
-    def _request(self, extra_env: Mapping[str, str]) -> Request:
+    def _request(self, extra_env: Mapping[str, str],
+                 bare: bool = False) -> Request:
+        """With @bare, without what this class says where nothing was said."""
         request = Request()
         for name, key in KEYS.items():
-            value = self.__dict__.get(name)
-            for text in [] if value is None else _values(value):
+            value = getattr(self, name)
+            if value is None or (bare and value == getattr(_PLAIN, name)):
+                continue
+            for text in _values(value):
                 request.set(key, text, name)
         workdirs = self._workdirs()
-        if not workdirs:
+        root = self.chroot and os.path.realpath(self.chroot)
+        if not workdirs and not bare:
             request.set("config.branch", "false", "workdir")
         for path in workdirs:
-            request.set("config.workdir", path, "workdir")
+            # A root of its own is worked in as a whole.
+            if path != root:
+                request.set("config.workdir", path, "workdir")
         for path in _values(self.fs_writable):
             # A rule for what a branch covers must not go past the branch.
-            if not _is_inside(path, workdirs):
+            if root not in workdirs and not _is_inside(path, workdirs):
                 request.set("filesystem.write", path, "fs_writable")
         self._set_mounts(request)
         for name, value in {**self.env, **extra_env}.items():
@@ -268,6 +277,8 @@ class Sandbox:
                 request.set(name, _PROTECTIONS[Protection(number)], name)
         for name in ("on_exit", "on_error"):
             action = BranchAction(getattr(self, name))
+            if bare and action is getattr(_PLAIN, name):
+                continue
             request.set("filesystem." + name, action.value, name)
         return request
 
@@ -504,6 +515,23 @@ def _checked_init(self: Sandbox, *args: Any, **kwargs: Any) -> None:
 
 
 setattr(Sandbox, "__init__", _checked_init)
+_PLAIN = Sandbox()
+
+
+def confine(policy: Sandbox) -> None:
+    """Confines the calling thread, and what it makes from now on, for good.
+
+    No sandbox, no branch: files by Landlock, system calls by a filter, no
+    sockets but unix ones. ``fs_readable``, ``fs_writable``, the lists of system
+    calls, ``allow_degraded`` and ``disable`` mean something here; another
+    field that is set is a :class:`ConfinementError`, and nothing was done.
+    """
+    # A rule is for a file, not for a link to it.
+    real = {name: [os.path.realpath(p) for p in getattr(policy, name)]
+            for name in ("fs_readable", "fs_writable")}
+    request = dataclasses.replace(policy, **real)._request({}, bare=True)
+    _ffi.call("confine", _ffi.lib.confine, ctypes.byref(_ffi.env),
+              request.pointer)
 
 
 class Process:

@@ -12,8 +12,8 @@ import time
 
 import sandlock
 from sandlock import (
-    BranchAction, BranchConflictError, BranchError, Sandbox, SandboxError,
-    branches,
+    BranchAction, BranchConflictError, BranchError, PolicyError, Sandbox,
+    SandboxError, Transaction, branches,
 )
 
 from .place import EXAMPLES, LIMIT_S, Place, snapshot
@@ -372,6 +372,56 @@ class Stored(Branch):
         with self.assertRaises(SandboxError) as caught:
             branch.commit()
         self.assertEqual(caught.exception.kind, "not_found")
+
+
+class Transactions(Branch):
+    def stage(self, command, **more):
+        return Sandbox(workdir=self.workdir, **more).cmd(
+            ["sh", "-c", command])
+
+    def test_all_of_it(self):
+        result = Transaction([
+            self.stage("echo new >new; echo one"),
+            self.stage("cat new; rm gone"), self.stage("echo z >>d/f"),
+        ]).run(timeout=LIMIT_S)
+        self.assertTrue(result.success, result)
+        self.assertEqual([s.stdout for s in result.stages],
+                         [b"one\n", b"new\n", b""])
+        self.assertEqual((result.outcome, result.failed),
+                         ("committed", None))
+        self.check_published()
+
+    def test_or_nothing(self):
+        result = Transaction([
+            self.stage("echo new >new"), self.stage("rm gone; exit 3"),
+            self.stage("echo never >never")]).run()
+        self.assertEqual((result.success, result.outcome, result.failed),
+                         (False, "aborted", 1))
+        self.assertEqual([s.exit_code for s in result.stages], [0, 3])
+        self.check_untouched()
+        self.assertEqual(self.stored(), [])
+
+    def test_what_a_stage_may_not_say_is_refused_before_any_runs(self):
+        """Row 38."""
+        for action in ("DEFER", "ABORT", "KEEP"):
+            with self.assertRaises(PolicyError) as caught:
+                Transaction([
+                    self.stage("echo new >new"),
+                    self.stage("true", on_exit=BranchAction[action])]).run()
+            self.assertIn("stage 2", str(caught.exception))
+        self.check_untouched()
+
+    def test_killed_from_another_thread(self):
+        transaction = Transaction([self.stage("echo x >new; sleep 1000"),
+                                   self.stage("true")])
+        timer = threading.Timer(0.5, transaction.kill)
+        timer.start()
+        result = transaction.run()
+        timer.join()
+        self.assertEqual((result.success, len(result.stages)), (False, 1))
+        self.check_untouched()
+        with self.assertRaises(RuntimeError):
+            transaction.run()
 
 
 class Examples(Branch):

@@ -4,14 +4,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import shutil
 import signal
+import socket
+import subprocess
 import threading
 import time
 import warnings
 
 from sandlock import (
-    BranchAction, ChildError, ExitReason, Sandbox, SandboxError, StdioMode,
-    _run,
+    BranchAction, ChildError, ExitReason, PolicyError, Sandbox, SandboxError,
+    StdioMode, _run, list_profiles, load_profile,
 )
 
 from .place import LIMIT_S, Place
@@ -404,3 +407,112 @@ class Async(Place):
         self.assertTrue(run.wait().success)
 
 
+
+
+class Chroot(Place):
+    def test_another_root_with_and_without_a_branch(self):
+        for name in ("bin", "out"):
+            os.mkdir(self.path(name))
+        shutil.copy2(shutil.which("busybox"), self.path("bin/busybox"))
+        command = ["/bin/busybox", "sh", "-c", "echo x >/out/f"]
+        result = Sandbox(chroot=self.workdir).run(command)
+        self.assertEqual((result.success, os.listdir(self.path("out"))),
+                         (False, []), result)
+        sandbox = Sandbox(chroot=self.workdir, workdir=self.workdir,
+                          fs_writable=["/out"], on_exit=BranchAction.DEFER)
+        result = sandbox.run(command)
+        self.assertTrue(result.success, result.error or result.stderr)
+        self.assertEqual([str(c) for c in result.changes], ["A  out/f"])
+        self.assertEqual(os.listdir(self.path("out")), [])
+        sandbox.commit()
+        self.assertEqual(self.read("out/f"), "x\n")
+
+
+class Network(Place):
+    def test_no_rule_is_no_network_and_ports_are_told(self):
+        listen = ["python3", "-c", "import socket, time; "
+                  "s = socket.create_server(('127.0.0.1', 8080)); "
+                  "print('up', flush=True); time.sleep(1000)"]
+        result = Sandbox().run(["python3", "-c", "import socket; "
+                                "socket.create_connection(('127.0.0.1', 9))"])
+        self.assertFalse(result.success)
+        sandbox = Sandbox(net_allow_bind=[8080], port_remap=True)
+        with sandbox.popen(listen, stdout=StdioMode.PIPED) as process:
+            self.assertEqual(process.stdout.readline(), b"up\n")
+            [(inside, real)] = process.ports().items()
+            self.assertEqual(inside, 8080)
+            socket.create_connection(("127.0.0.1", real), LIMIT_S).close()
+        self.assertEqual(sandbox.ports(), {})
+
+
+class Profiles(Place):
+    def setUp(self):
+        super().setUp()
+        self._set("SANDLOCK_CONFIG_DIR", os.path.join(self.base, "config"))
+        self.profiles = os.path.join(self.base, "config", "profiles")
+        os.makedirs(self.profiles)
+
+    def profile(self, name, text):
+        with open(os.path.join(self.profiles, name + ".toml"), "w") as file:
+            file.write(text)
+
+    def test_a_profile_becomes_fields(self):
+        self.profile("dev", f"""
+            [program]
+            args = ["make"]
+            env = {{ A = "b" }}
+            user = "0:0"
+            [filesystem]
+            read = ["/"]
+            deny = ["/etc/passwd"]
+            mount = ["/x:{self.workdir}:ro", "/y:{self.workdir}"]
+            on_exit = "defer"
+            [config]
+            workdir = ["{self.workdir}"]
+            [limits]
+            memory = "512M"
+            timeout = "90s"
+            """)
+        self.assertEqual(list_profiles(), ["dev"])
+        sandbox = load_profile("dev")
+        self.assertEqual(sandbox, Sandbox(
+            env={"A": "b"}, uid=0, gid=0, fs_readable=["/"],
+            fs_denied=["/etc/passwd"], fs_mount={"/y": self.workdir},
+            fs_mount_ro={"/x": self.workdir}, workdir=self.workdir,
+            on_exit=BranchAction.DEFER, max_memory=sandbox.max_memory,
+            timeout=sandbox.timeout))
+        result = sandbox.run(["sh", "-c", "echo $A; cat /etc/passwd"])
+        self.assertEqual((result.stdout, result.stderr), (b"b\n", b""))
+
+    def test_a_bad_one_says_where(self):
+        self.profile("bad", "[limits]\nmemory = true\n")
+        with self.assertRaisesRegex(PolicyError, "bad.toml:2"):
+            load_profile("bad")
+        with self.assertRaises(SandboxError):
+            load_profile("none")
+
+
+class Confine(Place):
+    def confined(self, statements, **fields):
+        """Output of a process that confines itself first."""
+        script = (f"import sandlock\nfrom sandlock import Sandbox\n"
+                  f"sandlock.confine(Sandbox(**{fields!r}))\n{statements}")
+        process = self.python("-c", script, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        return process.communicate(timeout=LIMIT_S)[0].decode()
+
+    def test_files(self):
+        self.write("f", "text")
+        other = os.path.join(self.base, "other")
+        out = self.confined(
+            f"print(open({self.path('f')!r}).read())\n"
+            f"open({other!r}, 'w')",
+            fs_readable=["/usr", "/lib", self.workdir])
+        self.assertIn("text\n", out)
+        self.assertIn("PermissionError", out)
+        self.assertFalse(os.path.exists(other))
+
+    def test_what_would_mean_nothing_is_refused(self):
+        for fields in ({"max_memory": "1G"}, {"workdir": self.workdir},
+                       {"port_remap": True}):
+            self.assertIn("ConfinementError", self.confined("", **fields))
