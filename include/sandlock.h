@@ -751,6 +751,33 @@ int sandlock_renames(const struct sandlock_changed *changes, size_t n,
 		     struct sandlock_rename **ret, size_t *ret_n,
 		     struct sandlock_error *err);
 
+/* ------------------------------------------------------ several at once -- */
+
+/*
+ * Waits until all of them have ended, at most @timeout_ms (-1: forever):
+ * ERR_TIMEOUT then. Reads what they say meanwhile, so that none is held up by
+ * another one's captured stream. The reports come from sandlock_sandbox_wait.
+ */
+int sandlock_wait_all(struct sandlock_sandbox *const *v, size_t n,
+		      int timeout_ms, struct sandlock_error *err);
+/*
+ * Creates and starts them as a shell starts `a | b | c`: the output of each is
+ * the input of the next one, whatever @l says of these two streams. On failure
+ * those that run are killed, and have ended.
+ */
+int sandlock_pipeline_start(struct sandlock_sandbox *const *v,
+			    struct sandlock_launch *l, size_t n,
+			    struct sandlock_error *err);
+/*
+ * The same with the output of all others as inputs of the last one: of the
+ * one before it as standard input, of the rest as fds from 3 on (after none of
+ * its own: l->fds must be empty). It is told which is which by the variable
+ * _SANDLOCK_GATHER, "NAME:FD,..."; @names has a name for each but the last.
+ */
+int sandlock_gather_start(struct sandlock_sandbox *const *v,
+			  struct sandlock_launch *l, const char *const *names,
+			  size_t n, struct sandlock_error *err);
+
 /* --------------------------------------------------------- transactions -- */
 
 /*

@@ -134,10 +134,8 @@ static bool is_over(const struct sandlock_sandbox *s)
 	       s->state == SANDLOCK_SANDBOX_ENDED;
 }
 
-API void sandlock_sandbox_free(struct sandlock_sandbox *s)
+void handle_end(struct sandlock_sandbox *s)
 {
-	if (!s)
-		return;
 	handle_begin(s);
 	if (s->state == SANDLOCK_SANDBOX_RUNNING) {
 		(void)pidfd_signal(s->flight.pidfd, SIGKILL);
@@ -145,7 +143,16 @@ API void sandlock_sandbox_free(struct sandlock_sandbox *s)
 	}
 	/* What was created and not started is undone when its end is seen. */
 	flight_end(s);
+	if (s->state == SANDLOCK_SANDBOX_CREATED)
+		s->state = SANDLOCK_SANDBOX_NEW;
 	handle_finish(s);
+}
+
+API void sandlock_sandbox_free(struct sandlock_sandbox *s)
+{
+	if (!s)
+		return;
+	handle_end(s);
 	(void)pthread_mutex_destroy(&s->lock);
 	(void)pthread_cond_destroy(&s->changed);
 	free_handle(s);

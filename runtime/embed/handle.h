@@ -109,6 +109,8 @@ void handle_free_env(struct sandlock_env *env);
 /* handle.c: forgets the name and the roots of the last run. */
 void handle_forget(struct sandlock_sandbox *s);
 
+/* handle.c: kills what runs and waits for it, undoes what was created. */
+void handle_end(struct sandlock_sandbox *s);
 /* handle.c: the lock, and then nobody else is busy. */
 void handle_begin(struct sandlock_sandbox *s);
 void handle_finish(struct sandlock_sandbox *s);

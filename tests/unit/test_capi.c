@@ -4,10 +4,10 @@
  */
 #include <dirent.h>
 #include <poll.h>
-#include <sched.h>
-#include <sys/socket.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -410,6 +410,83 @@ static void test_transaction_in_time(void **state)
 	sandlock_transaction_free(t);
 }
 
+/* ------------------------------------------------------- several at once -- */
+
+enum { MANY = 3 };
+
+static void end_all(struct sandlock_sandbox **v)
+{
+	for (int i = 0; i < MANY; i++)
+		sandlock_sandbox_free(v[i]);
+}
+
+static void test_pipeline(void **state)
+{
+	const char *const first[] = {
+		"sh", "-c", "head -c 300000 /dev/zero >&2; echo b; echo a", NULL
+	};
+	const char *const second[] = { "sort", NULL };
+	const char *const third[] = { "sh", "-c", "cat; exit 4", NULL };
+	struct sandlock_launch l[MANY] = { captured(first), captured(second),
+					   captured(third) };
+	struct sandlock_sandbox *v[MANY];
+	const struct sandlock_report *r;
+
+	for (int i = 0; i < MANY; i++)
+		v[i] = make(*state, NULL, NULL);
+	OK(sandlock_pipeline_start(v, l, MANY, &err));
+	OK(sandlock_wait_all(v, MANY, -1, &err));
+	OK(sandlock_sandbox_wait(v[2], 0, &r, &err));
+	assert_string_equal(r->out_data, "a\nb\n");
+	assert_int_equal(r->result.exit_value, 4);
+	OK(sandlock_sandbox_wait(v[0], 0, &r, &err));
+	assert_int_equal(r->err_len, 300000);
+	assert_int_equal(r->result.exit_value, 0);
+	/* One that cannot be started takes the others with it. */
+	l[0] = captured(sleeps);
+	l[1] = captured((const char *const[]){ "nosuchprogram", NULL });
+	l[2] = captured(sleeps);
+	assert_true(sandlock_pipeline_start(v, l, MANY, &err) < 0);
+	assert_int_equal(err.kind, SANDLOCK_ERR_EXEC_MISSING);
+	for (int i = 0; i < MANY; i++)
+		assert_int_not_equal(sandlock_sandbox_get_state(v[i]),
+				     SANDLOCK_SANDBOX_RUNNING);
+	end_all(v);
+}
+
+static void test_gather(void **state)
+{
+	const char *const x[] = { "echo", "from x", NULL };
+	const char *const y[] = { "echo", "from y", NULL };
+	const char *const all[] = { "sh", "-c",
+				    "echo $_SANDLOCK_GATHER; cat <&3; cat",
+				    NULL };
+	static const char *const names[] = { "x", "y" };
+	struct sandlock_launch l[MANY] = { captured(x), captured(y),
+					   captured(all) };
+	struct sandlock_sandbox *v[MANY];
+	const struct sandlock_report *r;
+
+	for (int i = 0; i < MANY; i++)
+		v[i] = make(*state, NULL, NULL);
+	OK(sandlock_gather_start(v, l, names, MANY, &err));
+	OK(sandlock_wait_all(v, MANY, -1, &err));
+	OK(sandlock_sandbox_wait(v[2], 0, &r, &err));
+	assert_string_equal(r->out_data, "x:3,y:0\nfrom x\nfrom y\n");
+	end_all(v);
+}
+
+static void test_wait_all_in_time(void **state)
+{
+	struct sandlock_launch l = captured(sleeps);
+	struct sandlock_sandbox *s = make(*state, NULL, NULL);
+
+	OK(sandlock_sandbox_create(s, &l, &err));
+	OK(sandlock_sandbox_start(s, &err));
+	assert_int_equal(sandlock_wait_all(&s, 1, 100, &err), -ETIMEDOUT);
+	sandlock_sandbox_free(s);
+}
+
 /* --------------------------------------------------------------- confine -- */
 
 /* In a child: there is no way back. */
@@ -520,6 +597,10 @@ int main(void)
 						begin, end),
 		cmocka_unit_test_setup_teardown(test_transaction, begin, end),
 		cmocka_unit_test_setup_teardown(test_transaction_in_time, begin,
+						end),
+		cmocka_unit_test_setup_teardown(test_pipeline, begin, end),
+		cmocka_unit_test_setup_teardown(test_gather, begin, end),
+		cmocka_unit_test_setup_teardown(test_wait_all_in_time, begin,
 						end),
 		cmocka_unit_test_setup_teardown(test_confine, begin, end),
 		cmocka_unit_test_setup_teardown(test_nothing_is_left_behind,
