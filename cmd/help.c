@@ -111,10 +111,25 @@ static void print_indented(const char *text)
 	}
 }
 
+/* A verb may be used in several ways, one a line. */
+static void print_usage(struct ctx *ctx, const struct verb *v)
+{
+	const char *text = v->operands, *lead = "usage:";
+
+	do {
+		size_t n = strcspn(text, "\n");
+
+		printf("%6s %s %s [options]%s%.*s\n", lead, ctx->program,
+		       v->name, n ? " " : "", (int)n, text);
+		text += n + (text[n] == '\n');
+		lead = "or:";
+	} while (*text);
+}
+
 int help_verb(struct ctx *ctx, const struct verb *v)
 {
-	printf("usage: %s %s [options]%s%s\n\n%s\n\nOptions:\n", ctx->program,
-	       v->name, *v->operands ? " " : "", v->operands, v->about);
+	print_usage(ctx, v);
+	printf("\n%s\n\nOptions:\n", v->about);
 	print_options(v->id);
 	printf("\nExamples:\n");
 	print_indented(v->examples);

@@ -29,11 +29,14 @@ const struct verb verb_table[] = {
   "sandlock create web -b ./bundle && sandlock start web",
   EXIT_PLAIN, cmd_start },
 { VERB_RUN, "run", "create a sandbox, run its program, tidy up", GROUP_LIFECYCLE,
-  "[-b BUNDLE] [NAME]", 0, -1,
+  "[-b BUNDLE] [NAME]\n-- COMMAND [ARGUMENT...]", 0, -1,
   VERB_STOPS_UNLESS_BUNDLE | VERB_RUNS | VERB_ENGINE_NEEDS_NAME, COMPLETE_NONE,
-  "Runs the program of an OCI bundle in a sandbox and waits for it. What it\n"
-  "writes to its root file system goes to a branch; when it has ended, the\n"
-  "branch waits for `sandlock commit` or `sandlock abort`.",
+  "Runs the program of an OCI bundle, or after -- a command of the host, in a\n"
+  "sandbox and waits for it. What it writes to its root file system, or to the\n"
+  "directory that it works in, goes to a branch; when it has ended, the branch\n"
+  "waits for `sandlock commit` or `sandlock abort`.",
+  "sandlock run -- make -j4\n"
+  "sandlock run --net-allow pypi.org:443 -- pip download six\n"
   "sandlock run -b ./bundle\n"
   "sandlock run -b ./bundle web --on-exit=commit --on-error=abort\n"
   "sandlock run -b ./bundle --branch=none job-7\n"

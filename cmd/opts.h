@@ -127,7 +127,7 @@ struct verb {
 	const char *name;
 	const char *summary; /* one line, lower case */
 	enum verb_group group;
-	const char *operands; /* as in the usage line */
+	const char *operands; /* as in the usage line; one line for each way */
 	int min, max;	      /* number of operands; max -1: any */
 	unsigned int flags;
 	enum complete complete; /* of the first operand, or all of them */
