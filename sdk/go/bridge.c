@@ -43,6 +43,24 @@ int bridge_denials(const struct sandlock_env *env, const char *name,
 	return sandlock_denials(env, name, denial, (void *)handle, err);
 }
 
+static int question(void *data, const struct sandlock_question *q)
+{
+	return goQuestion((uintptr_t)data, (struct sandlock_question *)q);
+}
+
+int bridge_questions(const struct sandlock_env *env, const char *name,
+		     uintptr_t handle, struct sandlock_error *err)
+{
+	return sandlock_questions(env, name, question, (void *)handle, err);
+}
+
+int bridge_watch_questions(const struct sandlock_env *env, const char *name,
+			   uintptr_t handle, struct sandlock_error *err)
+{
+	return sandlock_watch_questions(env, name, question, (void *)handle,
+					err);
+}
+
 int bridge_commit(const struct sandlock_env *env, const char *name,
 		  struct sandlock_commit *c, uintptr_t handle,
 		  struct sandlock_error *err)

@@ -67,6 +67,7 @@ type Sandbox struct {
 	Workdir  string   // on a branch; default: the current directory
 	Workdirs []string // more of them
 	NoBranch bool     // no working directory, and so no branch
+	Chroot   string   // the command's root, on a branch; without Workdir
 	Cwd      string   // where the command starts; default: Workdir
 
 	// NetAllow is where it may connect to: "host:443", "10.0.0.0/8:*",
@@ -230,6 +231,7 @@ func (s *Sandbox) settings() ([]Setting, error) {
 		{"filesystem.on_error", action(s.OnError)},
 		{"config.workdir", text(s.Workdir)},
 		{"config.workdir", s.Workdirs},
+		{"filesystem.chroot", text(s.Chroot)},
 		{"config.branch", flag(s.NoBranch, "false")},
 		{"config.fs_storage", text(s.FSStorage)},
 		{"program.cwd", text(s.Cwd)},

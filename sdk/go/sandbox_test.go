@@ -460,8 +460,8 @@ func TestFieldsAreKeys(t *testing.T) {
 		Workdirs: []string{"/s", "/t"}, NoBranch: true, NoSupervisor: true,
 		NetAllow: []string{"127.0.0.1:1"}, NetDeny: []string{"10.0.0.0/8"},
 		NetAllowBind: []string{"2"}, NetDenyBind: []string{"3-4"},
-		PortRemap: true,
-		Settings:  []Setting{{"q", "r"}},
+		PortRemap: true, Chroot: "/u",
+		Settings: []Setting{{"q", "r"}},
 	}
 	list, err := sb.settings()
 	must(t, err)
@@ -475,7 +475,7 @@ func TestFieldsAreKeys(t *testing.T) {
 		"filesystem.mount=/e:/f", "filesystem.mount=/g:/h:ro",
 		"filesystem.on_exit=keep", "filesystem.on_error=defer",
 		"config.workdir=/i", "config.workdir=/s", "config.workdir=/t",
-		"config.branch=false", "config.fs_storage=/o", "program.cwd=/j",
+		"filesystem.chroot=/u", "config.branch=false", "config.fs_storage=/o", "program.cwd=/j",
 		"program.env=M=n", "program.user=1:2", "program.clean_env=true",
 		"program.no_coredump=true", "program.control_socket=false",
 		"program.no_supervisor=true", "network.allow=127.0.0.1:1",
@@ -645,6 +645,49 @@ func TestDenials(t *testing.T) {
 		}
 	}
 	t.Errorf("no mount in %+v", list)
+}
+
+func TestQuestionsAreAnsweredByName(t *testing.T) {
+	w := newWorld(t)
+	sb := w.sandbox()
+	sb.Name = "asks"
+	sb.Settings = []Setting{{"ask.exec", "env"}, {"ask.by", "socket"}}
+	p, err := sb.Start(background, Launch{Stdout: StdioCapture}, "sh", "-c",
+		"env true && echo ran; env true || echo $?")
+	must(t, err)
+	defer p.Close()
+	answers := []syscall.Errno{0, syscall.EACCES}
+	err = w.WatchQuestions(background, "asks", func(q Question) error {
+		if q.State != "waiting" || len(answers) == 0 {
+			return nil
+		}
+		if !strings.Contains(q.What, "/env") || q.ID == "" {
+			t.Errorf("question: %+v", q)
+		}
+		errno := answers[0]
+		answers = answers[1:]
+		return w.Decide("asks", q.ID, errno, "a test", "because")
+	})
+	must(t, err)
+	res, err := p.Wait()
+	must(t, err)
+	expect(t, "output", string(res.Stdout), "ran\n126\n")
+	if list, err := w.Questions("asks"); err == nil {
+		t.Errorf("of one that has ended: %+v", list)
+	}
+}
+
+func TestWatchEndsWithItsContext(t *testing.T) {
+	w := newWorld(t)
+	sb := w.sandbox()
+	sb.Name = "quiet"
+	p, err := sb.Spawn("sleep", "1000")
+	must(t, err)
+	ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
+	defer cancel()
+	err = w.WatchQuestions(ctx, "quiet", func(Question) error { return nil })
+	expectIs(t, err, context.DeadlineExceeded)
+	must(t, p.Close())
 }
 
 // A goroutine that ends while locked takes its thread with it.
