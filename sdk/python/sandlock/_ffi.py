@@ -280,13 +280,12 @@ libc.free.restype = None
 libc.free.argtypes = [c_void_p]
 
 
-@LOG_FN
 def _log(_data: Any, level: int, message: bytes) -> None:
     log.log(_LOG_LEVELS[min(level, 3)], "%s",
             message.decode("utf-8", "replace"))
 
 
-env = Env(program=_find_program(_path), log=_log)
+env = Env(program=_find_program(_path), log=LOG_FN(_log))
 
 # ----------------------------------------------------------------- errors --
 
@@ -310,7 +309,7 @@ def to_exception(e: Error, step: str) -> exc.SandlockError:
 def call(step: str, function: Any, *args: Any) -> int:
     """Calls a function whose last argument is the error; raises it."""
     e = Error()
-    ret = function(*args, byref(e))
+    ret: int = function(*args, byref(e))
     if ret < 0:
         if not e.kind:
             e.kind, e.sys = KINDS.index("system"), -ret

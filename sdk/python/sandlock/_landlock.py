@@ -15,8 +15,8 @@ _VERSION = 1
 def landlock_abi_version() -> int:
     """What this kernel has; -1 if it has none."""
     number = c_long(_CREATE_RULESET)
-    return libc.syscall(number, c_void_p(None), c_size_t(0),
-                        c_uint(_VERSION))
+    return int(libc.syscall(number, c_void_p(None), c_size_t(0),
+                            c_uint(_VERSION)))
 
 
 def min_landlock_abi() -> int:

@@ -153,11 +153,12 @@ class Run:
 
     def ports(self) -> Dict[str, int]:
         text = _ffi.get_string("ports", lib.sandbox_ports, self.pointer)
-        return json.loads(text)
+        ports: Dict[str, int] = json.loads(text)
+        return ports
 
     @property
     def state(self) -> int:
-        return lib.sandbox_get_state(self.pointer)
+        return int(lib.sandbox_get_state(self.pointer))
 
     @property
     def is_running(self) -> bool:
@@ -169,7 +170,7 @@ class Run:
 
     @property
     def pending(self) -> bool:
-        return lib.sandbox_pending(self.pointer)
+        return bool(lib.sandbox_pending(self.pointer))
 
     @property
     def upper_dir(self) -> Optional[str]:

@@ -35,15 +35,14 @@ class Branch:
         included."""
         found: List[Any] = []
 
-        @_ffi.CHANGE_FN
         def add(_data: Any, pointer: Any) -> int:
             c = pointer.contents
             found.append((c.path, c.root, _copy(c.before), _copy(c.after)))
             return 0
 
         _ffi.call("changes", lib.diff, byref(_ffi.env), self._name,
-                  _ffi.WANT_UNCHANGED | _ffi.WANT_CHILDREN, None, 0, add,
-                  None)
+                  _ffi.WANT_UNCHANGED | _ffi.WANT_CHILDREN, None, 0,
+                  _ffi.CHANGE_FN(add), None)
         return [Change(_ffi.decode(path), self._entry(path, False, *before),
                        self._entry(path, True, *after),
                        _ffi.decode(root) if root else None)

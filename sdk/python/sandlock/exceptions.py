@@ -10,6 +10,8 @@ versions of this interface raised.
 """
 from __future__ import annotations
 
+from typing import Any, Tuple, Type
+
 __all__ = [
     "BranchConflictError",
     "BranchError",
@@ -47,12 +49,13 @@ class SandlockError(Exception):
             text = f"{text} ({self.hint})"
         return text
 
-    def __reduce__(self):
+    def __reduce__(self) -> Tuple[Any, ...]:
         return (_rebuild, (type(self), self.message, self.errno, self.step,
                            self.hint, self.kind))
 
 
-def _rebuild(cls, message, errno, step, hint, kind):
+def _rebuild(cls: "Type[SandlockError]", message: str, errno: int, step: str,
+             hint: str, kind: str) -> SandlockError:
     return cls(message, errno=errno, step=step, hint=hint, kind=kind)
 
 

@@ -14,8 +14,8 @@ import weakref
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import (
-    Any, BinaryIO, Callable, Dict, List, Mapping, Optional, Sequence, Union,
-    cast,
+    Any, BinaryIO, Callable, Dict, List, Mapping, Optional, Sequence, Set,
+    Tuple, Union, cast,
 )
 
 from . import _ffi, _missing
@@ -74,7 +74,7 @@ _STDIO = {StdioMode.INHERIT: INHERIT, StdioMode.PIPED: PIPE,
 
 def parse_ports(specs: Sequence[Union[int, str]]) -> List[int]:
     """Sorted port numbers of ``[80, "8000-8002", "22,443"]``; ValueError."""
-    ports = set()
+    ports: Set[int] = set()
     for spec in specs:
         for part in str(spec).split(","):
             match = _PORTS.fullmatch(part.strip())
@@ -262,10 +262,10 @@ class Sandbox:
             # A root of its own is worked in as a whole.
             if path != root:
                 request.set("config.workdir", path, "workdir")
-        for path in _values(self.fs_writable):
+        for text in _values(self.fs_writable):
             # A rule for what a branch covers must not go past the branch.
-            if root not in workdirs and not _is_inside(path, workdirs):
-                request.set("filesystem.write", path, "fs_writable")
+            if root not in workdirs and not _is_inside(text, workdirs):
+                request.set("filesystem.write", text, "fs_writable")
         self._set_mounts(request)
         for name, value in {**self.env, **extra_env}.items():
             request.set("program.env", f"{name}={value}", "env")
@@ -303,7 +303,7 @@ class Sandbox:
             raise state_error("sandbox has a pending branch: commit() or "
                               "abort() it first", step)
 
-    def _create(self, cmd: Sequence[Text], stdio: Sequence[Stdio],
+    def _create(self, cmd: Sequence[Text], stdio: Tuple[Stdio, Stdio, Stdio],
                 timeout: Optional[float] = None) -> Sequence[int]:
         """Makes the run that this object has from now on."""
         check_command(cmd)
@@ -315,7 +315,7 @@ class Sandbox:
         try:
             del previous  # frees it, which may take a moment
             run = self._new_run()
-            fds = run.create(cmd, *stdio, timeout=timeout)
+            fds = run.create(cmd, *stdio, timeout)
             self._run = run
             return fds
         finally:
@@ -405,7 +405,8 @@ class Sandbox:
               stdout: StdioMode = StdioMode.INHERIT,
               stderr: StdioMode = StdioMode.INHERIT) -> "Process":
         """Starts it with its streams as pipes, to talk to it while it runs."""
-        modes = [_STDIO[StdioMode(m)] for m in (stdin, stdout, stderr)]
+        modes = (_STDIO[StdioMode(stdin)], _STDIO[StdioMode(stdout)],
+                 _STDIO[StdioMode(stderr)])
         fds = self._create(cmd, modes)
         run = cast(Run, self._run)
         process = Process(run, fds)
@@ -527,8 +528,9 @@ def confine(policy: Sandbox) -> None:
     field that is set is a :class:`ConfinementError`, and nothing was done.
     """
     # A rule is for a file, not for a link to it.
-    real = {name: [os.path.realpath(p) for p in getattr(policy, name)]
-            for name in ("fs_readable", "fs_writable")}
+    real: Dict[str, Any] = {
+        name: [os.path.realpath(p) for p in getattr(policy, name)]
+        for name in ("fs_readable", "fs_writable")}
     request = dataclasses.replace(policy, **real)._request({}, bare=True)
     _ffi.call("confine", _ffi.lib.confine, ctypes.byref(_ffi.env),
               request.pointer)

@@ -5,7 +5,7 @@ import json
 import os
 
 from sandlock import (
-    ExitReason, Result, SandlockError, Sandbox, _ffi, _run, renames,
+    ExitReason, Result, Sandbox, SandlockError, _run, renames,
 )
 
 from .place import HERE, Place
