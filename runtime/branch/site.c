@@ -270,26 +270,50 @@ static int release_mtime(const struct root_time *t)
 	return unlinkat(t->branch->dir_fd, "mtime", 0) < 0 ? -errno : 0;
 }
 
-enum { STAGE_NAME_LEN = LIMIT_NAME + 16 };
+enum {
+	STAGE_NAME_LEN = LIMIT_NAME + 32,
+	STAGE_NAMES = 8, /* that are tried, should others have taken some */
+};
 
-static const char *stage_name(const struct branch *b, char ret[STAGE_NAME_LEN])
+static const char *stage_name(const struct branch *b, int i,
+			      char ret[STAGE_NAME_LEN])
 {
-	(void)snprintf(ret, STAGE_NAME_LEN, ".sandlock-%s", b->meta.name);
+	if (i == 0)
+		(void)snprintf(ret, STAGE_NAME_LEN, ".sandlock-%s",
+			       b->meta.name);
+	else
+		(void)snprintf(ret, STAGE_NAME_LEN, ".sandlock-%s~%d",
+			       b->meta.name, i);
 	return ret;
 }
 
+static bool has_entry(int fd, const char *name)
+{
+	return fd >= 0 &&
+	       (faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+		errno != ENOENT);
+}
+
 /*
- * It says whose it is, so that nobody else's directory is ever removed; being
- * killed while it is written leaves a beginning.
+ * It says whose it is, so that nobody else's directory is ever removed; all at
+ * once, where the file system can.
  */
 static int claim_stage(const struct site *s)
 {
 	const char *dir = s->branch->dir;
-	auto_close int fd =
-		openat(s->stage_fd, "branch",
-		       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	auto_close int fd = openat(s->stage_fd, ".",
+				   O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	char link[FD_PATH_MAX];
+	int r;
 
-	return fd < 0 ? -errno : fd_write_full(fd, dir, strlen(dir));
+	if (fd < 0)
+		return fd_write_atomic(s->stage_fd, "branch", dir, strlen(dir),
+				       0600, false);
+	r = fd_write_full(fd, dir, strlen(dir));
+	if (r == 0 && linkat(AT_FDCWD, fd_proc_path(fd, link), s->stage_fd,
+			     "branch", AT_SYMLINK_FOLLOW) < 0)
+		r = -errno;
+	return r;
 }
 
 static bool is_our_stage(const struct branch *b, int fd)
@@ -297,32 +321,71 @@ static bool is_our_stage(const struct branch *b, int fd)
 	auto_(buf) struct buf text = BUF_INIT;
 	int r = fd_read_file(fd, "branch", PATH_MAX, &text);
 
-	return r == 0 && strncmp(buf_str(&text), b->dir, text.len) == 0;
+	return r == 0 && text.len == strlen(b->dir) &&
+	       memcmp(text.data, b->dir, text.len) == 0;
+}
+
+/* Opens the one that is ours, and tells its name; -ENOENT. */
+static int open_stage(const struct branch *b, int root,
+		      char ret_name[STAGE_NAME_LEN], int *ret_fd)
+{
+	for (int i = 0; i < STAGE_NAMES; i++) {
+		auto_close int fd = -1;
+
+		if (open_dir(root, stage_name(b, i, ret_name), &fd) == 0 &&
+		    is_our_stage(b, fd)) {
+			*ret_fd = take_fd(&fd);
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+/* A name that neither the host nor the sandbox has given to anything. */
+static int make_stage(const struct site *s, char ret_name[STAGE_NAME_LEN])
+{
+	for (int i = 0; i < STAGE_NAMES; i++) {
+		(void)stage_name(s->branch, i, ret_name);
+		if (has_entry(s->upper_fd, ret_name))
+			continue;
+		if (mkdirat(s->lower_fd, ret_name, 0700) == 0)
+			return 0;
+		if (errno != EEXIST)
+			return -errno;
+	}
+	return -EEXIST;
 }
 
 bool site_has_lower_stage(const struct branch *b)
 {
 	char name[STAGE_NAME_LEN];
 
-	return b->lower_fd >= 0 &&
-	       (faccessat(b->dir_fd, "mtime", F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-		faccessat(b->lower_fd, stage_name(b, name), F_OK,
-			  AT_SYMLINK_NOFOLLOW) == 0);
+	if (b->lower_fd < 0)
+		return false;
+	if (has_entry(b->dir_fd, "mtime"))
+		return true;
+	for (int i = 0; i < STAGE_NAMES; i++)
+		if (has_entry(b->lower_fd, stage_name(b, i, name)))
+			return true;
+	return false;
 }
 
-static int remove_stage(const struct branch *b, int root)
+/* @cut_off: somebody was killed while one was made, or removed. */
+static int remove_stage(const struct branch *b, int root, bool cut_off)
 {
 	char name[STAGE_NAME_LEN];
 	auto_close int fd = -1;
-	int r = open_dir(root, stage_name(b, name), &fd);
 
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	if (is_our_stage(b, fd))
+	if (open_stage(b, root, name, &fd) == 0)
 		return tree_remove(root, name);
-	/* Killed before it said whose it is; or it never was ours. */
-	if (unlinkat(root, name, AT_REMOVEDIR) < 0 && errno != ENOTEMPTY)
-		return -errno;
+	/* Then it may be empty, and does not say whose it is. */
+	for (int i = 0; cut_off && i < STAGE_NAMES; i++) {
+		if (has_entry(b->upper_fd, stage_name(b, i, name)))
+			continue;
+		if (unlinkat(root, name, AT_REMOVEDIR) < 0 &&
+		    errno != ENOTEMPTY && errno != ENOENT && errno != ENOTDIR)
+			return -errno;
+	}
 	return 0;
 }
 
@@ -330,15 +393,17 @@ int site_clear_lower(const struct branch *b, struct error *err)
 {
 	auto_close int root = -1;
 	struct root_time t;
+	bool cut_off;
 	int r;
 
 	if (!site_has_lower_stage(b))
 		return 0;
+	cut_off = has_entry(b->dir_fd, "mtime");
 	r = open_again(b->lower_fd, &root);
 	if (r == 0)
 		r = hold_mtime(&t, b, root);
 	if (r == 0)
-		r = remove_stage(b, root);
+		r = remove_stage(b, root, cut_off);
 	if (r == 0)
 		r = release_mtime(&t);
 	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
@@ -353,9 +418,8 @@ static int make_lower_stage(struct site *s, struct error *err)
 	struct root_time t;
 	int r = hold_mtime(&t, s->branch, s->lower_fd);
 
-	(void)stage_name(s->branch, name);
-	if (r == 0 && mkdirat(s->lower_fd, name, 0700) < 0)
-		r = -errno;
+	if (r == 0)
+		r = make_stage(s, name);
 	if (r == 0)
 		r = open_dir(s->lower_fd, name, &s->stage_fd);
 	if (r == 0)
@@ -390,8 +454,7 @@ int site_find_stage(struct site *s, struct error *err)
 
 	s->stage_fd = s->trash_fd;
 	if (r == 0 && s->staged)
-		r = open_dir(s->lower_fd, stage_name(s->branch, name),
-			     &s->stage_fd);
+		r = open_stage(s->branch, s->lower_fd, name, &s->stage_fd);
 	return r < 0 ? error_set(err, ERR_TORN, -r,
 				 "what the interrupted commit displaced is "
 				 "gone from '%s'",

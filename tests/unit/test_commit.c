@@ -84,9 +84,35 @@ static void row_65_another_mount(void **state)
 	}
 }
 
+/* Neither the host's directory of that name nor the sandbox's is ours. */
+static void the_name_of_the_stage_may_be_taken(void **state)
+{
+	static const char *const lowers[] = {
+		"mkdir .sandlock-b; echo host > .sandlock-b/x; "
+		": > .sandlock-b/branch; mkdir .sandlock-b~1",
+		"echo f > f",
+	};
+	static const char *const insides[] = {
+		"echo new > f",
+		"mkdir .sandlock-b; : > .sandlock-b/branch; "
+		"echo mine > .sandlock-b/y; mkdir .sandlock-b~1; echo 2 >> f",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(lowers); i++) {
+		struct fixture f;
+
+		open_on_tmpfs(&f, lowers[i]);
+		fixture_run(&f, insides[i], NULL);
+		commit(&f, CONFLICT_REFUSE);
+		assert_committed(&f);
+		fixture_close(&f);
+	}
+}
+
 int main(void)
 {
-	struct CMUnitTest tests[ARRAY_LEN(rows) + 2] = {
+	struct CMUnitTest tests[ARRAY_LEN(rows) + 3] = {
+		cmocka_unit_test(the_name_of_the_stage_may_be_taken),
 		cmocka_unit_test(row_64_another_file_system),
 		cmocka_unit_test(row_65_another_mount),
 	};
@@ -94,7 +120,7 @@ int main(void)
 	if (geteuid() != 0)
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		tests[i + 2] = (struct CMUnitTest){
+		tests[i + 3] = (struct CMUnitTest){
 			.name = rows[i].name,
 			.test_func = check_row,
 			.initial_state = (void *)&rows[i],
