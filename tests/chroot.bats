@@ -116,3 +116,27 @@ A etc/d/"
 	expect_exactly "A data/in"
 	sandlock abort "$N"
 }
+
+@test "paths: -r, -w, --fs-deny, --fs-mount, --workdir and --chroot need not be UTF-8" {
+	local odd=$W/$'o\xffdd'
+
+	mkdir -p "$odd"/{r,w,d,m,work/d}
+	echo r >"$odd/r/f"
+	echo d >"$odd/work/d/f"
+	run sandlock run --name "$N" --workdir "$odd/work" -r /usr -r /lib -r /lib64 -r /bin \
+		-r "$odd/r" -w "$odd/w" --fs-deny "$odd/work/d" \
+		--fs-mount "/mnt/x:$odd/m" -- sh -c 'cd ..; cat r/f; echo w >w/f
+			echo m >/mnt/x/f; cat work/d/f; echo x >work/new'
+	expect_output r
+	refute_output $'\nd'
+	equal w "$(cat "$odd/w/f")" w
+	equal m "$(cat "$odd/m/f")" m
+	run sandlock commit "$N"
+	expect_status 0
+	equal new "$(cat "$odd/work/new")" x
+	mv root "$odd/root"
+	run sandlock run --name "$N" --chroot "$odd/root" -- sh -c 'echo x >/data/new'
+	run sandlock commit "$N"
+	expect_status 0
+	equal new "$(cat "$odd/root/data/new")" x
+}

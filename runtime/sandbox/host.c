@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "base/utf8.h"
 #include "kernel/landlock.h"
 #include "kernel/userns.h"
 #include "sandbox/mediate.h"
@@ -19,6 +20,8 @@ static void context_done(struct host_context *h)
 	free(h->chroot);
 	spec_strings_done(&h->workdirs);
 	spec_strings_done(&h->env);
+	spec_strings_done(&h->mount_bytes);
+	spec_strings_done(&h->mask_bytes);
 	idmap_done(&h->idmap);
 	net_rules_done(&h->net);
 	host_forget_hosts(&h->hosts_path);
@@ -172,6 +175,44 @@ static int keep_process(struct spec_process *p, struct host_context *h)
 	return n;
 }
 
+static bool is_utf8(const char *s)
+{
+	return utf8_is_valid(s, strlen(s));
+}
+
+static int keep_path(char **to, const char *from)
+{
+	char *copy = is_utf8(from) ? NULL : strdup(from);
+
+	if (is_utf8(from))
+		return 0;
+	free(*to);
+	*to = copy;
+	return copy ? 0 : -ENOMEM;
+}
+
+/* What is in the order in which it was written. */
+static int keep_paths(struct spec *s, struct host_context *h)
+{
+	const struct spec_strings *mounts = &h->mount_bytes;
+	const struct spec_strings *masks = &h->mask_bytes;
+	int r = 0;
+
+	if (mounts->n != 2 * s->n_mounts || masks->n != s->masked_paths.n)
+		return -EPROTO;
+	for (size_t i = 0; r == 0 && i < s->n_mounts; i++) {
+		r = keep_path(&s->mounts[i].destination, mounts->v[2 * i]);
+		if (r == 0)
+			r = keep_path(&s->mounts[i].source,
+				      mounts->v[2 * i + 1]);
+	}
+	for (size_t i = 0; r == 0 && i < masks->n; i++)
+		r = keep_path(&s->masked_paths.v[i], masks->v[i]);
+	if (r == 0 && h->chroot)
+		r = keep_path(&s->root_path, h->chroot);
+	return r;
+}
+
 static int fill_plan(struct plan *p, struct host_context *h,
 		     const struct sandbox_env *env, struct error *err)
 {
@@ -191,8 +232,11 @@ static int fill_plan(struct plan *p, struct host_context *h,
 			       &p->spec, err);
 	if (n < 0)
 		return n;
-	if (keep_process(&p->spec->process, h) < 0)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "arguments");
+	n = keep_process(&p->spec->process, h);
+	if (n == 0)
+		n = keep_paths(p->spec, h);
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n, "arguments");
 	p->net = h->net;
 	h->net = (struct net_rules){ .connect.n = 0 };
 	p->hosts_path = take_ptr(&h->hosts_path);

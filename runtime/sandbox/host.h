@@ -32,8 +32,11 @@ struct host_context {
 	const char *home;	 /* of the caller, or NULL */
 	struct idmap idmap;	 /* empty for root */
 	struct spec_strings env; /* of the command */
-	unsigned int traps;	 /* what the supervisor is told of */
-	bool shared_network;	 /* of the host, by these rules: */
+	/* What host_config wrote, byte by byte: destination and source of each
+	 * mount, and each mask. */
+	struct spec_strings mount_bytes, mask_bytes;
+	unsigned int traps;  /* what the supervisor is told of */
+	bool shared_network; /* of the host, by these rules: */
 	struct net_rules net;
 	char *hosts_path; /* of the sandbox's /etc/hosts; NULL: the host's */
 };
@@ -42,8 +45,7 @@ int host_plan(const struct sandbox_env *env, const struct request *r,
 	      bool terminal, struct plan **ret, struct error *err);
 
 /* Writes the whole config.json. */
-int host_config(const struct host_context *h, struct buf *ret,
-		struct error *err);
+int host_config(struct host_context *h, struct buf *ret, struct error *err);
 
 /* --chroot: may what is there be written at all, and is it on a branch? */
 bool host_root_is_read_only(const struct host_context *h);
@@ -52,9 +54,10 @@ bool host_has_branch(const struct host_context *h);
 extern const char *const host_system_paths[];
 
 /* host_view.c: the members "mounts" and linux.maskedPaths. */
-int host_view_mounts(const struct host_context *h, struct json_out *o,
+int host_view_mounts(struct host_context *h, struct json_out *o,
 		     struct error *err);
-void host_view_masks(const struct host_context *h, struct json_out *o);
+int host_view_masks(struct host_context *h, struct json_out *o,
+		    struct error *err);
 
 /* host_net.c: fills h->net and, where names are pinned, h->hosts_path. */
 int host_network(struct host_context *h, struct error *err);

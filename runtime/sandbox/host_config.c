@@ -216,7 +216,7 @@ static void add_annotations(const struct request *r, struct json_out *o)
 	json_out_object_end(o);
 }
 
-static int add_linux(const struct host_context *h, struct json_out *o,
+static int add_linux(struct host_context *h, struct json_out *o,
 		     struct error *err)
 {
 	static const char *const read_only[] = { "/proc/bus", "/proc/fs",
@@ -229,15 +229,15 @@ static int add_linux(const struct host_context *h, struct json_out *o,
 	add_namespaces(h, o);
 	add_resources(h, o);
 	json_out_key(o, "maskedPaths");
-	host_view_masks(h, o);
+	n = host_view_masks(h, o, err);
 	add_strings(o, "readonlyPaths", read_only, ARRAY_LEN(read_only));
-	n = add_filter(h, o, err);
+	if (n == 0)
+		n = add_filter(h, o, err);
 	json_out_object_end(o);
 	return n;
 }
 
-int host_config(const struct host_context *h, struct buf *ret,
-		struct error *err)
+int host_config(struct host_context *h, struct buf *ret, struct error *err)
 {
 	struct json_out *o = json_out_new(false);
 	int n;

@@ -79,17 +79,33 @@ static void add_options(struct json_out *o, const char *options)
 	json_out_array_end(o);
 }
 
-static void add_mount(struct json_out *o, const struct mount_row *m)
+/*
+ * JSON is UTF-8, but paths are bytes: they are kept beside it, in their order.
+ */
+struct view {
+	struct json_out *json;
+	struct spec_strings *bytes;
+	bool failed;
+};
+
+static void keep(struct view *o, const char *path)
 {
-	json_out_object(o);
-	json_out_str_member(o, "destination", m->destination);
-	json_out_str_member(o, "type", m->type);
-	json_out_str_member(o, "source", m->source);
-	add_options(o, m->options);
-	json_out_object_end(o);
+	o->failed |= spec_strings_add(o->bytes, path) < 0;
 }
 
-static void add_bind(struct json_out *o, const char *path, const char *inside,
+static void add_mount(struct view *o, const struct mount_row *m)
+{
+	keep(o, m->destination);
+	keep(o, m->source);
+	json_out_object(o->json);
+	json_out_str_member(o->json, "destination", m->destination);
+	json_out_str_member(o->json, "type", m->type);
+	json_out_str_member(o->json, "source", m->source);
+	add_options(o->json, m->options);
+	json_out_object_end(o->json);
+}
+
+static void add_bind(struct view *o, const char *path, const char *inside,
 		     bool read_only)
 {
 	struct mount_row m = {
@@ -116,7 +132,7 @@ static bool exists(const char *path)
 }
 
 /* Files there are memory: where no controller limits it, half, as usual. */
-static void add_tmpfs(const struct host_context *h, struct json_out *o,
+static void add_tmpfs(const struct host_context *h, struct view *o,
 		      const struct mount_row *row)
 {
 	struct mount_row m = *row;
@@ -136,7 +152,7 @@ static void add_tmpfs(const struct host_context *h, struct json_out *o,
  * the whole host (-r /) sees /var/tmp and the home, too.
  */
 static void add_private(const struct host_context *h, bool whole,
-			struct json_out *o)
+			struct view *o)
 {
 	/* clang-format off */
 	const struct mount_row rows[] = {
@@ -165,7 +181,7 @@ static void add_private(const struct host_context *h, bool whole,
 	}
 }
 
-static void add_system(struct json_out *o)
+static void add_system(struct view *o)
 {
 	for (size_t i = 0; host_system_paths[i]; i++) {
 		struct stat st;
@@ -176,7 +192,7 @@ static void add_system(struct json_out *o)
 	}
 }
 
-static void add_home(const struct host_context *h, struct json_out *o)
+static void add_home(const struct host_context *h, struct view *o)
 {
 	for (size_t i = 0; h->home && i < ARRAY_LEN(home_paths); i++) {
 		auto_free char *path = path_join(h->home, home_paths[i]);
@@ -198,7 +214,7 @@ static bool is_listed_before(const char *path, const char *entry, size_t n)
 }
 
 /* Programs outside of the usual places that PATH leads to. */
-static void add_path_entries(const struct host_context *h, struct json_out *o)
+static void add_path_entries(const struct host_context *h, struct view *o)
 {
 	const char *path = getenv("PATH");
 	auto_free char *copy = path ? strdup(path) : NULL;
@@ -227,7 +243,7 @@ static void add_path_entries(const struct host_context *h, struct json_out *o)
 }
 
 /* "/" cannot be mounted on: what lies in it is mounted one by one. */
-static int add_whole_root(struct json_out *o, bool read_only, struct error *err)
+static int add_whole_root(struct view *o, bool read_only, struct error *err)
 {
 	static const char *const never[] = { ".",   "..",  "proc",	"dev",
 					     "tmp", "run", "lost+found" };
@@ -249,7 +265,7 @@ static int add_whole_root(struct json_out *o, bool read_only, struct error *err)
 }
 
 static int add_listed(const struct spec_strings *list, const char *flag,
-		      bool read_only, struct json_out *o, struct error *err)
+		      bool read_only, struct view *o, struct error *err)
 {
 	for (size_t i = 0; i < list->n; i++) {
 		auto_free char *real = realpath(list->v[i], NULL);
@@ -276,7 +292,7 @@ static int add_listed(const struct spec_strings *list, const char *flag,
 	return 0;
 }
 
-static int add_asked_mounts(const struct host_context *h, struct json_out *o,
+static int add_asked_mounts(const struct host_context *h, struct view *o,
 			    struct error *err)
 {
 	const struct request *r = h->request;
@@ -297,7 +313,7 @@ static int add_asked_mounts(const struct host_context *h, struct json_out *o,
 }
 
 /* Sockets that rules name are there, and can be connected to. */
-static int add_sockets(const struct host_context *h, struct json_out *o,
+static int add_sockets(const struct host_context *h, struct view *o,
 		       struct error *err)
 {
 	const struct net_list *l = &h->net.connect;
@@ -320,7 +336,7 @@ static int add_sockets(const struct host_context *h, struct json_out *o,
 	return 0;
 }
 
-static void add_hosts(const struct host_context *h, struct json_out *o)
+static void add_hosts(const struct host_context *h, struct view *o)
 {
 	const struct mount_row m = { "/etc/hosts", "bind", h->hosts_path,
 				     "bind,ro,nosuid,nodev,noexec" };
@@ -332,7 +348,7 @@ static void add_hosts(const struct host_context *h, struct json_out *o)
 /* Paths are inside; what is not there is passed over. */
 static void add_inside(const struct host_context *h,
 		       const struct spec_strings *list, bool read_only,
-		       struct json_out *o)
+		       struct view *o)
 {
 	auto_close int root_fd =
 		open(h->chroot, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -356,7 +372,7 @@ static void add_inside(const struct host_context *h,
 }
 
 /* A root of its own: what a kernel has to provide, and nothing of the host. */
-static void add_chroot(const struct host_context *h, struct json_out *o)
+static void add_chroot(const struct host_context *h, struct view *o)
 {
 	/* clang-format off */
 	const struct mount_row rows[] = {
@@ -374,7 +390,7 @@ static void add_chroot(const struct host_context *h, struct json_out *o)
 	add_inside(h, &h->request->write, false, o);
 }
 
-static int add_host(const struct host_context *h, struct json_out *o,
+static int add_host(const struct host_context *h, struct view *o,
 		    struct error *err)
 {
 	const struct request *r = h->request;
@@ -397,12 +413,13 @@ static int add_host(const struct host_context *h, struct json_out *o,
 	return n == 0 ? add_listed(&r->write, "-w", false, o, err) : n;
 }
 
-int host_view_mounts(const struct host_context *h, struct json_out *o,
+int host_view_mounts(struct host_context *h, struct json_out *json,
 		     struct error *err)
 {
+	struct view view = { json, &h->mount_bytes, false }, *o = &view;
 	int n = 0;
 
-	json_out_array(o);
+	json_out_array(json);
 	if (h->chroot)
 		add_chroot(h, o);
 	else
@@ -412,13 +429,21 @@ int host_view_mounts(const struct host_context *h, struct json_out *o,
 	if (n == 0)
 		n = add_sockets(h, o, err);
 	add_hosts(h, o);
-	json_out_array_end(o);
+	json_out_array_end(json);
+	if (n == 0 && view.failed)
+		n = error_set(err, ERR_SYSTEM, ENOMEM, "mounts");
 	return n;
+}
+
+static void mask(struct view *o, const char *path)
+{
+	keep(o, path);
+	json_out_str(o->json, path);
 }
 
 /* @real also where an --fs-mount shows what it lies in. */
 static void mask_in_mounts(const struct request *r, const char *real,
-			   struct json_out *o)
+			   struct view *o)
 {
 	for (size_t i = 0; i < r->n_mounts; i++) {
 		auto_free char *host = realpath(r->mounts[i].host, NULL);
@@ -430,7 +455,7 @@ static void mask_in_mounts(const struct request *r, const char *real,
 		inside = path_join(r->mounts[i].inside,
 				   real + n + strspn(real + n, "/"));
 		if (inside)
-			json_out_str(o, inside);
+			mask(o, inside);
 	}
 }
 
@@ -439,20 +464,20 @@ static void mask_in_mounts(const struct request *r, const char *real,
  * the workdir and what is mounted never do.
  */
 static void add_mask(const struct host_context *h, const char *path,
-		     struct json_out *o)
+		     struct view *o)
 {
 	auto_free char *real = realpath(path, NULL);
 
-	json_out_str(o, path);
+	mask(o, path);
 	if (!real)
 		return;
 	if (strcmp(real, path) != 0)
-		json_out_str(o, real);
+		mask(o, real);
 	mask_in_mounts(h->request, real, o);
 }
 
 static void add_matches(const struct host_context *h, const char *pattern,
-			struct json_out *o)
+			struct view *o)
 {
 	glob_t g = { 0 };
 
@@ -462,19 +487,16 @@ static void add_matches(const struct host_context *h, const char *pattern,
 	globfree(&g);
 }
 
-void host_view_masks(const struct host_context *h, struct json_out *o)
+static void add_masks(const struct host_context *h, struct view *o)
 {
 	const struct request *r = h->request;
 
-	json_out_array(o);
 	for (size_t i = 0; i < ARRAY_LEN(proc_paths); i++)
-		json_out_str(o, proc_paths[i]);
+		mask(o, proc_paths[i]);
 	for (size_t i = 0; h->chroot && i < r->deny.n; i++)
-		json_out_str(o, r->deny.v[i]);
-	if (h->chroot) {
-		json_out_array_end(o);
+		mask(o, r->deny.v[i]);
+	if (h->chroot)
 		return;
-	}
 	for (size_t i = 0; i < ARRAY_LEN(secret_paths); i++)
 		add_matches(h, secret_paths[i], o);
 	for (size_t i = 0; h->home && i < ARRAY_LEN(home_secrets); i++) {
@@ -488,5 +510,15 @@ void host_view_masks(const struct host_context *h, struct json_out *o)
 
 		add_mask(h, real ? real : r->deny.v[i], o);
 	}
-	json_out_array_end(o);
+}
+
+int host_view_masks(struct host_context *h, struct json_out *json,
+		    struct error *err)
+{
+	struct view view = { json, &h->mask_bytes, false };
+
+	json_out_array(json);
+	add_masks(h, &view);
+	json_out_array_end(json);
+	return view.failed ? error_set(err, ERR_SYSTEM, ENOMEM, "masks") : 0;
 }
