@@ -162,7 +162,17 @@ $B/tests/embed: tests/helpers/embed.c $B/libsandlock.a include/sandlock.h
 # It starts sandboxes, which the program serves.
 $B/unit/test_cases: | $B/sandlock
 
-unit-build: $(unit_bin) $B/tests/embed
+# Examples are what a user builds: the public header and the library.
+example_bin := $(patsubst examples/c/%.c,$B/examples/%,$(wildcard examples/c/*.c))
+
+$B/examples/%: examples/c/%.c $B/libsandlock.a include/sandlock.h
+	@mkdir -p $(@D)
+	$(call say,LD) $(cc) $(base_ldflags) $(exe_ldflags) -o $@ $< \
+		$B/libsandlock.a $(static_libs)
+
+examples: $(example_bin)
+
+unit-build: $(unit_bin) $B/tests/embed $(example_bin)
 fuzz-build: $(fuzz_bin)
 
 unit: $(unit_bin)
@@ -309,7 +319,7 @@ uninstall:
 clean:
 	rm -rf $B compile_commands.json
 
-.PHONY: all unit unit-build fuzz-build fuzz-replay check check-built lint demo \
+.PHONY: all examples unit unit-build fuzz-build fuzz-replay check check-built lint demo \
 	bench bench-peers man install tsan uninstall clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
