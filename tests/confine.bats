@@ -278,7 +278,7 @@ print([name for name in calls if call(calls[name], 0, 0, 0, 0, 0) != 1])'
 	run sandlock check
 	expect_status 0
 	for name in kernel namespaces procfs overlay landlock seccomp \
-		notification cgroup pidfd runtime-directory store isolation; do
+		notification host-names cgroup pidfd runtime-directory store isolation; do
 		line "^$name "
 	done
 	[ ! -e "$SANDLOCK_ROOT" ] && [ ! -e "$SANDLOCK_STORE" ]

@@ -20,6 +20,9 @@ enum { ANSWER_MAX = 64 * 1024, PATIENCE_MS = 30 * 1000 };
 
 extern char **environ;
 
+static char program[] = "getent", database[] = "ahosts",
+	    version[] = "--version";
+
 static int64_t now_ms(void)
 {
 	struct timespec ts;
@@ -29,10 +32,8 @@ static int64_t now_ms(void)
 }
 
 /* getent with its output on @out_fd: 0, or an errno. */
-static int start(const char *name, int out_fd, pid_t *ret)
+static int start(char *const *argv, int out_fd, pid_t *ret)
 {
-	static char program[] = "getent", database[] = "ahosts";
-	char *const argv[] = { program, database, (char *)name, NULL };
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none;
@@ -88,7 +89,7 @@ static int read_answer(int fd, struct buf *ret)
 	}
 }
 
-static int ask(const char *name, struct buf *ret)
+static int ask(char *const *argv, struct buf *ret)
 {
 	auto_close int read_fd = -1, write_fd = -1;
 	int fds[2], r;
@@ -98,7 +99,7 @@ static int ask(const char *name, struct buf *ret)
 		return -errno;
 	read_fd = fds[0];
 	write_fd = fds[1];
-	r = start(name, write_fd, &pid);
+	r = start(argv, write_fd, &pid);
 	if (r)
 		return -r;
 	cleanup_close(&write_fd);
@@ -143,6 +144,7 @@ static void parse(char *text, struct net_ip *v, size_t *n)
 int resolve_host(const char *name, struct net_ip ret[RESOLVE_MAX],
 		 size_t *ret_n, struct error *err)
 {
+	char *const argv[] = { program, database, (char *)name, NULL };
 	auto_(buf) struct buf text = BUF_INIT;
 	int r = 0;
 
@@ -150,7 +152,7 @@ int resolve_host(const char *name, struct net_ip ret[RESOLVE_MAX],
 	if (strcmp(name, "localhost") == 0)
 		buf_add_str(&text, "127.0.0.1\n::1\n");
 	else
-		r = ask(name, &text);
+		r = ask(argv, &text);
 	if (r == -ENOENT)
 		return error_say(err, ERR_SYSTEM, ENOENT,
 				 "getent is not installed: it resolves '%s'",
@@ -164,4 +166,12 @@ int resolve_host(const char *name, struct net_ip ret[RESOLVE_MAX],
 		return 0;
 	(void)error_say(err, ERR_USAGE, ENOENT, "'%s' does not resolve", name);
 	return error_hint(err, "try: getent ahosts %s", name);
+}
+
+int resolve_check(void)
+{
+	char *const argv[] = { program, version, NULL };
+	auto_(buf) struct buf text = BUF_INIT;
+
+	return ask(argv, &text);
 }

@@ -22,4 +22,7 @@ enum { RESOLVE_MAX = 64 }; /* addresses of one name; more are left out */
 int resolve_host(const char *name, struct net_ip ret[RESOLVE_MAX],
 		 size_t *ret_n, struct error *err);
 
+/* 0, or a negative errno: getent cannot be executed. */
+int resolve_check(void);
+
 #endif

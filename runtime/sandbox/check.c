@@ -20,6 +20,7 @@
 #include "control/rundir.h"
 #include "kernel/cgroup.h"
 #include "kernel/landlock.h"
+#include "kernel/resolve.h"
 #include "kernel/seccomp.h"
 #include "sandbox/plan.h"
 #include "sandbox/sandbox.h"
@@ -232,6 +233,21 @@ static void check_seccomp(struct checking *k, const struct probe_seccomp *p)
 	if (row->state != CHECK_OK)
 		explain(k, row, "supervised calls are slower",
 			"Linux 6.6 or newer");
+}
+
+static void check_names(struct checking *k)
+{
+	int r = resolve_check();
+	struct check_row *row;
+
+	if (r == 0) {
+		add_row(k, "host-names", CHECK_OK, "resolved by getent");
+		return;
+	}
+	row = add_row(k, "host-names", CHECK_LIMITED, "no getent: %s",
+		      strerror(-r));
+	explain(k, row, "network rules with addresses only",
+		"install getent, of libc");
 }
 
 static void check_cgroup(struct checking *k)
@@ -457,6 +473,7 @@ int sandbox_check(const struct sandbox_env *env, struct check *ret,
 	check_namespaces(&k, &ns);
 	check_landlock(&k);
 	check_seccomp(&k, &sc);
+	check_names(&k);
 	check_cgroup(&k);
 	check_subids(&k);
 	check_pidfd(&k);
