@@ -158,7 +158,7 @@ for a in sys.argv[1:]:
 	expect_output "filesystem.deny hides"
 	run sandlock why "$N" "$W/out"
 	expect_status 1
-	expect_output "--fs-read $W/out"
+	expect_output "to allow: sandlock run --fs-mount $W/out:$W/out:ro"
 	run sandlock why "$N" /tmp
 	expect_status 0
 	run sandlock why "$N" /no/such
@@ -170,6 +170,31 @@ for a in sys.argv[1:]:
 	run sandlock why --json "$N" ptrace
 	equal answer "$(jq -c '.answers[0] | [.what, .answer, .remedy]' \
 		<<<"$output")" '["call","no","--extra-allow-syscall debug"]'
+	unserve
+}
+
+@test "why PATH: what it recommends helps, and it recommends nothing else" {
+	echo secret >"$W/far"
+	serve -- sleep 600
+	remedy_for() {
+		run sandlock why --json "$N" "$1"
+		mapfile -t remedies < <(jq -r '.answers[] | (.remedy // "")' \
+			<<<"$output")
+	}
+	remedy_for "$W/far"
+	# shellcheck disable=SC2086
+	run sandlock run --dry-run ${remedies[0]} -- cat "$W/far"
+	expect_exactly secret
+	unserve
+	mkdir -p "$W/ro"
+	serve --fs-read / -- sleep 600
+	remedy_for "$W/ro"
+	equal read "${remedies[0]}" ""
+	# shellcheck disable=SC2086
+	run sandlock run --dry-run --fs-read / ${remedies[1]} -- \
+		touch "$W/ro/made"
+	expect_status 0
+	[ -e "$W/ro/made" ]
 	unserve
 }
 

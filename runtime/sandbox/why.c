@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <seccomp.h>
 #include <stdio.h>
@@ -75,7 +76,7 @@ static int say_masked(struct question *q, const char *mask)
 
 static int say_absent(struct question *q)
 {
-	char remedy[512];
+	char remedy[2 * PATH_MAX];
 	struct stat st;
 	int r;
 
@@ -87,9 +88,14 @@ static int say_absent(struct question *q)
 			       strerrordesc_np(errno));
 		return say(q, "read", WHY_UNKNOWN, because, NULL);
 	}
-	(void)snprintf(remedy, sizeof(remedy), "--fs-read %s", q->word);
+	/* --fs-read takes the place of what is seen without one. */
+	if (q->request && q->request->read.n)
+		(void)snprintf(remedy, sizeof(remedy), "--fs-read %s", q->word);
+	else
+		(void)snprintf(remedy, sizeof(remedy), "--fs-mount %s:%s:ro",
+			       q->word, q->word);
 	r = say(q, "read", WHY_DENIED, "it is not among what the sandbox sees",
-		q->request ? remedy : NULL);
+		q->request && access(q->word, R_OK) == 0 ? remedy : NULL);
 	return r == 0 ? say(q, "write", WHY_DENIED,
 			    "it is not among what the sandbox sees", NULL)
 		      : r;
@@ -119,7 +125,8 @@ static int say_write(struct question *q, int fd, const struct stat *st)
 {
 	struct statvfs v;
 	struct statfs f;
-	char remedy[512];
+	char remedy[PATH_MAX + 16];
+	bool helps = q->request && access(q->word, W_OK) == 0;
 
 	if (fstatvfs(fd, &v) < 0 || fstatfs(fd, &f) < 0)
 		return say(q, "write", WHY_UNKNOWN, strerrordesc_np(errno),
@@ -127,7 +134,7 @@ static int say_write(struct question *q, int fd, const struct stat *st)
 	(void)snprintf(remedy, sizeof(remedy), "--fs-write %s", q->word);
 	if (v.f_flag & ST_RDONLY)
 		return say(q, "write", WHY_DENIED, "it is mounted read-only",
-			   q->request ? remedy : NULL);
+			   helps ? remedy : NULL);
 	if (!may_access(fd, W_OK))
 		return say_modes(q, "write", st);
 	if (f.f_type == OVERLAYFS_SUPER_MAGIC)
