@@ -45,7 +45,8 @@ void denial_headline(struct buf *b, const struct sandlock_denial *d)
 			buf_add_char(b, ')');
 		}
 	}
-	buf_printf(b, ": %s [%s]", strerrorname_np(d->error), d->code);
+	buf_printf(b, ": %s [%s]",
+		   d->error ? strerrorname_np(d->error) : "empty", d->code);
 	if (d->count > 1)
 		buf_printf(b, " x%llu", (unsigned long long)d->count);
 }
@@ -92,7 +93,8 @@ void denial_json(struct json_out *o, const struct sandlock_denial *d)
 	json_out_object(o);
 	json_out_str_member(o, "code", d->code);
 	json_out_str_member(o, "call", d->call);
-	json_out_str_member(o, "errno", strerrorname_np(d->error));
+	json_out_str_member(o, "errno",
+			    d->error ? strerrorname_np(d->error) : NULL);
 	add_name(o, "object", d->object);
 	add_name(o, "program", d->program);
 	json_out_int_member(o, "pid", d->pid);

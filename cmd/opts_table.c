@@ -101,6 +101,8 @@ const struct opt opt_table[] = {
   "run without PROTECTION although this kernel has it (may be repeated)" },
 { V(RUN), "control-socket", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, OPT_NEGATABLE,
   "let other commands list and ask the sandbox (default); without, ps does not show it" },
+{ V(RUN), "explain", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
+  "put on record what files were out of reach, too: slower; see sandlock-logs(1)" },
 { V(RUN), "no-supervisor", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "run without a process that answers for the sandbox: no control socket, and no rule that needs one" },
 { V(LOGS), "follow", 'f', OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,

@@ -140,6 +140,7 @@ complete -c sandlock -n '__sandlock_options run' -l allow-degraded -x -d 'run al
 complete -c sandlock -n '__sandlock_options run' -l disable -x -d 'run without PROTECTION although this kernel has it (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l control-socket -d 'let other commands list and ask the sandbox (default); without, ps does not show it'
 complete -c sandlock -n '__sandlock_options run' -l no-control-socket
+complete -c sandlock -n '__sandlock_options run' -l explain -d 'put on record what files were out of reach, too: slower; see sandlock-logs(1)'
 complete -c sandlock -n '__sandlock_options run' -l no-supervisor -d 'run without a process that answers for the sandbox: no control socket, and no rule that needs one'
 complete -c sandlock -n '__sandlock_options run' -l stage -r -F -d 'run what this profile says, as one stage of a transaction (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l name -x -d 'name of the sandbox and its branch (default: one is made up)'

@@ -26,6 +26,7 @@ const struct request_key request_keys[] = {
 	KEY("program.no_coredump", NULL, REQUEST_BOOL, no_coredump, "no core files"),
 	KEY("program.control_socket", "control-socket", REQUEST_NOT, no_control_socket, "whether other commands can see it and ask it (default: true)"),
 	KEY("program.no_supervisor", "no-supervisor", REQUEST_BOOL, no_supervisor, "no process of ours answers for it: no control socket, no rule that needs one"),
+	KEY("program.explain", "explain", REQUEST_BOOL, explain, "what files were out of reach goes on record, too"),
 	KEY("filesystem.read", "fs-read", REQUEST_LIST, read, "what may be read, instead of the system's directories"),
 	KEY("filesystem.write", "fs-write", REQUEST_LIST, write, "what is written through, past the branch"),
 	KEY("filesystem.deny", "fs-deny", REQUEST_LIST, deny, "what is hidden"),

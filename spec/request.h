@@ -61,7 +61,7 @@ struct request {
 	bool has_user;
 	uid_t uid;
 	gid_t gid;
-	bool clean_env, no_coredump, no_supervisor;
+	bool clean_env, no_coredump, no_supervisor, explain;
 	bool no_control_socket; /* key control_socket, absent means true */
 	/* [filesystem] */
 	struct spec_strings read, write, deny;

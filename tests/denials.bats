@@ -198,6 +198,35 @@ for a in sys.argv[1:]:
 	unserve
 }
 
+@test "--explain: files that were out of reach, by which rule, and what helps" {
+	echo secret >"$W/far"
+	mkdir "$W/ro"
+	run sandlock run --name "$N" --explain --fs-deny /etc/hostname -- sh -c '
+		cat /etc/shadow "$1/far" /etc/hostname /no/such ./nor-that
+		echo x >"$1/far"; touch /usr/new; cat /etc/passwd >f
+		cat f >/dev/null; exit 3' - "$W"
+	expect_status 3
+	refute_output secret
+	run sandlock logs --json "$N"
+	equal records "$(jq -c '.denials[] | [.code, .errno, .object, .program]' \
+		<<<"$output" | tr '\n' ' ')" \
+		'["fs.read_file",null,"/etc/shadow","cat"] ["fs.read_file","ENOENT","'"$W"'/far","cat"] ["fs.read_file",null,"/etc/hostname","cat"] ["fs.write_file","ENOENT","'"$W"'/far","sh"] ["fs.write_file","EROFS","/usr/new","touch"] '
+	equal where "$(jq -r '.denials[2].where' <<<"$output")" --fs-deny
+	mapfile -t remedies < <(jq -r '.denials[] | (.remedy // "")' <<<"$output")
+	# shellcheck disable=SC2086
+	run sandlock run --dry-run ${remedies[1]} -- cat "$W/far"
+	expect_exactly secret
+	# shellcheck disable=SC2086
+	run sandlock run --dry-run ${remedies[3]} -- \
+		sh -c 'echo x >"$1"' - "$W/far"
+	expect_status 0
+	equal far "$(cat "$W/far")" x
+	run sandlock logs "$N"
+	expect_output "cat may not read '/etc/shadow': empty [fs.read_file]"
+	run sandlock why "$N" /usr/new
+	expect_output "it is mounted read-only"
+}
+
 @test "changes: pages of what the branch holds now" {
 	serve -- sh -c 'for i in $(seq 2000); do echo $i >file-$i; done; touch done; sleep 600'
 	eventually sh -c "$SANDLOCK diff $N | grep -q 'A done'"

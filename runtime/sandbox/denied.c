@@ -56,7 +56,8 @@ static int log_one(void *data, const struct denial_record *r)
 
 	log_write(data, LOG_LEVEL_INFO,
 		  "denied: %s[%d] %s %s%s%s [%s] x%llu: %s", r->program,
-		  (int)r->pid, w->call, strerrorname_np(w->error),
+		  (int)r->pid, w->call,
+		  w->error ? strerrorname_np(w->error) : "empty",
 		  w->object ? " " : "", w->object ? w->object : "", w->code,
 		  (unsigned long long)r->count,
 		  w->rule ? w->rule : "no rule allows it");

@@ -20,9 +20,9 @@
 
 /* In the order of chains. */
 static const struct mediate_feature *const features[] = {
-	&mediate_refusals, &mediate_unreached, &mediate_processes,
-	&mediate_memory,   &mediate_rename,    &mediate_ask,
-	&mediate_network,
+	&mediate_refusals,  &mediate_unreached, &mediate_explain,
+	&mediate_processes, &mediate_memory,	&mediate_rename,
+	&mediate_ask,	    &mediate_network,
 };
 
 enum { NETWORK_WORKERS = 1024 };

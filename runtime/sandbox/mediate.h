@@ -61,6 +61,7 @@ struct mediate_feature {
 
 extern const struct mediate_feature mediate_refusals;
 extern const struct mediate_feature mediate_unreached;
+extern const struct mediate_feature mediate_explain;
 extern const struct mediate_feature mediate_processes;
 extern const struct mediate_feature mediate_memory;
 extern const struct mediate_feature mediate_rename;

@@ -171,7 +171,8 @@ static void write_record(struct json_out *o, const struct denial_record *r)
 	json_out_uint_member(o, "id", r->id);
 	json_out_str_member(o, "code", w->code);
 	json_out_str_member(o, "call", w->call);
-	json_out_str_member(o, "errno", strerrorname_np(w->error));
+	json_out_str_member(o, "errno",
+			    w->error ? strerrorname_np(w->error) : NULL);
 	write_name(o, "object", w->object);
 	write_name(o, "program", r->program);
 	json_out_int_member(o, "pid", r->pid);
@@ -198,6 +199,8 @@ static void read_time(const struct json *j, const char *key,
 
 static int read_errno(const char *name)
 {
+	if (!name)
+		return 0;
 	for (int e = 1; e < ERRNO_MAX; e++) {
 		const char *known = strerrorname_np(e);
 
@@ -223,7 +226,7 @@ void denial_from_json(const struct json *j, struct denial_record *ret)
 		.what = {
 			.code = json_str_or(j, "code", ""),
 			.call = json_str_or(j, "call", ""),
-			.error = read_errno(json_str_or(j, "errno", "")),
+			.error = read_errno(json_str_or(j, "errno", NULL)),
 			.object = read_name(j, "object"),
 			.rule = read_name(j, "rule"),
 			.where = read_name(j, "where"),

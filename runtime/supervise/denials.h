@@ -37,7 +37,7 @@ struct denial {
 	 */
 	const char *code;
 	const char *call;   /* "connect" */
-	int error;	    /* what the caller got, positive */
+	int error;	    /* what the caller got; 0: an empty file */
 	const char *object; /* "192.0.2.1:443", a path; NULL: none */
 	const char *rule;   /* "network.deny 192.0.2.0/24"; NULL: no rule
 			       allows it */

@@ -45,33 +45,34 @@ static int read_how(struct call *c, struct open_how *ret)
 }
 
 /* Where the path is, and how it is opened. */
-static int read_args(struct call *c, struct snapshot *s, unsigned int *ret_path)
+int open_call_read(struct call *c, int *ret_dirfd, struct open_how *ret_how,
+		   unsigned int *ret_path)
 {
-	s->dirfd = AT_FDCWD;
+	*ret_dirfd = AT_FDCWD;
 	*ret_path = 0;
 	switch (call_nr(c)) {
 #ifdef SYS_open
 	case SYS_open:
-		s->how.flags = call_arg(c, 1);
+		ret_how->flags = call_arg(c, 1);
 		return 0;
 #endif
 #ifdef SYS_creat
 	case SYS_creat:
-		s->how.flags = O_CREAT | O_WRONLY | O_TRUNC;
+		ret_how->flags = O_CREAT | O_WRONLY | O_TRUNC;
 		return 0;
 #endif
 	case SYS_openat:
-		s->how.flags = call_arg(c, 2);
+		ret_how->flags = call_arg(c, 2);
 		break;
 	case SYS_openat2:
 		*ret_path = 1;
-		s->dirfd = (int)call_arg(c, 0);
-		return read_how(c, &s->how);
+		*ret_dirfd = (int)call_arg(c, 0);
+		return read_how(c, ret_how);
 	default:
 		return -ENOSYS;
 	}
 	*ret_path = 1;
-	s->dirfd = (int)call_arg(c, 0);
+	*ret_dirfd = (int)call_arg(c, 0);
 	return 0;
 }
 
@@ -84,7 +85,7 @@ static bool follows(const struct open_how *how)
 static int read_snapshot(struct call *c, struct snapshot *s)
 {
 	unsigned int i = 0;
-	int r = read_args(c, s, &i);
+	int r = open_call_read(c, &s->dirfd, &s->how, &i);
 
 	if (r == 0)
 		r = call_read_string(c, call_arg(c, i), s->path,
@@ -98,7 +99,7 @@ static int read_snapshot(struct call *c, struct snapshot *s)
 	return r;
 }
 
-static bool is_write(const struct open_how *how)
+bool open_is_write(const struct open_how *how)
 {
 	return (how->flags & O_ACCMODE) != O_RDONLY ||
 	       how->flags & (O_CREAT | O_TRUNC);
@@ -123,7 +124,7 @@ static struct outcome ask(const struct open_asker *a, struct call *c,
 	struct event e = { .syscall = "openat",
 			   .category = EVENT_FILE,
 			   .path = path,
-			   .writes = is_write(&x->s.how) };
+			   .writes = open_is_write(&x->s.how) };
 	struct outcome o = OUTCOME_GO;
 
 	if (!path)

@@ -10,10 +10,22 @@
 #ifndef SANDLOCK_SUPERVISE_OPEN_H
 #define SANDLOCK_SUPERVISE_OPEN_H
 
+#include <linux/openat2.h>
+
 #include "supervise/ask.h"
 #include "supervise/freeze.h"
 
 struct spec_strings;
+
+/*
+ * Of a call of the open family: where the path is (the number of the argument)
+ * and how it is opened. -ENOSYS for another call, -EINVAL and -E2BIG for a
+ * struct open_how that is not ours.
+ */
+int open_call_read(struct call *c, int *ret_dirfd, struct open_how *ret_how,
+		   unsigned int *ret_path);
+/* True if it may write, or make a file. */
+bool open_is_write(const struct open_how *how);
 
 /* Borrowed by the rows; outlives the supervisor. */
 struct open_asker {

@@ -1,0 +1,204 @@
+#include "sandbox/reach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "spec/request.h"
+#include "spec/spec.h"
+
+#define SAY(a, ...) \
+	((void)snprintf((a)->because, sizeof((a)->because), __VA_ARGS__))
+#define RECOMMEND(a, ...) \
+	((void)snprintf((a)->remedy, sizeof((a)->remedy), __VA_ARGS__))
+
+static void begin(struct reach_answer *a, enum reach_verdict verdict, int error)
+{
+	a->verdict = verdict;
+	a->error = error;
+	a->ours = verdict == REACH_DENIED;
+	a->because[0] = a->remedy[0] = '\0';
+	a->where = NULL;
+}
+
+/* Hidden by the caller's own words, or by ours. */
+static bool is_masked(const struct reach *r, const char *path, int error,
+		      struct reach_answer *a)
+{
+	const struct spec_strings *masks = &r->spec->masked_paths;
+	const char *mask = NULL;
+
+	for (size_t i = 0; i < masks->n && !mask; i++)
+		if (path_is_under(path, masks->v[i]))
+			mask = masks->v[i];
+	if (!mask)
+		return false;
+	/* Below a directory there is nothing. */
+	begin(a, REACH_DENIED, strcmp(mask, path) == 0 ? error : ENOENT);
+	if (r->request)
+		a->where = request_origin(r->request, "filesystem.deny", mask);
+	if (!r->request)
+		SAY(a, "linux.maskedPaths hides '%s'", mask);
+	else if (a->where)
+		SAY(a, "filesystem.deny hides '%s'", mask);
+	else
+		SAY(a, "builtin:secrets hides '%s' from every sandbox", mask);
+	return true;
+}
+
+static int open_inside(const struct reach *r, const char *path, struct stat *st)
+{
+	int fd = fd_open_in_root(r->root_fd, path, O_PATH, 0);
+
+	if (fd >= 0 && fstat(fd, st) < 0) {
+		int sys = errno;
+
+		(void)close(fd);
+		return -sys;
+	}
+	return fd;
+}
+
+/* What could not be opened with @sys. */
+static void judge_absent(const struct reach *r, const char *path, int sys,
+			 int mode, struct reach_answer *a)
+{
+	struct stat st;
+
+	if (sys != ENOENT && sys != ENOTDIR) {
+		begin(a, REACH_UNKNOWN, sys);
+		SAY(a, "%s", strerrordesc_np(sys));
+		return;
+	}
+	if (r->request && r->request->chroot) {
+		begin(a, REACH_UNKNOWN, sys);
+		SAY(a, "not sandlock: the new root does not have it");
+		return;
+	}
+	if (lstat(path, &st) < 0) {
+		begin(a, REACH_UNKNOWN, sys);
+		SAY(a, "not sandlock: on the host, too: %s",
+		    strerrordesc_np(errno));
+		return;
+	}
+	begin(a, REACH_DENIED, sys);
+	SAY(a, "it is not among what the sandbox sees");
+	if (!r->request || access(path, mode) < 0)
+		return;
+	/* --fs-read takes the place of what is seen without one. */
+	if (mode == W_OK)
+		RECOMMEND(a, "--fs-write %s", path);
+	else if (r->request->read.n)
+		RECOMMEND(a, "--fs-read %s", path);
+	else
+		RECOMMEND(a, "--fs-mount %s:%s:ro", path, path);
+}
+
+/* What the host says of who we are, which is who the payload is. */
+static bool may_access(int fd, int mode)
+{
+	char path[FD_PATH_MAX];
+
+	return faccessat(AT_FDCWD, fd_proc_path(fd, path), mode, AT_EACCESS) ==
+	       0;
+}
+
+static void judge_mode(const struct stat *st, struct reach_answer *a)
+{
+	begin(a, REACH_DENIED, EACCES);
+	a->ours = false;
+	SAY(a, "not sandlock: mode %04o of owner %u, group %u",
+	    st->st_mode & 07777, (unsigned int)st->st_uid,
+	    (unsigned int)st->st_gid);
+}
+
+void reach_read(const struct reach *r, const char *path,
+		struct reach_answer *ret)
+{
+	auto_close int fd = -1;
+	struct stat st;
+
+	if (is_masked(r, path, 0, ret))
+		return;
+	fd = open_inside(r, path, &st);
+	if (fd < 0) {
+		judge_absent(r, path, -fd, R_OK, ret);
+		return;
+	}
+	if (!may_access(fd, R_OK)) {
+		judge_mode(&st, ret);
+		return;
+	}
+	begin(ret, REACH_ALLOWED, 0);
+	SAY(ret, "the sandbox sees it");
+}
+
+/* Where a file would be made that exists nowhere; malloc'ed or NULL. */
+static char *parent_of(const char *path)
+{
+	struct stat st;
+	char *parent = lstat(path, &st) < 0 ? strdup(path) : NULL;
+	char *slash = parent ? strrchr(parent, '/') : NULL;
+
+	if (slash)
+		slash[slash == parent] = '\0';
+	return parent;
+}
+
+void reach_write(const struct reach *r, const char *path,
+		 struct reach_answer *ret)
+{
+	auto_free char *parent = NULL;
+	auto_close int fd = -1;
+	struct statvfs v;
+	struct statfs f;
+	struct stat st;
+	int sys;
+
+	if (is_masked(r, path, EACCES, ret))
+		return;
+	fd = open_inside(r, path, &st);
+	sys = -fd;
+	if (fd == -ENOENT)
+		parent = parent_of(path);
+	if (parent)
+		fd = open_inside(r, parent, &st);
+	if (fd < 0) {
+		judge_absent(r, path, sys, W_OK, ret);
+		return;
+	}
+	if (fstatvfs(fd, &v) < 0 || fstatfs(fd, &f) < 0) {
+		begin(ret, REACH_UNKNOWN, errno);
+		SAY(ret, "%s", strerrordesc_np(errno));
+		return;
+	}
+	if (v.f_flag & ST_RDONLY) {
+		begin(ret, REACH_DENIED, EROFS);
+		SAY(ret, "it is mounted read-only");
+		if (parent)
+			path = parent;
+		if (r->request && access(path, W_OK) == 0)
+			RECOMMEND(ret, "--fs-write %s", path);
+		return;
+	}
+	if (!may_access(fd, W_OK)) {
+		judge_mode(&st, ret);
+		return;
+	}
+	begin(ret, REACH_ALLOWED, 0);
+	if (f.f_type == OVERLAYFS_SUPER_MAGIC)
+		SAY(ret, "it goes to the branch");
+	else if (f.f_type == TMPFS_MAGIC && r->request)
+		SAY(ret, "the place is the sandbox's own, and ends with it");
+	else
+		SAY(ret, "it is written through");
+}
