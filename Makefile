@@ -154,7 +154,7 @@ $B/fuzz/%: $B/obj/tests/fuzz/%.o $B/obj/tests/fuzz/replay.o $B/obj/internal.a
 	$(call say,LD) $(ld) $(exe_ldflags) -o $@ $^ $(static_libs)
 
 # An embedder for the suites: sees the public header, links the library.
-$B/tests/embed: tests/helpers/embed.c $B/libsandlock.a include/sandlock.h
+$B/tests/%: tests/helpers/%.c $B/libsandlock.a include/sandlock.h
 	@mkdir -p $(@D)
 	$(call say,LD) $(cc) -Wno-pedantic $(base_ldflags) $(exe_ldflags) \
 		-o $@ $< $B/libsandlock.a $(static_libs)
@@ -172,7 +172,7 @@ $B/examples/%: examples/c/%.c $B/libsandlock.a include/sandlock.h
 
 examples: $(example_bin)
 
-unit-build: $(unit_bin) $B/tests/embed $(example_bin)
+unit-build: $(unit_bin) $B/tests/embed $B/tests/policy $(example_bin)
 fuzz-build: $(fuzz_bin)
 
 unit: $(unit_bin)
@@ -186,7 +186,7 @@ fuzz-replay: $(fuzz_bin)
 	done
 
 # The threads of the supervisor, under ThreadSanitizer.
-tsan_unit := test_gate test_lane test_net_calls test_processes test_supervise \
+tsan_unit := test_approvals test_gate test_hold test_lane test_net_calls test_processes test_supervise \
 	test_supervise_stress test_capi
 
 tsan: $B/sandlock

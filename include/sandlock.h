@@ -742,6 +742,85 @@ int sandlock_sandbox_commit(struct sandlock_sandbox *s,
 int sandlock_sandbox_abort(struct sandlock_sandbox *s,
 			   struct sandlock_error *err);
 
+/* --------------------------------------------------------------- policy -- */
+
+/*
+ * A system call that a callback decides about. Strings may be NULL and hold any
+ * bytes; all of it lives as long as the call of the callback.
+ *
+ * Held are execve, execveat, the open family, and where the sandbox shares the
+ * network connect, sendto, sendmsg and sendmmsg, if rules let them. A verdict
+ * grants nothing that rules, mounts or the kernel refuse.
+ */
+struct sandlock_event {
+	const char *syscall;  /* "execve" */
+	const char *category; /* "file", "network", "process", "memory" */
+	pid_t pid, parent_pid;
+	const char *program; /* of the caller */
+	const char *path;    /* what is opened or executed */
+	bool writes;	     /* it is opened for more than reading */
+	const char *host;    /* numeric */
+	uint16_t port;
+	const char *protocol; /* "tcp", "udp" */
+	const char *const *argv;
+	size_t n_argv;
+	bool is_cut; /* argv, or a path, was too long to be passed whole */
+	bool denied; /* a rule denies it: nothing to decide */
+};
+
+/* What a callback may do besides; not to be used after it has returned. */
+struct sandlock_context;
+
+/* Verdicts; a positive one is the errno that the caller gets. */
+enum {
+	SANDLOCK_VERDICT_ALLOW = 0,
+	SANDLOCK_VERDICT_DENY = -1, /* EPERM */
+	SANDLOCK_VERDICT_AUDIT = -2 /* allow; all verdicts are on record */
+};
+
+/*
+ * Called on a thread of the library's own, one call at a time, and never again
+ * once the run is over; a run is not over while it is in a call. What is not
+ * decided within 5 s ("ask.timeout") is denied.
+ */
+typedef int sandlock_policy_fn(void *data, const struct sandlock_event *e,
+			       struct sandlock_context *ctx);
+
+/*
+ * The same, but the answer may come later, from any thread (within 120 s, 20 s
+ * for the network): @a is the callback's, to be freed once. NULL where there is
+ * nothing to decide.
+ */
+struct sandlock_approval;
+typedef void sandlock_deferred_fn(void *data, const struct sandlock_event *e,
+				  struct sandlock_context *ctx,
+				  struct sandlock_approval *a);
+
+/*
+ * Before the first run; @free_fn (or NULL) is called on @data once, after the
+ * last callback, by sandlock_sandbox_free, or here on failure. One of the two
+ * may be set, once. ERR_STATE.
+ */
+int sandlock_sandbox_set_policy(struct sandlock_sandbox *s,
+				sandlock_policy_fn *fn, void *data,
+				void (*free_fn)(void *data),
+				struct sandlock_error *err);
+int sandlock_sandbox_set_deferred_policy(struct sandlock_sandbox *s,
+					 sandlock_deferred_fn *fn, void *data,
+					 void (*free_fn)(void *data),
+					 struct sandlock_error *err);
+
+/*
+ * Answers, once: 0, or -EALREADY where it was answered before, -ECANCELED where
+ * nobody waits any more, -ETIMEDOUT where it comes too late. Does not free. One
+ * thread at a time for each approval.
+ */
+int sandlock_approval_resolve(struct sandlock_approval *a, int verdict);
+/* True once an answer would be -ECANCELED or -ETIMEDOUT. */
+bool sandlock_approval_is_cancelled(const struct sandlock_approval *a);
+/* Denies, if it was not answered. NULL is fine. */
+void sandlock_approval_free(struct sandlock_approval *a);
+
 /* changes[from] is the file that changes[to] is now: deleted here, made there,
  * with equal bytes that are not none. */
 struct sandlock_rename {

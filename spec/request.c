@@ -547,7 +547,8 @@ int request_check(const struct request *r, struct error *err)
 				 "each other: what is not allowed is denied");
 	if (r->ask_by && strcmp(r->ask_by, "tty") != 0 &&
 	    strcmp(r->ask_by, "socket") != 0 &&
-	    strcmp(r->ask_by, "never") != 0 && *r->ask_by != '/')
+	    strcmp(r->ask_by, "never") != 0 &&
+	    strcmp(r->ask_by, "callback") != 0 && *r->ask_by != '/')
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "ask: '%s' is neither tty, socket, never nor "
 				 "the absolute path of a program",

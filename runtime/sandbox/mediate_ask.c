@@ -9,6 +9,7 @@
 #include "policy/ask.h"
 #include "policy/syscalls.h"
 #include "sandbox/asked.h"
+#include "sandbox/asklink.h"
 #include "sandbox/audit.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
@@ -24,12 +25,22 @@ struct ask_state {
 	struct open_asker open;
 	struct audit *audit;
 	struct approvals *book; /* of the create */
+	struct asklink *link;	/* to an embedder's callback */
+	int events_fd;
 };
+
+static bool is_callback(const struct request *q)
+{
+	return q->ask_by && strcmp(q->ask_by, "callback") == 0;
+}
 
 static unsigned int traps(const struct host_context *h)
 {
 	const struct request *q = h->request;
 
+	if (is_callback(q))
+		return TRAP_EXEC | TRAP_OPEN |
+		       (h->shared_network ? TRAP_NETWORK : 0);
 	return (q->ask_exec.n ? TRAP_EXEC : 0) |
 	       (q->ask_open.n ? TRAP_OPEN : 0) |
 	       (q->ask_connect.n ? TRAP_NETWORK : 0);
@@ -39,6 +50,7 @@ static void free_state(void *p)
 {
 	struct ask_state *s = p;
 
+	asklink_stop(s->link);
 	freezer_free(s->freezer);
 	if (s->book)
 		approvals_untell(s->book, s->audit);
@@ -119,16 +131,23 @@ static int make_book(struct create *c, struct ask_state *s, struct error *err)
 	if (!c->approvals)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "approvals");
 	s->asker.book = s->book = c->approvals;
+	s->asker.asks_all = is_callback(q);
+	if (is_callback(q))
+		approvals_set_separate(s->book);
 	r = audit_open(c, &s->audit, err);
 	if (r < 0)
 		return r;
 	return approvals_tell(s->book, audit_told, s->audit);
 }
 
-static int check_rules(const struct request *q, struct error *err)
+static int check_rules(const struct request *q, int events_fd,
+		       struct error *err)
 {
 	int r = ask_check_paths(&q->ask_exec, "ask.exec", err);
 
+	if (is_callback(q) && events_fd < 0)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "ask: there is no callback to be asked");
 	return r < 0 ? r : ask_check_paths(&q->ask_open, "ask.open", err);
 }
 
@@ -138,7 +157,8 @@ static int begin(struct mediation *m, struct error *err)
 	struct create *c = (struct create *)(uintptr_t)mediation_create(m);
 	const struct request *q = c->command->request;
 	struct ask_state *s;
-	int r = check_rules(q, err);
+	int events_fd = c->command->hooks ? c->command->events_fd : -1;
+	int r = check_rules(q, events_fd, err);
 
 	if (r < 0)
 		return r;
@@ -148,21 +168,38 @@ static int begin(struct mediation *m, struct error *err)
 	r = mediation_own(m, s, free_state, err);
 	if (r < 0)
 		return r;
+	s->events_fd = events_fd;
+	mediation_set_state(m, s);
 	s->freezer = freezer_new(mediation_list, c);
 	if (!s->freezer)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	r = make_book(c, s, err);
 	/* Destinations are asked about where they are judged. */
 	mediation_set_asker(m, &s->asker);
-	if (r == 0 && q->ask_exec.n)
+	if (r == 0 && (q->ask_exec.n || is_callback(q)))
 		r = add_exec(m, s, err);
-	if (r == 0 && q->ask_open.n)
+	if (r == 0 && (q->ask_open.n || is_callback(q)))
 		r = add_open(m, s, err);
 	return r;
+}
+
+/* From here on there are threads. */
+static int started(struct mediation *m, void *state, pid_t pid,
+		   struct error *err)
+{
+	struct ask_state *s = state;
+
+	if (!s->asker.asks_all)
+		return 0;
+	s->link = asklink_start(s->book, s->events_fd);
+	return s->link ? 0
+		       : error_set(err, ERR_SYSTEM, ENOMEM,
+				   "cannot reach the callback");
 }
 
 const struct mediate_feature mediate_ask = {
 	.flag = "a rule that asks",
 	.traps = traps,
 	.begin = begin,
+	.started = started,
 };

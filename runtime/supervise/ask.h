@@ -27,6 +27,7 @@ struct asker {
 	struct approvals *book; /* NULL: nobody can answer, all is denied */
 	uint64_t timeout_ms, network_timeout_ms;
 	struct denials *denials; /* or NULL */
+	bool asks_all; /* a callback is asked, whatever rules say */
 };
 
 enum {

@@ -143,7 +143,7 @@ static struct outcome before_exec(struct call *c, void *data)
 		if (!x->s.object.exists && x->s.object.real)
 			return OUTCOME_FAIL(ENOENT);
 	}
-	return x->rule ? ask(a, c, x) : OUTCOME_GO;
+	return x->rule || a->asker->asks_all ? ask(a, c, x) : OUTCOME_GO;
 }
 
 /* ------------------------------------------------------------- freeze -- */

@@ -40,6 +40,10 @@ struct tracee {
 	int signal; /* that it was about to get */
 };
 
+struct ran {
+	uint64_t ns, times;
+};
+
 struct freezer {
 	processes_list_fn *list;
 	void *data;
@@ -52,7 +56,9 @@ struct freezer {
 	/* The thread's own; @pids is read by who holds the gate, too. */
 	pid_t caller, caller_tgid;
 	enum freeze_caller how;
-	uint64_t ran_ns; /* on a CPU, before it was answered */
+	int caller_nr;
+	struct ran ran; /* before it was answered */
+	bool is_alone;
 	struct tracee *v;
 	size_t n;
 	pid_t *pids;
@@ -213,13 +219,8 @@ static bool is_fork(int nr)
 	return nr == SYS_clone || nr == SYS_clone3;
 }
 
-/* A fork that is under way makes a task that we do not know. */
-static bool waits_in_fork(pid_t tid)
+static bool wchan_is(pid_t tid, const char *const *names, size_t n)
 {
-	static const char *const waits[] = { "kernel_clone",
-					     "wait_for_vfork_done",
-					     "__seccomp_filter",
-					     "seccomp_do_user_notification" };
 	char path[40], text[64] = "";
 	auto_close int fd = -1;
 
@@ -227,10 +228,28 @@ static bool waits_in_fork(pid_t tid)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
 		return false;
-	for (size_t i = 0; i < ARRAY_LEN(waits); i++)
-		if (strcmp(text, waits[i]) == 0)
+	for (size_t i = 0; i < n; i++)
+		/* Compilers append ".isra.0" and the like. */
+		if (strncmp(text, names[i], strlen(names[i])) == 0)
 			return true;
 	return false;
+}
+
+static bool waits_for_answer(pid_t tid)
+{
+	static const char *const names[] = { "__seccomp_filter",
+					     "seccomp_do_user_notification" };
+
+	return wchan_is(tid, names, ARRAY_LEN(names));
+}
+
+/* A fork that is under way makes a task that we do not know. */
+static bool waits_in_fork(pid_t tid)
+{
+	static const char *const names[] = { "kernel_clone",
+					     "wait_for_vfork_done" };
+
+	return wchan_is(tid, names, ARRAY_LEN(names)) || waits_for_answer(tid);
 }
 
 /*
@@ -306,17 +325,20 @@ static int seize_new(struct freezer *f)
 	return n;
 }
 
-/* How long a task has been on a CPU. */
-static uint64_t cpu_ns(pid_t tid)
+/* How long, and how many times, a task has been on a CPU. */
+static struct ran read_ran(pid_t tid)
 {
-	char path[40], text[64] = "";
+	char path[40], text[96] = "";
+	struct ran r = { 0, 0 };
 	auto_close int fd = -1;
+	unsigned long long ns, waited, times;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		return 0;
-	return strtoull(text, NULL, 10);
+	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 &&
+	    sscanf(text, "%llu %llu %llu", &ns, &waited, &times) == 3)
+		r = (struct ran){ ns, times };
+	return r;
 }
 
 static uint64_t nap(uint64_t ns)
@@ -355,7 +377,11 @@ static int stop_all(struct freezer *f)
 	} while (r > 0);
 	if (r < 0)
 		return r;
-	f->ran_ns = cpu_ns(f->caller);
+	/* Nobody else is there, and only the caller could make somebody. */
+	f->is_alone = f->n == 0;
+	if (f->is_alone)
+		return 0;
+	f->ran = read_ran(f->caller);
 	if (f->how == FREEZE_WATCH)
 		return 0;
 	/* Held by us, too; after the answer it shows when it has left. */
@@ -366,13 +392,25 @@ static int stop_all(struct freezer *f)
 	return find(f, f->caller) ? 0 : -ESRCH;
 }
 
+/*
+ * It sleeps where only signals end it, has gone on to another call, or to the
+ * next one of the same kind, or has used the CPU for long.
+ */
 static bool has_read(struct freezer *f)
 {
+	struct ran now = read_ran(f->caller);
 	struct proc_stat st;
+	int nr;
 
-	return proc_read_stat(f->caller, &st) < 0 || st.state == 'S' ||
-	       st.state == 'Z' || st.state == 'X' ||
-	       cpu_ns(f->caller) >= f->ran_ns + READ_NS;
+	if (proc_read_stat(f->caller, &st) < 0 || st.state == 'Z' ||
+	    st.state == 'X' || now.ns >= f->ran.ns + READ_NS)
+		return true;
+	nr = task_blocked_in(f->caller);
+	if (nr >= 0 && nr != f->caller_nr)
+		return true;
+	if (now.times == f->ran.times)
+		return false;
+	return st.state == 'S' || waits_for_answer(f->caller);
 }
 
 /* The exec of a thread makes it the leader, under whose number it stops. */
@@ -380,6 +418,8 @@ static bool has_left(struct freezer *f)
 {
 	struct tracee *t = find(f, f->caller);
 
+	if (f->is_alone)
+		return true;
 	if (f->how == FREEZE_WATCH)
 		return has_read(f);
 	return !t || t->is_stopped;
@@ -418,8 +458,9 @@ static int do_job(struct freezer *f, enum job job)
 	case JOB_END:
 		wait_until_left(f);
 		/* Its leader may have ended, and been in no list, before. */
-		if (f->how == FREEZE_SEIZE && !find(f, f->caller) &&
-		    !find(f, f->caller_tgid) && add(f, f->caller_tgid))
+		if (f->how == FREEZE_SEIZE && !f->is_alone &&
+		    !find(f, f->caller) && !find(f, f->caller_tgid) &&
+		    add(f, f->caller_tgid))
 			look_at_all(f);
 		let_go_stopped(f);
 		break;
@@ -485,6 +526,7 @@ static int order(struct freezer *f, struct call *c, enum job job,
 	f->s = c->s;
 	f->how = how;
 	f->caller = call_tid(c);
+	f->caller_nr = call_nr(c);
 	f->caller_tgid = call_tgid(c);
 	if (!f->has_thread)
 		r = thread_start(f->s, run, f);

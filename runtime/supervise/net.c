@@ -317,7 +317,8 @@ static int judge_inet(struct net *n, struct call *c, struct net_work *w)
 		return 0;
 	if (s->proto)
 		v = net_decide(&n->layers, &d);
-	if (v.ask >= 0 && !w->is_approved)
+	if ((v.ask >= 0 || (v.allowed && n->asker && n->asker->asks_all)) &&
+	    !w->is_approved)
 		return MUST_ASK;
 	if (v.allowed || v.ask >= 0)
 		return 0;
@@ -476,17 +477,20 @@ static enum ask_answer ask(struct net *n, struct call *c, struct net_work *w)
 			   .protocol = protocol_of(&w->s) };
 	auto_(buf) struct buf rule = BUF_INIT;
 	enum ask_answer answer;
+	struct net_verdict v;
 
 	/* It was judged, so it is one. */
 	(void)net_address_inet(&w->a, &d.ip, &d.port);
 	(void)net_ip_format(&d.ip, host);
 	e.port = d.port;
-	buf_add_str(&rule, "ask.connect ");
-	net_rule_format(&asked->rules[net_decide(&n->layers, &d).ask],
-			NET_RULE_ALLOW, &rule);
+	v = net_decide(&n->layers, &d);
+	if (v.ask >= 0) {
+		buf_add_str(&rule, "ask.connect ");
+		net_rule_format(&asked->rules[v.ask], NET_RULE_ALLOW, &rule);
+	}
 	ask_fill_caller(&e, c);
 	answer = ask_about(n->asker ? n->asker : &nobody, &w->ask, c, &e,
-			   buf_str(&rule), &w->outcome);
+			   rule.len ? buf_str(&rule) : NULL, &w->outcome);
 	free(e.program);
 	return answer;
 }

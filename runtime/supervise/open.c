@@ -159,7 +159,7 @@ static struct outcome before_open(struct call *c, void *data)
 		x->rule = ask_match_open(a->rules, x->s.object.path,
 					 x->s.object.real);
 	}
-	return x->rule ? ask(a, c, x) : OUTCOME_GO;
+	return x->rule || a->asker->asks_all ? ask(a, c, x) : OUTCOME_GO;
 }
 
 /* ------------------------------------------------------------- freeze -- */

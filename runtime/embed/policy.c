@@ -1,0 +1,453 @@
+/*
+ * A callback that decides about system calls: the embedder's end of
+ * sandbox/asklink.h.
+ *
+ * A link is shared by the guest's thread and by approvals that outlive the run;
+ * its lock orders answers against the end of the stream.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "embed/handle.h"
+#include "sandbox/asklink.h"
+#include "spec/request.h"
+
+#define API __attribute__((visibility("default")))
+
+enum { ARGV_MAX = 4096, CALLBACK_TIMEOUT_MS = 5000 };
+
+CLEANUP_PTR(struct json, json_free);
+
+struct link {
+	pthread_mutex_t lock;
+	unsigned int refs;
+	int sock; /* -1: the run is over */
+	struct sandlock_approval *open;
+};
+
+struct sandlock_approval {
+	struct link *link;
+	struct sandlock_approval *prev, *next; /* while it may be answered */
+	uint64_t number, deadline_ns;
+	char digest[65];
+	bool is_open;	  /* the supervisor waits for it */
+	bool is_answered; /* by us */
+};
+
+struct policy {
+	struct sandlock_sandbox *sandbox;
+	sandlock_policy_fn *fn;
+	sandlock_deferred_fn *deferred;
+	void *data;
+	void (*free_fn)(void *data);
+	struct link *link; /* of this run */
+	pthread_t thread;
+};
+
+struct sandlock_context {
+	struct policy *policy;
+};
+
+/* ----------------------------------------------------------------- link -- */
+
+static struct link *link_new(int sock)
+{
+	struct link *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	if (pthread_mutex_init(&l->lock, NULL)) {
+		free(l);
+		return NULL;
+	}
+	l->refs = 1;
+	l->sock = sock;
+	return l;
+}
+
+static void link_put(struct link *l)
+{
+	unsigned int left;
+
+	(void)pthread_mutex_lock(&l->lock);
+	left = --l->refs;
+	(void)pthread_mutex_unlock(&l->lock);
+	if (left)
+		return;
+	(void)pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+/* With the lock held. */
+static void close_approval(struct sandlock_approval *a)
+{
+	struct link *l = a->link;
+
+	if (!a->is_open)
+		return;
+	a->is_open = false;
+	if (a->prev)
+		a->prev->next = a->next;
+	else
+		l->open = a->next;
+	if (a->next)
+		a->next->prev = a->prev;
+}
+
+/* The supervisor has gone, or is about to: nobody waits any more. */
+static void link_end(struct link *l)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	l->sock = -1;
+	while (l->open)
+		close_approval(l->open);
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
+/* Short, so that it never waits for long. With the lock held. */
+static void send_answer(struct link *l, uint64_t number, const char *digest,
+			int error)
+{
+	char text[160];
+	int n = snprintf(text, sizeof(text),
+			 "{\"number\":%llu,\"digest\":\"%s\",\"error\":%d}",
+			 (unsigned long long)number, digest, error);
+
+	if (l->sock >= 0)
+		(void)send(l->sock, text, (size_t)n, MSG_NOSIGNAL);
+}
+
+static int error_of(int verdict)
+{
+	if (verdict > 0)
+		return verdict < 4096 ? verdict : EPERM;
+	return verdict == SANDLOCK_VERDICT_ALLOW ||
+			       verdict == SANDLOCK_VERDICT_AUDIT
+		       ? 0
+		       : EPERM;
+}
+
+/* ------------------------------------------------------------ approvals -- */
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static struct sandlock_approval *approval_new(struct link *l, uint64_t number,
+					      const char *digest,
+					      uint64_t deadline_ns)
+{
+	struct sandlock_approval *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	a->link = l;
+	a->number = number;
+	a->deadline_ns = deadline_ns;
+	(void)snprintf(a->digest, sizeof(a->digest), "%s", digest);
+	a->is_open = true;
+	(void)pthread_mutex_lock(&l->lock);
+	l->refs++;
+	a->next = l->open;
+	if (l->open)
+		l->open->prev = a;
+	l->open = a;
+	(void)pthread_mutex_unlock(&l->lock);
+	return a;
+}
+
+/* With the lock held: why it cannot be answered, or 0. */
+static int check(const struct sandlock_approval *a)
+{
+	if (a->is_answered)
+		return -EALREADY;
+	if (now_ns() >= a->deadline_ns)
+		return -ETIMEDOUT;
+	return a->is_open ? 0 : -ECANCELED;
+}
+
+API int sandlock_approval_resolve(struct sandlock_approval *a, int verdict)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&a->link->lock);
+	r = check(a);
+	if (r == 0) {
+		a->is_answered = true;
+		send_answer(a->link, a->number, a->digest, error_of(verdict));
+		close_approval(a);
+	}
+	(void)pthread_mutex_unlock(&a->link->lock);
+	return r;
+}
+
+API bool sandlock_approval_is_cancelled(const struct sandlock_approval *a)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&a->link->lock);
+	r = check(a);
+	(void)pthread_mutex_unlock(&a->link->lock);
+	return r == -ETIMEDOUT || r == -ECANCELED;
+}
+
+API void sandlock_approval_free(struct sandlock_approval *a)
+{
+	if (!a)
+		return;
+	(void)sandlock_approval_resolve(a, SANDLOCK_VERDICT_DENY);
+	(void)pthread_mutex_lock(&a->link->lock);
+	close_approval(a);
+	(void)pthread_mutex_unlock(&a->link->lock);
+	link_put(a->link);
+	free(a);
+}
+
+/* --------------------------------------------------------------- events -- */
+
+/* A name that is no UTF-8 comes as an object. */
+static const char *text_of(const struct json *obj, const char *key)
+{
+	const struct json *j = json_get(obj, key);
+
+	return json_str_or(obj, key,
+			   j && j->type == JSON_OBJECT
+				   ? json_str_or(j, "display", NULL)
+				   : NULL);
+}
+
+static size_t read_argv(const struct json *e, const char **v)
+{
+	const struct json *a = json_get(e, "argv");
+	size_t n = 0;
+
+	if (!a || a->type != JSON_ARRAY)
+		return 0;
+	for (size_t i = 0; i < a->n && n < ARGV_MAX; i++) {
+		const struct json *w = &a->items[i];
+
+		if (w->type == JSON_STRING)
+			v[n++] = w->text;
+		else
+			v[n++] = json_str_or(w, "display", "");
+	}
+	return n;
+}
+
+static struct sandlock_event event_of(const struct json *e, const char **argv)
+{
+	struct sandlock_event r = {
+		.syscall = json_str_or(e, "syscall", ""),
+		.category = json_str_or(e, "category", ""),
+		.pid = (pid_t)json_int_or(e, "pid", 0),
+		.parent_pid = (pid_t)json_int_or(e, "parent_pid", 0),
+		.program = text_of(e, "program"),
+		.path = text_of(e, "path"),
+		.writes = json_bool_or(e, "writes", false),
+		.host = text_of(e, "host"),
+		.port = (uint16_t)json_int_or(e, "port", 0),
+		.protocol = text_of(e, "protocol"),
+		.is_cut = json_bool_or(e, "argv_cut", false) ||
+			  json_bool_or(e, "path_cut", false),
+		.denied = json_bool_or(e, "denied", false),
+	};
+
+	r.n_argv = read_argv(e, argv);
+	r.argv = r.n_argv ? argv : NULL;
+	return r;
+}
+
+static void ask(struct policy *p, const struct json *ask, uint64_t deadline_ns)
+{
+	const char **argv = calloc(ARGV_MAX, sizeof(*argv));
+	uint64_t number = (uint64_t)json_int_or(ask, "number", 0);
+	const char *digest = json_str_or(ask, "digest", "");
+	struct sandlock_context ctx = { p };
+	struct sandlock_approval *a =
+		approval_new(p->link, number, digest, deadline_ns);
+	struct sandlock_event e;
+
+	if (argv && a) {
+		e = event_of(json_get(ask, "event"), argv);
+		if (p->deferred)
+			p->deferred(p->data, &e, &ctx, take_ptr(&a));
+		else
+			(void)sandlock_approval_resolve(
+				a, p->fn(p->data, &e, &ctx));
+	} else if (!a) {
+		(void)pthread_mutex_lock(&p->link->lock);
+		send_answer(p->link, number, digest, ENOMEM);
+		(void)pthread_mutex_unlock(&p->link->lock);
+	}
+	sandlock_approval_free(a);
+	free(argv);
+}
+
+static void withdraw(struct link *l, uint64_t number)
+{
+	struct sandlock_approval *a;
+
+	(void)pthread_mutex_lock(&l->lock);
+	for (a = l->open; a && a->number != number; a = a->next)
+		;
+	if (a)
+		close_approval(a);
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
+static void take_message(struct policy *p, const char *text, size_t n)
+{
+	static const struct json_limits limits = { .bytes = ASKLINK_MAX,
+						   .depth = 8,
+						   .values = 16 * 1024 };
+	auto_ptr(json_free) struct json *j = NULL;
+	uint64_t deadline_ns = 0;
+
+	if (json_parse(text, n, &limits, "question", &j, NULL) < 0)
+		return;
+	if (json_get(j, "closed")) {
+		withdraw(p->link, (uint64_t)json_int_or(j, "closed", 0));
+		return;
+	}
+	if (json_get(j, "deadline_ns"))
+		(void)json_uint64(json_get(j, "deadline_ns"), &deadline_ns);
+	ask(p, json_get(j, "ask"), deadline_ns);
+}
+
+/* --------------------------------------------------------------- thread -- */
+
+static void *serve(void *data)
+{
+	struct policy *p = data;
+	auto_free char *text = malloc(ASKLINK_MAX + 1);
+	ssize_t n = text ? 1 : 0;
+
+	while (n > 0) {
+		n = recv(p->link->sock, text, ASKLINK_MAX, 0);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n > 0) {
+			text[n] = '\0';
+			take_message(p, text, (size_t)n);
+		}
+	}
+	link_end(p->link);
+	flight_guest_done(p->sandbox);
+	return NULL;
+}
+
+static int begin(void *data, int sock, struct error *err)
+{
+	struct policy *p = data;
+	sigset_t all, old;
+	int r;
+
+	p->link = link_new(sock);
+	if (!p->link)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "callback");
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&p->thread, NULL, serve, p);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r) {
+		link_put(take_ptr(&p->link));
+		return error_set(err, ERR_SYSTEM, r,
+				 "cannot make a thread for the callback");
+	}
+	return 0;
+}
+
+static void end(void *data)
+{
+	struct policy *p = data;
+
+	(void)pthread_join(p->thread, NULL);
+	link_put(take_ptr(&p->link));
+}
+
+static void free_policy(void *data)
+{
+	struct policy *p = data;
+
+	if (p->free_fn)
+		p->free_fn(p->data);
+	free(p);
+}
+
+/* ------------------------------------------------------------------ API -- */
+
+static int set_policy(struct sandlock_sandbox *s, const struct policy *from,
+		      struct error *err)
+{
+	struct request *q = s->request;
+	struct policy *p;
+	int r;
+
+	if (s->guest.begin || s->state != SANDLOCK_SANDBOX_NEW)
+		return error_say(err, ERR_STATE, EBUSY,
+				 "a policy is set once, before the first run");
+	r = request_set(q, "ask.by", "callback", "policy", err);
+	if (r == 0 && from->fn && !q->ask_timeout_ms)
+		r = request_set(q, "ask.timeout", "5", "policy", err);
+	if (r < 0)
+		return r;
+	p = malloc(sizeof(*p));
+	if (!p)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "policy");
+	*p = *from;
+	s->guest = (struct guest){ begin, end, free_policy, p };
+	return 0;
+}
+
+static int set_in_turn(struct sandlock_sandbox *s, const struct policy *from,
+		       struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+	int r;
+
+	handle_begin(s);
+	r = set_policy(s, from, &e);
+	handle_finish(s);
+	if (r < 0 && from->free_fn)
+		from->free_fn(from->data);
+	return api_result(r, &e, err);
+}
+
+API int sandlock_sandbox_set_policy(struct sandlock_sandbox *s,
+				    sandlock_policy_fn *fn, void *data,
+				    void (*free_fn)(void *data),
+				    struct sandlock_error *err)
+{
+	const struct policy p = {
+		.sandbox = s, .fn = fn, .data = data, .free_fn = free_fn
+	};
+
+	return set_in_turn(s, &p, err);
+}
+
+API int sandlock_sandbox_set_deferred_policy(struct sandlock_sandbox *s,
+					     sandlock_deferred_fn *fn,
+					     void *data,
+					     void (*free_fn)(void *data),
+					     struct sandlock_error *err)
+{
+	const struct policy p = {
+		.sandbox = s, .deferred = fn, .data = data, .free_fn = free_fn
+	};
+
+	return set_in_turn(s, &p, err);
+}

@@ -1,0 +1,30 @@
+/*
+ * Questions to an embedder, over a SOCK_SEQPACKET socket: one JSON object a
+ * message.
+ *
+ *	supervisor				embedder
+ *	{"ask":{...},"deadline_ns":N}	->
+ *	{"closed":NUMBER}		->	it is not open any more
+ *					<-
+ *{"number":N,"digest":"...","error":N}
+ *
+ * "ask" is what approval_to_json writes. The end of the stream withdraws all:
+ * what is asked from then on is denied.
+ */
+#ifndef SANDLOCK_SANDBOX_ASKLINK_H
+#define SANDLOCK_SANDBOX_ASKLINK_H
+
+#include "base/cleanup.h"
+
+struct approvals;
+struct asklink;
+
+enum { ASKLINK_MAX = 64 * 1024 };
+
+/* Starts a thread that serves @sock, borrowed. NULL on ENOMEM, or where no
+ * thread can be made. */
+struct asklink *asklink_start(struct approvals *book, int sock);
+/* Ends it; the book is closed by then. NULL is fine. */
+void asklink_stop(struct asklink *l);
+
+#endif

@@ -1,0 +1,166 @@
+/*
+ * An embedder whose callback decides:
+ *
+ *	policy MODE [NEEDLE [VERDICT]] -- COMMAND...
+ *
+ * What has NEEDLE in its path, or is a call of that name, gets VERDICT; all
+ * else is allowed. MODE:
+ *	sync		answers at once
+ *	later		hands over, and a thread answers 100 ms later
+ *	drop		frees unanswered what NEEDLE matches
+ *	keep		never answers it, and frees it after the run
+ *	twice		answers twice, and says what came of it
+ * Prints the events that NEEDLE matches and the exit status.
+ */
+#include <pthread.h>
+#include <sandlock.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct test {
+	const char *mode, *needle;
+	int verdict;
+	struct sandlock_approval *kept;
+	atomic_int freed, late;
+};
+
+static int matches(const struct test *t, const struct sandlock_event *e)
+{
+	return t->needle && ((e->path && strstr(e->path, t->needle)) ||
+			     strcmp(e->syscall, t->needle) == 0);
+}
+
+static void print(const struct sandlock_event *e)
+{
+	printf("event %s %s %s", e->category, e->syscall,
+	       e->path ? e->path : "-");
+	for (size_t i = 0; i < e->n_argv; i++)
+		printf(" %s", e->argv[i]);
+	if (e->host)
+		printf(" %s:%u", e->host, e->port);
+	printf("\n");
+	fflush(stdout);
+}
+
+static int decide(void *data, const struct sandlock_event *e,
+		  struct sandlock_context *ctx)
+{
+	struct test *t = data;
+
+	(void)ctx;
+	if (!matches(t, e))
+		return SANDLOCK_VERDICT_ALLOW;
+	print(e);
+	return t->verdict;
+}
+
+struct later {
+	struct sandlock_approval *a;
+	int verdict;
+	struct test *t;
+};
+
+static void *answer_later(void *arg)
+{
+	const struct timespec ts = { .tv_nsec = 100 * 1000 * 1000 };
+	struct later *l = arg;
+
+	(void)nanosleep(&ts, NULL);
+	(void)sandlock_approval_resolve(l->a, l->verdict);
+	sandlock_approval_free(l->a);
+	atomic_fetch_sub(&l->t->late, 1);
+	free(l);
+	return NULL;
+}
+
+static void defer(void *data, const struct sandlock_event *e,
+		  struct sandlock_context *ctx, struct sandlock_approval *a)
+{
+	struct test *t = data;
+	struct later *l;
+	pthread_t thread;
+
+	(void)ctx;
+	if (!a)
+		return;
+	if (!matches(t, e)) {
+		(void)sandlock_approval_resolve(a, SANDLOCK_VERDICT_ALLOW);
+		sandlock_approval_free(a);
+		return;
+	}
+	print(e);
+	if (strcmp(t->mode, "drop") == 0) {
+		sandlock_approval_free(a);
+	} else if (strcmp(t->mode, "keep") == 0) {
+		t->kept = a;
+	} else if (strcmp(t->mode, "twice") == 0) {
+		printf("first %d\n", sandlock_approval_resolve(a, t->verdict));
+		printf("second %d\n", sandlock_approval_resolve(a, 0));
+		sandlock_approval_free(a);
+	} else {
+		l = malloc(sizeof(*l));
+		*l = (struct later){ a, t->verdict, t };
+		atomic_fetch_add(&t->late, 1);
+		pthread_create(&thread, NULL, answer_later, l);
+		pthread_detach(thread);
+	}
+}
+
+static void count_free(void *data)
+{
+	struct test *t = data;
+
+	t->freed++;
+}
+
+int main(int argc, char **argv)
+{
+	const struct timespec tick = { .tv_nsec = 1000 * 1000 };
+	struct sandlock_env env = { .root = getenv("SANDLOCK_ROOT"),
+				    .store = getenv("SANDLOCK_STORE"),
+				    .program = getenv("SANDLOCK_PROGRAM") };
+	struct sandlock_request *q = sandlock_request_new();
+	struct sandlock_launch l = { .argv = NULL };
+	const struct sandlock_report *report = NULL;
+	struct sandlock_sandbox *s = NULL;
+	struct sandlock_error err = { 0 };
+	struct test t = { .mode = argv[1] };
+	int i = 2, r;
+
+	if (argc > 2 && strcmp(argv[i], "--") != 0)
+		t.needle = argv[i++];
+	if (i < argc && strcmp(argv[i], "--") != 0)
+		t.verdict = atoi(argv[i++]);
+	l.argv = (const char *const *)argv + i + 1;
+	sandlock_request_set(q, "config.branch", "false", "test", &err);
+	if (getenv("NET_ALLOW"))
+		sandlock_request_set(q, "network.allow", getenv("NET_ALLOW"),
+				     "test", &err);
+	r = sandlock_sandbox_new(&env, q, &s, &err);
+	if (r == 0 && strcmp(t.mode, "sync") == 0)
+		r = sandlock_sandbox_set_policy(s, decide, &t, count_free,
+						&err);
+	else if (r == 0)
+		r = sandlock_sandbox_set_deferred_policy(s, defer, &t,
+							 count_free, &err);
+	if (r == 0)
+		r = sandlock_sandbox_run(s, &l, &report, &err);
+	if (r < 0)
+		printf("error: %s\n", err.msg);
+	else
+		printf("exit %d\n", report->result.exit_value);
+	printf("freed before %d\n", t.freed);
+	if (t.kept)
+		printf("cancelled %d\n",
+		       sandlock_approval_is_cancelled(t.kept));
+	sandlock_sandbox_free(s);
+	sandlock_approval_free(t.kept);
+	while (t.late)
+		nanosleep(&tick, NULL);
+	printf("freed after %d\n", t.freed);
+	sandlock_request_free(q);
+	return r < 0;
+}

@@ -1,0 +1,54 @@
+# A callback of the C API that decides: sandlock_sandbox_set_policy(3).
+load lib/common
+load lib/embed
+
+setup() {
+	begin_embed
+	cd "$D"
+}
+
+teardown() { finish; }
+
+policy() {
+	timeout --foreground -k 5 "$COMMAND_TIMEOUT" "$HELPERS/policy" "$@"
+}
+
+@test "policy: verdicts of a callback, and of one that answers later" {
+	run policy sync env 0 -- sh -c '/usr/bin/env >/dev/null; echo $?'
+	expect_output 'event process execve /usr/bin/env /usr/bin/env'
+	expect_match '(^|
+)0'
+	run policy sync env -1 -- sh -c '/usr/bin/env'
+	expect_output 'Operation not permitted'
+	run policy later env 0 -- sh -c '/usr/bin/env >/dev/null; echo $?'
+	expect_output 'exit 0'
+	run policy later env 13 -- sh -c '/usr/bin/env'
+	expect_output 'Permission denied'
+	run policy sync /etc/passwd 2 -- cat /etc/passwd
+	expect_output 'event file openat /etc/passwd'
+	expect_output 'No such file'
+}
+
+@test "policy: unanswered and freed is denied, a second answer changes nothing" {
+	run policy drop env 0 -- sh -c '/usr/bin/env'
+	expect_output 'Operation not permitted'
+	expect_output 'freed before 0'
+	expect_output 'freed after 1'
+	run policy twice env 13 -- sh -c '/usr/bin/env'
+	expect_output 'first 0'
+	expect_output 'second -114'
+	expect_output 'Permission denied'
+}
+
+@test "policy: kept beyond the run it is cancelled" {
+	run policy keep env 0 -- sh -c 'timeout -s KILL 1 /usr/bin/env; echo $?'
+	expect_output 137
+	expect_output 'cancelled 1'
+}
+
+@test "policy: only within what rules allow" {
+	run env NET_ALLOW=127.0.0.1:1 "$HELPERS/policy" sync connect 0 -- \
+		bash -c 'echo >/dev/tcp/127.0.0.1/2'
+	expect_output 'Connection refused'
+	refute_output 'event network'
+}
