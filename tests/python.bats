@@ -21,8 +21,9 @@ teardown() { finish; }
 	python_suite run
 }
 
-@test "python: the branch, examples, the seeds' rows 1, 7, 13 to 15, 20, 37" {
-	python_suite branch
+# The other tests of the branch are rows of tests/seeds.
+@test "python: the branch from threads and by name, examples" {
+	python_suite branch.Threads branch.Stored branch.Examples branch.Mcp
 }
 
 @test "python: the cases that C and Go run, too" {

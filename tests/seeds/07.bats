@@ -2,6 +2,7 @@
 # pending: workdir unchanged, `branches` lists it, a later commit is exact.
 load ../lib/common
 load ../lib/embed
+load ../lib/python
 
 setup() { begin_embed; }
 
@@ -82,4 +83,8 @@ change='echo new >f; rm g; echo more >h'
 	unchanged
 	run embed create -- true
 	expect_output "create: ok"
+}
+
+@test "row 7: with exit, a dropped object, os._exit and SIGKILL, from Python" {
+	python_suite branch.Row7
 }

@@ -3,6 +3,7 @@
 # release. Python's is in its own suite.
 load ../lib/common
 load ../lib/embed
+load ../lib/python
 
 setup() { begin_embed; }
 
@@ -73,4 +74,8 @@ time.sleep(20)' "$1" "$W/locked" 3>&- &
 	eventually says "commit: ok"
 	wait "$EMBEDDER"
 	equal f "$(cat "$D/f")" new
+}
+
+@test "row 13: commit from Python" {
+	python_suite branch.Row13
 }

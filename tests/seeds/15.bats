@@ -3,6 +3,7 @@
 # empty list.
 load ../lib/common
 load ../lib/embed
+load ../lib/python
 
 setup() { begin_embed; }
 
@@ -70,4 +71,8 @@ command='echo new >f; : 3>>left; mv g h; ln -sf h link; rm -r sub; mkdir d'
 	expect_exactly "A new"
 	run sandlock commit "$N"
 	expect_status 0
+}
+
+@test "row 15: from Python" {
+	python_suite branch.Row14And15
 }

@@ -3,6 +3,7 @@
 # wins, unless conflicts are to be refused.
 load ../lib/common
 load ../lib/embed
+load ../lib/python
 
 setup() {
 	begin_embed
@@ -62,4 +63,8 @@ handle_waits() {
 	says "pending: 1"
 	says "abort: ok"
 	equal f "$(cat "$D/f")" theirs
+}
+
+@test "row 20: from Python" {
+	python_suite branch.Row20
 }

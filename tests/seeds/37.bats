@@ -2,6 +2,7 @@
 # abort after commit; an empty deferred run.
 load ../lib/common
 load ../lib/embed
+load ../lib/python
 
 setup() { begin_embed; }
 
@@ -62,4 +63,8 @@ teardown() { finish; }
 	[[ $output != *change:* ]]
 	equal branches "$(ls -A "$W/store/branches")" ""
 	unchanged
+}
+
+@test "row 37: from Python" {
+	python_suite branch.Row37
 }

@@ -1,5 +1,6 @@
 # SEEDS part 3, row 38: defer, abort or keep on a stage: exit 78, no stage ran.
 load ../lib/common
+load ../lib/python
 
 setup() {
 	begin
@@ -33,4 +34,8 @@ teardown() {
 			[ -z "$(ls -A "$W/store/branches" 2>/dev/null)" ]
 		done
 	done
+}
+
+@test "row 38: from Python" {
+	python_suite branch.Transactions
 }
