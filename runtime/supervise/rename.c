@@ -391,6 +391,7 @@ struct work {
 	const struct stuck *from, *to;
 	const struct target *target;
 	unsigned int flags;
+	pid_t parent;
 };
 
 static int make_movable(const struct stuck *s)
@@ -413,6 +414,12 @@ static int enter_userns(pid_t init)
 	return fd < 0 || setns(fd, CLONE_NEWUSER) < 0 ? -errno : 0;
 }
 
+static int die_with(pid_t parent)
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return getppid() == parent ? 0 : -EIO;
+}
+
 static int work(const struct work *w, struct creds *k)
 {
 	int r;
@@ -429,6 +436,9 @@ static int work(const struct work *w, struct creds *k)
 	if (!(w->flags & RENAME_EXCHANGE) && is_full(w->target))
 		return -ENOTEMPTY;
 	r = become_all_powerful();
+	/* Changing ids has taken it away. */
+	if (r == 0)
+		r = die_with(w->parent);
 	if (r == 0)
 		r = make_movable(w->from);
 	if (r == 0)
@@ -443,15 +453,14 @@ static int work(const struct work *w, struct creds *k)
 static int run_work(const struct work *w)
 {
 	struct creds *k = calloc(1, sizeof(*k));
-	pid_t parent = getpid(), pid = k ? fork() : -1;
+	pid_t pid = k ? fork() : -1;
 	int status = 0;
 
 	if (pid == 0) {
 		sigset_t none;
 
 		(void)sigemptyset(&none);
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent)
+		if (die_with(w->parent) < 0)
 			_exit(EIO);
 		(void)sigprocmask(SIG_SETMASK, &none, NULL);
 		(void)umask(0);
@@ -529,7 +538,8 @@ static struct outcome mend(struct renames *r, struct call *c, struct request *q,
 			  .from = from,
 			  .to = &to,
 			  .target = &t,
-			  .flags = q->flags };
+			  .flags = q->flags,
+			  .parent = getpid() };
 	int n = open_target(c, &q->to, &t);
 
 	if (n < 0)
