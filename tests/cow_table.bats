@@ -3,9 +3,9 @@
 # mode, owner, size, contents, target, attributes, times, links), what the
 # directory is after the commit.
 #
-# Rows that are not here: 57 to 61 (git, sqlite and node_modules get no special
-# treatment yet: they are exact as ordinary files), 67 (case-insensitive
-# directories), 71 (nothing but ordinary entries).
+# Rows that are not here: 57 to 59 and 61 (git and node_modules are exact as
+# ordinary files), 67 (case-insensitive directories), 71 (nothing but ordinary
+# entries).
 load lib/common
 
 setup() {
@@ -559,6 +559,43 @@ PYTHON
 	equal precious "$(cat "$D/d/mnt/precious")" precious
 	[ ! -e "$D/f" ]
 	eventually umount "$D/d/mnt"
+}
+
+@test "row 60: a database that the host has open is a conflict" {
+	command -v python3 >/dev/null || skip "python3 is not installed"
+	(cd "$D" && python3 -c 'import sqlite3
+for name in "j.db", "w.db":
+    c = sqlite3.connect(name)
+    if name == "w.db": c.execute("pragma journal_mode=wal")
+    c.execute("create table t(x)"); c.commit(); c.close()')
+	age
+	script 'echo x >>/data/j.db; echo x >>/data/w.db; echo x >/data/f'
+	sandlock run -b "$B" "$N" 2>/dev/null
+	mkfifo "$W/hold"
+	cd "$D"
+	python3 -c 'import sqlite3, sys
+held = [sqlite3.connect(n, isolation_level=None) for n in ("j.db", "w.db")]
+held[0].execute("begin immediate")
+held[1].execute("select * from t").fetchall()
+print("open", flush=True)
+sys.stdin.read()' <"$W/hold" >"$W/out" 3>&- &
+	started $!
+	exec 8>"$W/hold"
+	cd /
+	eventually grep open "$W/out"
+	run sandlock diff "$N"
+	expect_output 'C M data/j.db'
+	expect_output 'open on the host'
+	run sandlock commit "$N"
+	expect_status 3
+	expect_output 'C data/w.db'
+	[ ! -e "$D/f" ]
+	exec 8>&-
+	wait
+	rm -f "$D"/*-wal "$D"/*-shm
+	run sandlock commit "$N"
+	expect_status 0
+	[ -e "$D/f" ]
 }
 
 @test "row 62: a payload that still writes is not committed" {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sha2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -140,6 +141,35 @@ int content_compare(int a_dirfd, const char *a_name, const struct object *a,
 		return r;
 	return compare_bytes(x, y, a->size, is_sparse(a) || is_sparse(b),
 			     chunk);
+}
+
+/* By fcntl(2), as SQLite does: on the file, or on its -shm beside it. */
+static bool is_locked(int fd)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return fcntl(fd, F_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+}
+
+bool content_is_open_database(int dirfd, const char *name,
+			      const struct object *o)
+{
+	static const char magic[16] = "SQLite format 3";
+	enum { PAGE_MIN = 512 };
+	auto_close int fd = -1;
+	auto_close int shm_fd = -1;
+	char head[sizeof(magic)], shm[NAME_MAX + 1];
+
+	/* A number of pages; most files need not be opened. */
+	if (!S_ISREG(o->mode) || o->size == 0 || o->size % PAGE_MIN != 0 ||
+	    content_open(dirfd, name, &fd) < 0 ||
+	    read_at(fd, head, sizeof(head), 0) != sizeof(head) ||
+	    memcmp(head, magic, sizeof(magic)) != 0)
+		return false;
+	if (is_locked(fd))
+		return true;
+	return snprintf(shm, sizeof(shm), "%s-shm", name) < (int)sizeof(shm) &&
+	       content_open(dirfd, shm, &shm_fd) == 0 && is_locked(shm_fd);
 }
 
 struct opening {

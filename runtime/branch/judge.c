@@ -339,6 +339,10 @@ static int find_conflict(struct judge *j, const struct walk_entry *e,
 		return scan_below(j, e, v, err);
 	} else if (judge_base_changed(j, e->path, &e->lower)) {
 		say_conflict(j, v, changed_words(j, e), NULL);
+	} else if (content_is_open_database(e->lower_dirfd, e->name,
+					    &e->lower)) {
+		say_conflict(j, v, "is a database that is open on the host",
+			     NULL);
 	}
 	return 0;
 }

@@ -78,6 +78,13 @@ enum { CONTENT_CHUNK = 128 * 1024 }; /* chunk holds two of these */
 /* content.c: opens a regular file to read it, whatever is there by now. */
 int content_open(int dirfd, const char *name, int *ret_fd);
 
+/*
+ * content.c: a SQLite database in which some process holds a lock: what it has
+ * in memory would be written into the old file, or mixed with the new one.
+ */
+bool content_is_open_database(int dirfd, const char *name,
+			      const struct object *o);
+
 /* content.c: a symlink's target, appended to @b. 0 or a negative errno. */
 int content_readlink(int dirfd, const char *name, struct buf *b);
 
