@@ -139,6 +139,16 @@ for a in sys.argv[1:]:
 	expect_output 'to allow: no option does'
 }
 
+@test "the process limit, where a supervisor keeps it, is on record" {
+	skip_unless_root
+	run without_cgroups sandlock run --name "$N" -P 3 -- sh -c \
+		'echo x >f; for i in 1 2 3 4 5; do sleep 1 & done; wait; exit 1'
+	run sandlock logs --json "$N"
+	equal record "$(jq -c '.denials[0] | [.code, .errno, .rule, .remedy]' \
+		<<<"$output")" \
+		'["limits.processes","EAGAIN","limits.processes 3","--max-processes 6"]'
+}
+
 @test "why PATH: hidden, read-only, private, in the branch, not sandlock's doing" {
 	touch here
 	serve --fs-deny /etc/hostname -- sleep 600

@@ -85,8 +85,9 @@ static int begin(struct mediation *m, struct error *err)
 {
 	const struct create *c = mediation_create(m);
 	struct handler rows[PROCESSES_ROWS];
-	struct processes *p = processes_new(c->command->request->processes,
-					    mediation_list, (void *)c);
+	struct processes *p =
+		processes_new(c->command->request->processes, mediation_list,
+			      (void *)c, c->denials);
 	size_t n;
 	int r;
 

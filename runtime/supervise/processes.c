@@ -12,6 +12,7 @@
 
 #include "kernel/pidfd.h"
 #include "supervise/account.h"
+#include "supervise/denials.h"
 #include "supervise/internal.h"
 
 enum {
@@ -36,13 +37,14 @@ struct processes {
 	unsigned int limit;
 	processes_list_fn *list;
 	void *data;
+	struct denials *denials;
 	unsigned int taken; /* never less than there are */
 	struct fork *forks; /* room for @limit */
 	unsigned int n_forks;
 };
 
 struct processes *processes_new(unsigned int limit, processes_list_fn *list,
-				void *data)
+				void *data, struct denials *d)
 {
 	struct processes *p = calloc(1, sizeof(*p));
 
@@ -57,6 +59,7 @@ struct processes *processes_new(unsigned int limit, processes_list_fn *list,
 	p->limit = limit;
 	p->list = list;
 	p->data = data;
+	p->denials = d;
 	p->taken = limit; /* unknown: the first fork counts */
 	return p;
 }
@@ -222,6 +225,23 @@ static bool forget_fork(struct processes *p, pid_t tid)
 
 /* ----------------------------------------------------------- the account -- */
 
+static void record(const struct processes *p, struct call *c)
+{
+	char rule[48], remedy[48];
+	const struct denial x = {
+		.code = "limits.processes",
+		.call = is_vfork(c) ? "vfork" : "fork",
+		.error = EAGAIN,
+		.rule = rule,
+		.remedy = remedy,
+	};
+
+	(void)snprintf(rule, sizeof(rule), "limits.processes %u", p->limit);
+	(void)snprintf(remedy, sizeof(remedy), "--max-processes %u",
+		       2 * p->limit);
+	denials_add_call(p->denials, c, &x);
+}
+
 static int settle_fork(struct call *c, void *data)
 {
 	struct processes *p = data;
@@ -248,6 +268,8 @@ static int settle_fork(struct call *c, void *data)
 		p->taken++;
 	}
 	(void)pthread_mutex_unlock(&p->lock);
+	if (e)
+		record(p, c);
 	return e;
 }
 

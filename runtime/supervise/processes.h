@@ -22,6 +22,7 @@
 #include "base/cleanup.h"
 #include "supervise/handler.h"
 
+struct denials;
 struct processes;
 
 /*
@@ -30,9 +31,9 @@ struct processes;
  */
 typedef int processes_list_fn(void *data, pid_t **ret, size_t *ret_n);
 
-/* NULL on ENOMEM. */
+/* What is refused goes to @d, which may be NULL. NULL on ENOMEM. */
 struct processes *processes_new(unsigned int limit, processes_list_fn *list,
-				void *data);
+				void *data, struct denials *d);
 void processes_free(struct processes *p);
 CLEANUP_PTR(struct processes, processes_free);
 

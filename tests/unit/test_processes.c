@@ -47,7 +47,7 @@ static struct outcome hold_marked(struct call *c, void *data)
 
 static void run(int (*body)(void *), int seconds)
 {
-	struct processes *p = processes_new(LIMIT, list_session, NULL);
+	struct processes *p = processes_new(LIMIT, list_session, NULL, NULL);
 	struct handler rows[PROCESSES_ROWS + 1];
 	struct supervisor_options o = { .handlers = rows };
 	struct supervisor *s = NULL;
