@@ -187,6 +187,30 @@ s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 	expect_output "unix:$W/none"
 }
 
+@test "net: a unix socket is reached by the caller's rights, and sees its user" {
+	mkdir "$W/s"
+	host_server s/sock unix
+	unix() {
+		inside --net-allow icmp://* -w "$W/s" "$@" -- unix "$W/s/sock"
+	}
+	unix
+	expect_exactly ok
+	patiently grep -qx "came uid $(id -u)" "$W/s/sock.log"
+	# Only root can make it somebody else, who has less rights.
+	[ "$(id -u)" -eq 0 ] || return 0
+	chmod 600 "$W/s/sock"
+	unix --user 12345:12345
+	expect_output EACCES
+	chmod 666 "$W/s/sock"
+	unix --user 12345:12345
+	expect_exactly ok
+	patiently grep -qx 'came uid 12345' "$W/s/sock.log"
+	chmod 700 "$W/s"
+	unix --user 12345:12345
+	expect_output EACCES
+	came s/sock 2
+}
+
 @test "net: abstract unix sockets are reached by rule, or the sandbox's own" {
 	host_server "$N" abstract
 	inside --net-allow icmp://* -- unix "@$N"

@@ -67,7 +67,8 @@ struct sending {
 	size_t len; /* of all of it */
 	char *control;
 	size_t control_len;
-	int fds[FDS_MAX]; /* of the control data */
+	unsigned char *ids; /* in it: a struct ucred, or NULL */
+	int fds[FDS_MAX];   /* of the control data */
 	size_t n_fds;
 	char *piece;
 	int flags;
@@ -172,6 +173,18 @@ static bool is_harmless(const struct cmsghdr *h)
 	}
 }
 
+/*
+ * Whoever says who it is (SCM_CREDENTIALS) is believed only by the kernel: the
+ * ids are ours while we act as the caller, the process is ours.
+ */
+static void say_who(const struct sending *m)
+{
+	const struct ucred who = { getpid(), geteuid(), getegid() };
+
+	if (m->ids)
+		memcpy(m->ids, &who, sizeof(who));
+}
+
 /* The caller's numbers become those of duplicates. */
 static int take_fds(struct sending *m, struct cmsghdr *h)
 {
@@ -191,6 +204,13 @@ static int take_fds(struct sending *m, struct cmsghdr *h)
 		memcpy(at, &fd, sizeof(fd));
 	}
 	return 0;
+}
+
+static bool is_ids(const struct sending *m, const struct cmsghdr *h)
+{
+	return m->s->family == AF_UNIX && h->cmsg_level == SOL_SOCKET &&
+	       h->cmsg_type == SCM_CREDENTIALS &&
+	       h->cmsg_len == CMSG_LEN(sizeof(struct ucred));
 }
 
 static int read_control(struct sending *m, const struct user_message *u)
@@ -216,6 +236,8 @@ static int read_control(struct sending *m, const struct user_message *u)
 			return -EINVAL;
 		if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS)
 			r = take_fds(m, h);
+		else if (is_ids(m, h))
+			m->ids = CMSG_DATA(h);
 		else if (!is_harmless(h))
 			r = -EPERM;
 		step = CMSG_ALIGN(h->cmsg_len);
@@ -307,6 +329,7 @@ static ssize_t send_piece(struct sending *m, size_t from, size_t n)
 	r = m->s->family == AF_UNIX ? act_begin(&act, m->c) : 0;
 	if (r < 0)
 		return r;
+	say_who(m);
 	r = sendmsg(m->s->fd, &h, flags);
 	if (r < 0)
 		r = -errno;

@@ -13,6 +13,7 @@
 import errno
 import os
 import socket
+import struct
 import sys
 
 KINDS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
@@ -48,11 +49,16 @@ def serve(kind, path):
     with open(path + ".log", "w") as log:
         write_whole(path + ".port", str(port))
         while True:
+            who = ""
             if kind == "udp":
                 s.recv(100)
             else:
-                s.accept()[0].close()
-            log.write("came\n")
+                c = s.accept()[0]
+                if kind not in KINDS:
+                    who = "uid %d" % struct.unpack("3i", c.getsockopt(
+                        socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+                c.close()
+            log.write("came %s\n" % who)
             log.flush()
 
 

@@ -440,6 +440,37 @@ static int pass_fd(int over, int fd, const char *text)
 	return sendmsg(over, &m, 0) < 0 ? errno : 0;
 }
 
+/* Who one is can be said, but not that one is somebody else. */
+static void say_who(const int pair[2])
+{
+	union {
+		struct cmsghdr h;
+		char room[CMSG_SPACE(sizeof(struct ucred))];
+	} u = { .h = { CMSG_LEN(sizeof(struct ucred)), SOL_SOCKET,
+		       SCM_CREDENTIALS } };
+	struct ucred who = { 1, getuid() + 1, getgid() + 1 };
+	struct iovec iov = { (void *)"w", 1 };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &u,
+			    .msg_controllen = sizeof(u.room) };
+	char byte;
+	int one = 1;
+
+	memcpy(CMSG_DATA(&u.h), &who, sizeof(who));
+	MUST(setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) ==
+	     0);
+	MUST(sendmsg(pair[0], &m, 0) == 1);
+	iov.iov_base = &byte;
+	MUST(recvmsg(pair[1], &m, 0) == 1);
+	memcpy(&who, CMSG_DATA(&u.h), sizeof(who));
+	MUST(who.uid == getuid() && who.gid == getgid());
+	MUST(who.pid == getppid());
+	one = 0;
+	MUST(setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) ==
+	     0);
+}
+
 static int streams(void *arg)
 {
 	auto_free char *large = malloc(LARGE);
@@ -466,6 +497,7 @@ static int streams(void *arg)
 	MUST(fd_recv(pair[1], text, sizeof(text), &got_fd, &n_fds) == 2);
 	MUST(n_fds == 1 && strcmp(text, "fd") == 0);
 	MUST(write(got_fd, "y", 1) == 1 && read(pipe_fds[0], text, 1) == 1);
+	say_who(pair);
 	/* A signal before the first byte, and after it. */
 	set_alarm(0, 100);
 	iov[0].iov_len = LARGE;
