@@ -231,12 +231,11 @@ static int on_created(void *data, struct create *c, struct error *err)
 }
 
 /* Whether somebody still listens is seen by the watch. */
-static int on_started(void *data, struct create *c, struct error *err)
+static void on_started(void *data)
 {
 	struct service *s = data;
 
 	(void)channel_send(s->sock, CHANNEL_STARTED, 0, NULL, 0, -1);
-	return 0;
 }
 
 static int on_watch(void *data, struct create *c)

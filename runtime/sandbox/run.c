@@ -177,9 +177,8 @@ static int start_inline(struct create *c, struct error *err)
 	if (r < 0)
 		return r;
 	c->executed = true;
-	r = finish_hooks(c->state, s, SPEC_HOOK_POSTSTART, "running",
-			 c->env->log, err);
-	return r == 0 && h->started ? h->started(h->data, c, err) : r;
+	return finish_hooks(c->state, s, SPEC_HOOK_POSTSTART, "running",
+			    c->env->log, err);
 }
 
 static void forward_signal(int signal_fd, int pidfd)
@@ -329,6 +328,8 @@ static int run_foreground(struct create *c, int signal_fd,
 
 	if (serve_start(c, &local) < 0)
 		log_warn(c->env->log, "%s", local.msg);
+	if (h->started)
+		h->started(h->data);
 	r = run_wait(c->state->init.pid, c->pidfd, c->console_master, signal_fd,
 		     timeout_ms ? now_ms() + (int64_t)timeout_ms : -1, c,
 		     &ret->status, err);

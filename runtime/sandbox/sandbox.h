@@ -116,7 +116,8 @@ struct create;
 struct command_hooks {
 	/* All is made, and nothing executed before it returns 0. */
 	int (*created)(void *data, struct create *c, struct error *err);
-	int (*started)(void *data, struct create *c, struct error *err);
+	/* It is executed, and whoever asks the control socket is answered. */
+	void (*started)(void *data);
 	/* Called while @watch_fd (or -1) can be read; not 0: end it all. */
 	int (*watch)(void *data, struct create *c);
 	int watch_fd;
