@@ -108,3 +108,23 @@ served() {
 	run sandlock run --name "$N.b" --ask-exec env --ask=never -- sh -c 'env true; true'
 	expect_status 0
 }
+
+@test "a program answers: by its exit status, with the question on stdin" {
+	cat >"$W/hook" <<-'SH'
+		#!/bin/sh
+		jq -r .what >>"${0%/*}/asked"
+		grep -q 'as .*yes' "${0%/*}/asked"
+	SH
+	chmod +x "$W/hook"
+	run sandlock run --name "$N" --ask="$W/hook" --ask-exec env -- sh -c \
+		'/usr/bin/env no; /usr/bin/env true yes && echo ran'
+	expect_output 'Operation not permitted'
+	expect_output ran
+	grep -q "run '/usr/bin/env' as '/usr/bin/env no'" "$W/asked"
+	run sandlock run --name "$N" --ask=/nonexistent --ask-exec env -- \
+		sh -c '/usr/bin/env'
+	expect_status 126
+	run sandlock run --name "$N" --ask=relative -- true
+	expect_status 125
+	expect_output "nor the absolute path"
+}

@@ -9,6 +9,7 @@
 #include "policy/ask.h"
 #include "policy/syscalls.h"
 #include "sandbox/asked.h"
+#include "sandbox/askhook.h"
 #include "sandbox/asklink.h"
 #include "sandbox/audit.h"
 #include "sandbox/create.h"
@@ -26,6 +27,8 @@ struct ask_state {
 	struct audit *audit;
 	struct approvals *book; /* of the create */
 	struct asklink *link;	/* to an embedder's callback */
+	struct askhook *hook;	/* a program that is asked */
+	const struct create *create;
 	int events_fd;
 };
 
@@ -51,6 +54,7 @@ static void free_state(void *p)
 	struct ask_state *s = p;
 
 	asklink_stop(s->link);
+	askhook_stop(s->hook);
 	freezer_free(s->freezer);
 	if (s->book)
 		approvals_untell(s->book, s->audit);
@@ -169,6 +173,7 @@ static int begin(struct mediation *m, struct error *err)
 	if (r < 0)
 		return r;
 	s->events_fd = events_fd;
+	s->create = c;
 	mediation_set_state(m, s);
 	s->freezer = freezer_new(mediation_list, c);
 	if (!s->freezer)
@@ -189,6 +194,16 @@ static int started(struct mediation *m, void *state, pid_t pid,
 {
 	struct ask_state *s = state;
 
+	if (!s->book)
+		return 0;
+	if (*ask_by(s->create) == '/') {
+		s->hook = askhook_start(s->book, ask_by(s->create),
+					s->create->plan->name);
+		return s->hook ? 0
+			       : error_set(err, ERR_SYSTEM, ENOMEM,
+					   "cannot ask '%s'",
+					   ask_by(s->create));
+	}
 	if (!s->asker.asks_all)
 		return 0;
 	s->link = asklink_start(s->book, s->events_fd);
