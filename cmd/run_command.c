@@ -184,6 +184,14 @@ static void tell_denials(const struct ctx *ctx, const struct last_denial *l,
 		cmd_note(ctx, "  to allow: %s", l->remedy);
 }
 
+/* Nobody is there to be asked, whatever a profile says. */
+static bool is_unattended(void)
+{
+	const char *ask = getenv("SANDLOCK_ASK");
+
+	return ask && strcmp(ask, "never") == 0;
+}
+
 int cmd_run_command(struct ctx *ctx, const struct args *args)
 {
 	auto_ptr(sandlock_request_free) struct sandlock_request *q =
@@ -203,6 +211,9 @@ int cmd_run_command(struct ctx *ctx, const struct args *args)
 	if (args_has(args, "dry-run"))
 		sandlock_request_on_changes(q, print_change, &out);
 	sandlock_request_on_denials(q, last_denial_take, &denied);
+	if (is_unattended() && sandlock_request_set(q, "ask.by", "never",
+						    "SANDLOCK_ASK", &err) < 0)
+		return cmd_fail(ctx, &err);
 	if (sandlock_run_command(&ctx->env, q, terminal, &result, &err) < 0)
 		return cmd_fail(ctx, &err);
 	if (tell_status(args, &result, denied.n) < 0) {

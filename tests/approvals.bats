@@ -128,3 +128,21 @@ served() {
 	expect_status 125
 	expect_output "nor the absolute path"
 }
+
+@test "a terminal: the question, its details, yes and no; none without one" {
+	run python3 "$TESTS/helpers/prompt.py" 'k kill=?' '"digest"=y' \
+		'allowed, once' ran 'k kill=n' denied over -- \
+		"$SANDLOCK" run --name "$N" --ask-exec env -- sh -c \
+		'/usr/bin/env true && echo ran; /usr/bin/env false; echo over'
+	expect_status 0
+	expect_output "wants to"
+	expect_output "run '/usr/bin/env' as '/usr/bin/env false'"
+	expect_output "because of the rule 'env'"
+	run sandlock run --name "$N" --ask=tty --ask-exec env -- \
+		sh -c '/usr/bin/env'
+	expect_status 126
+	run env SANDLOCK_ASK=never python3 "$TESTS/helpers/prompt.py" over -- \
+		"$SANDLOCK" run --name "$N" --ask-exec env -- sh -c \
+		'/usr/bin/env; echo over'
+	refute_output "wants to"
+}

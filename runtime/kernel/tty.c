@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
@@ -221,12 +222,17 @@ static void raw_mode_enter(struct raw_mode *m)
 	m->on = tcsetattr(0, TCSADRAIN, &raw) == 0;
 }
 
-enum { ON_IN, ON_MASTER, ON_OUT, ON_PIDFD, ON_SIGNAL, ON_COUNT };
+enum { ON_IN, ON_MASTER, ON_OUT, ON_PIDFD, ON_SIGNAL, ON_PROMPT, ON_COUNT };
+
+enum { PROMPT_DEAF_MS = 300 };
 
 struct relay {
 	int master_fd, pidfd, signal_fd;
 	struct pump in, out;
 	bool ended; /* the process has */
+	const struct tty_prompt *prompt;
+	bool is_asking;
+	int64_t deaf_until_ms;
 };
 
 static void forward_signal(struct relay *r)
@@ -247,7 +253,11 @@ static void set_polls(const struct relay *r, struct pollfd p[ON_COUNT])
 
 	for (int i = 0; i < ON_COUNT; i++)
 		p[i] = (struct pollfd){ .fd = -1 };
-	if (!r->in.eof && r->in.len == 0 && !r->in.closed && !r->ended)
+	if (r->prompt && !r->ended)
+		p[ON_PROMPT] = (struct pollfd){ .fd = r->prompt->fd,
+						.events = POLLIN };
+	if (r->is_asking ||
+	    (!r->in.eof && r->in.len == 0 && !r->in.closed && !r->ended))
 		p[ON_IN] = (struct pollfd){ .fd = 0, .events = POLLIN };
 	if (r->in.len)
 		master |= POLLOUT;
@@ -285,18 +295,82 @@ static void fill_input(struct pump *p)
 	p->data[0] = p->data[1] = END_OF_FILE;
 }
 
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* In raw mode a line does not begin by itself. */
+static void print_raw(const struct buf *b)
+{
+	auto_(buf) struct buf raw = BUF_INIT;
+
+	for (size_t i = 0; i < b->len; i++) {
+		if (b->data[i] == '\n')
+			buf_add_char(&raw, '\r');
+		buf_add_char(&raw, b->data[i]);
+	}
+	(void)fd_write_full(1, buf_str(&raw), raw.len);
+}
+
+/* A question has come, or gone. */
+static void ask(struct relay *r)
+{
+	auto_(buf) struct buf text = BUF_INIT;
+	bool was = r->is_asking;
+
+	r->is_asking = r->prompt->show(r->prompt->data, &text);
+	if (r->is_asking && !was) {
+		(void)tcflush(0, TCIFLUSH);
+		r->in.len = 0;
+		r->deaf_until_ms = now_ms() + PROMPT_DEAF_MS;
+	}
+	print_raw(&text);
+}
+
+static void take_keys(struct relay *r)
+{
+	auto_(buf) struct buf text = BUF_INIT;
+	char keys[64];
+	ssize_t n = read(0, keys, sizeof(keys));
+
+	if (n <= 0) {
+		r->in.eof = r->in.eof || n == 0;
+		r->is_asking = r->is_asking && n < 0 &&
+			       (errno == EINTR || errno == EAGAIN);
+		return;
+	}
+	if (now_ms() < r->deaf_until_ms)
+		return;
+	/* What was typed behind an answer is not meant for the next one. */
+	for (ssize_t i = 0; i < n && r->is_asking; i++)
+		r->is_asking = r->prompt->key(r->prompt->data, keys[i], &text);
+	print_raw(&text);
+	if (!r->is_asking)
+		ask(r);
+}
+
 static void serve(struct relay *r, const struct pollfd p[ON_COUNT])
 {
 	if (p[ON_SIGNAL].revents & POLLIN)
 		forward_signal(r);
-	if (p[ON_PIDFD].revents)
+	if (p[ON_PIDFD].revents) {
 		r->ended = true;
-	if (p[ON_IN].revents)
+		r->is_asking = false;
+	}
+	if (p[ON_PROMPT].revents)
+		ask(r);
+	if (p[ON_IN].revents && r->is_asking)
+		take_keys(r);
+	else if (p[ON_IN].revents)
 		fill_input(&r->in);
 	if (p[ON_MASTER].revents & POLLOUT)
 		pump_drain(&r->in);
 	if (p[ON_MASTER].revents & (POLLIN | POLLHUP | POLLERR) &&
-	    r->out.len == 0)
+	    r->out.len == 0 && !r->is_asking)
 		pump_fill(&r->out);
 	if (p[ON_OUT].revents)
 		pump_drain(&r->out);
@@ -335,7 +409,7 @@ static int poll_timeout(const struct relay *r, int64_t end_ms)
 }
 
 int tty_relay(int master_fd, int pidfd, int signal_fd, int64_t end_ms,
-	      struct error *err)
+	      const struct tty_prompt *prompt, struct error *err)
 {
 	auto_(raw_mode) struct raw_mode mode = { .on = false };
 	auto_free struct relay *r = calloc(1, sizeof(*r));
@@ -346,6 +420,7 @@ int tty_relay(int master_fd, int pidfd, int signal_fd, int64_t end_ms,
 	r->master_fd = master_fd;
 	r->pidfd = pidfd;
 	r->signal_fd = signal_fd;
+	r->prompt = prompt;
 	r->in.from = 0;
 	r->in.to = master_fd;
 	r->out.from = master_fd;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct buf;
 struct error;
 
 /*
@@ -27,14 +28,27 @@ int tty_console_connect(const char *path, struct error *err);
 int tty_console_send(int sock, int master_fd, struct error *err);
 
 /*
+ * A question that is put on our terminal while it is relayed. Meanwhile what
+ * the inside prints waits, and keys are the question's: those that were typed
+ * before it appeared are dropped, and so are those of the first 300 ms.
+ */
+struct tty_prompt {
+	int fd; /* can be read when there may be something to ask */
+	/* Appends what is to be printed; true while there is a question. */
+	bool (*show)(void *data, struct buf *text);
+	bool (*key)(void *data, char key, struct buf *text);
+	void *data;
+};
+
+/*
  * Copies between our terminal (fds 0 and 1) and @master_fd until the process
  * behind @pidfd has ended and its output is drained. Raw mode meanwhile, put
  * back on every way out; SIGWINCH is passed on; SIGTSTP is left to the inside.
  * @signal_fd is a signalfd of the caller's for what is to be forwarded to
  * @pidfd, or -1. Returns 1 at @end_ms (CLOCK_MONOTONIC; -1: never) if the
- * process still runs, else 0.
+ * process still runs, else 0. @prompt may be NULL.
  */
 int tty_relay(int master_fd, int pidfd, int signal_fd, int64_t end_ms,
-	      struct error *err);
+	      const struct tty_prompt *prompt, struct error *err);
 
 #endif

@@ -66,8 +66,13 @@ const char *ask_by(const struct create *c)
 {
 	const struct command_options *o = c->command;
 
-	if (o->request->ask_by)
-		return o->request->ask_by;
+	const char *by = o->request->ask_by;
+
+	/* A question that nobody sees must not wait. */
+	if (by && strcmp(by, "tty") == 0 && !o->terminal)
+		return "never";
+	if (by)
+		return by;
 	if (o->terminal)
 		return "tty";
 	/* Who runs it by the library is there to answer. */

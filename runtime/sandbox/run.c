@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "kernel/cgroup.h"
 #include "kernel/tty.h"
+#include "sandbox/asktty.h"
 #include "sandbox/create.h"
 #include "sandbox/denied.h"
 #include "sandbox/finish.h"
@@ -279,7 +280,8 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 	int status = 0, sig = 0, r = 0;
 
 	if (console_master >= 0)
-		r = tty_relay(console_master, pidfd, signal_fd, end_ms, err);
+		r = asktty_relay(c, console_master, pidfd, signal_fd, end_ms,
+				 err);
 	if (r == 0)
 		r = wait_end(pidfd, signal_fd, end_ms, c, err);
 	if (r < 0)

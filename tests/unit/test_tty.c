@@ -218,7 +218,7 @@ static int run_relay(const char *script)
 	}
 	(void)close(take_fd(&slave));
 	pidfd = pidfd_open_pid(pid);
-	if (tty_relay(master, pidfd, sigfd, -1, &err) < 0)
+	if (tty_relay(master, pidfd, sigfd, -1, NULL, &err) < 0)
 		return 93;
 	(void)waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 94;
