@@ -291,6 +291,12 @@ int sandlock_update(const struct sandlock_env *env, const char *name,
 /* One JSON line as `events --stats` prints it. */
 int sandlock_stats(const struct sandlock_env *env, const char *name,
 		   char **ret_json, struct sandlock_error *err);
+/*
+ * How many processes of it the kernel killed for want of memory; also of one
+ * that has ended and is not deleted. 0 where that is not counted.
+ */
+int sandlock_oom_kills(const struct sandlock_env *env, const char *name,
+		       uint64_t *ret, struct sandlock_error *err);
 /* The state JSON of the specification, pretty, as runc prints it. */
 int sandlock_state(const struct sandlock_env *env, const char *name,
 		   char **ret_json, struct sandlock_error *err);

@@ -432,6 +432,16 @@ API int sandlock_stats(const struct sandlock_env *env, const char *name,
 	return api_result(give_text(r, &b, ret_json, &e), &e, err);
 }
 
+API int sandlock_oom_kills(const struct sandlock_env *env, const char *name,
+			   uint64_t *ret, struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+	struct api_env a;
+
+	api_env_init(&a, env);
+	return api_result(sandbox_oom_kills(&a.env, name, ret, &e), &e, err);
+}
+
 API int sandlock_state(const struct sandlock_env *env, const char *name,
 		       char **ret_json, struct sandlock_error *err)
 {

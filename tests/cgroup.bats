@@ -59,6 +59,25 @@ value() {
 	sandlock delete --force "$N"
 }
 
+@test "memory: events tells of each process that was killed for it" {
+	need_controller memory
+	config '.linux.resources.memory = {limit: 67108864}'
+	set_args sleep 1000
+	create_running "$N"
+	sandlock events --interval 1h "$N" >"$W/events" 3>&- &
+	local watcher=$!
+	eventually grep -q '"type":"stats"' "$W/events"
+	for i in 1 2; do
+		run sandlock exec "$N" sh -c 'probe eat 1073741824; echo $?'
+		refute_output eaten
+		eventually sh -c "[ \$(grep -c '\"oom\"' $W/events) = $i ]"
+	done
+	equal event "$(jq -c 'select(.type == "oom")' "$W/events" | tail -1)" \
+		"{\"type\":\"oom\",\"id\":\"$N\"}"
+	sandlock delete --force "$N"
+	wait $watcher
+}
+
 @test "memory: -1 is unlimited, reservation is set" {
 	need_controller memory
 	config '.linux.resources.memory = {limit: -1, reservation: 33554432}'

@@ -116,5 +116,8 @@ int cgroup_delegate(const struct cgroup *c, uid_t uid, gid_t gid,
 
 /* The numbers of `events --stats`, as members of "data". */
 int cgroup_stats(const struct cgroup *c, struct json_out *o, struct error *err);
+/* How many processes in it the kernel killed for want of memory; 0 where that
+ * is not counted. */
+uint64_t cgroup_oom_kills(const struct cgroup *c);
 
 #endif

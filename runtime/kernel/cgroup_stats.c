@@ -339,6 +339,15 @@ static void put_hugetlb(const struct cgroup *c, struct json_out *o)
 	json_out_object_end(o);
 }
 
+uint64_t cgroup_oom_kills(const struct cgroup *c)
+{
+	const char *v1 = c->node[CTL_MEMORY].dir;
+
+	return v1 ? keyed(v1, "memory.oom_control", "oom_kill")
+		  : keyed(c->node[CTL_UNIFIED].dir, "memory.events",
+			  "oom_kill");
+}
+
 int cgroup_stats(const struct cgroup *c, struct json_out *o, struct error *err)
 {
 	const struct cgroup_node *n = cgroup_member_node(c);

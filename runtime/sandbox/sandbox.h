@@ -166,6 +166,10 @@ int sandbox_update(const struct sandbox_env *env, const char *name,
 		   const char *resources, struct error *err);
 int sandbox_stats(const struct sandbox_env *env, const char *name,
 		  struct buf *ret, struct error *err);
+/* Processes that the kernel killed for want of memory, also of one that has
+ * ended and is not deleted. */
+int sandbox_oom_kills(const struct sandbox_env *env, const char *name,
+		      uint64_t *ret, struct error *err);
 int sandbox_state_json(const struct sandbox_env *env, const char *name,
 		       struct buf *ret, struct error *err);
 int sandbox_pids(const struct sandbox_env *env, const char *name, pid_t **ret,

@@ -202,3 +202,15 @@ int sandbox_stats(const struct sandbox_env *env, const char *name,
 	found_done(&f);
 	return r;
 }
+
+int sandbox_oom_kills(const struct sandbox_env *env, const char *name,
+		      uint64_t *ret, struct error *err)
+{
+	struct found f = { 0 };
+	int r = found_open(env, name, false, &f, err);
+
+	if (r == 0)
+		*ret = f.state->cgroup ? cgroup_oom_kills(f.state->cgroup) : 0;
+	found_done(&f);
+	return r;
+}
