@@ -520,10 +520,10 @@ static int examine_file(struct call *c, struct side *s, struct stuck *ret)
 	if (r < 0)
 		return r;
 	n = strlen(ret->whole);
-	if (n + 1 + strlen(t.name) >= sizeof(ret->whole))
+	r = snprintf(ret->whole + n, sizeof(ret->whole) - n, "/%s", t.name);
+	if ((size_t)r >= sizeof(ret->whole) - n)
 		return -ENAMETOOLONG;
-	ret->whole[n] = '/';
-	ret->name = strcpy(ret->whole + n + 1, t.name);
+	ret->name = ret->whole + n + 1;
 	ret->parent_fd = take_fd(&t.parent_fd);
 	return 0;
 }
