@@ -12,7 +12,7 @@
 struct packed_side {
 	uint32_t kind, mode;
 	uint64_t size;
-	bool has_digest, has_target;
+	uint8_t has_digest, has_target;
 	unsigned char digest[CHANGE_DIGEST];
 };
 
@@ -55,7 +55,7 @@ static struct packed_side pack_side(const struct change_side *s)
 		.kind = kind_of(s->mode),
 		.mode = s->mode & ~(mode_t)S_IFMT,
 		.size = s->size,
-		.has_target = s->link_target,
+		.has_target = s->link_target != NULL,
 	};
 }
 
@@ -171,8 +171,27 @@ int report_send(int sock, const struct buf *records)
 	return r;
 }
 
+/* The next string of a record, which ends with a NUL; NULL: none is left. */
+static const char *next_text(const char **at, const char *end)
+{
+	const char *s = *at;
+
+	if (s >= end)
+		return NULL;
+	*at += strlen(s) + 1;
+	return s;
+}
+
+static int copy_text(const char *text, char **ret)
+{
+	if (!text)
+		return -EPROTO;
+	*ret = strdup(text);
+	return *ret ? 0 : -ENOMEM;
+}
+
 static int unpack_side(struct sandlock_entry *to, const struct packed_side *s,
-		       const char **text)
+		       const char **text, const char *end)
 {
 	*to = (struct sandlock_entry){
 		.kind = (enum sandlock_entry_kind)s->kind,
@@ -181,17 +200,14 @@ static int unpack_side(struct sandlock_entry *to, const struct packed_side *s,
 		.has_digest = s->has_digest,
 	};
 	memcpy(to->digest, s->digest, sizeof(to->digest));
-	if (!s->has_target)
-		return 0;
-	to->target = strdup(*text);
-	*text += strlen(*text) + 1;
-	return to->target ? 0 : -ENOMEM;
+	return s->has_target ? copy_text(next_text(text, end), &to->target) : 0;
 }
 
 static int unpack(struct sandlock_changed *to, const struct root *roots,
 		  size_t n_roots, const char *data)
 {
 	const char *text = data + sizeof(struct packed);
+	const char *end = data + record_len(data);
 	struct packed p;
 	int r;
 
@@ -201,14 +217,12 @@ static int unpack(struct sandlock_changed *to, const struct root *roots,
 	*to = (struct sandlock_changed){
 		.letter = p.letter,
 		.flags = p.flags,
-		.path = strdup(text),
 		.root = roots[p.root].lower,
 	};
-	text += strlen(text) + 1;
-	r = unpack_side(&to->before, &p.before, &text);
+	r = copy_text(next_text(&text, end), &to->path);
 	if (r == 0)
-		r = unpack_side(&to->after, &p.after, &text);
-	return to->path ? r : -ENOMEM;
+		r = unpack_side(&to->before, &p.before, &text, end);
+	return r == 0 ? unpack_side(&to->after, &p.after, &text, end) : r;
 }
 
 static int count_records(const char *data, size_t len, size_t *ret)
