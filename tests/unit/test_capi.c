@@ -117,26 +117,37 @@ struct worker {
 	const struct world *w;
 	pthread_t thread;
 	char dir[320];
-	int failures;
+	char why[900]; /* "" if all went well */
 };
+
+static void run_and_commit(struct worker *me, struct sandlock_sandbox *s)
+{
+	const char *const argv[] = { "sh", "-c", "echo x >>f; echo out", NULL };
+	struct sandlock_launch l = captured(argv);
+	const struct sandlock_report *r = NULL;
+	struct sandlock_error e = { .msg = "" };
+
+	if (sandlock_sandbox_run(s, &l, &r, &e) < 0)
+		(void)snprintf(me->why, sizeof(me->why), "run: %s", e.msg);
+	else if (r->result.exit_value != 0 || r->n_changes != 1 ||
+		 strcmp(r->out_data, "out\n") != 0 ||
+		 !sandlock_sandbox_pending(s))
+		(void)snprintf(me->why, sizeof(me->why),
+			       "exit %d, %zu changes, '%s', outcome %d (%s)",
+			       r->result.exit_value, r->n_changes, r->out_data,
+			       r->result.outcome, r->result.outcome_error.msg);
+	else if (sandlock_sandbox_commit(s, NULL, &e) < 0)
+		(void)snprintf(me->why, sizeof(me->why), "commit: %s", e.msg);
+}
 
 static void *work(void *data)
 {
 	struct worker *me = data;
-	const char *const argv[] = { "sh", "-c", "echo x >>f; echo out", NULL };
 
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < ROUNDS && !me->why[0]; i++) {
 		struct sandlock_sandbox *s = make(me->w, me->dir, "defer");
-		struct sandlock_launch l = captured(argv);
-		const struct sandlock_report *r = NULL;
-		struct sandlock_error e;
 
-		if (sandlock_sandbox_run(s, &l, &r, &e) < 0 ||
-		    r->result.exit_value != 0 || r->n_changes != 1 ||
-		    strcmp(r->out_data, "out\n") != 0 ||
-		    !sandlock_sandbox_pending(s) ||
-		    sandlock_sandbox_commit(s, NULL, &e) < 0)
-			me->failures++;
+		run_and_commit(me, s);
 		sandlock_sandbox_free(s);
 	}
 	return NULL;
@@ -161,7 +172,7 @@ static void test_threads(void **state)
 		char path[400];
 
 		(void)pthread_join(workers[i].thread, NULL);
-		assert_int_equal(workers[i].failures, 0);
+		assert_string_equal(workers[i].why, "");
 		(void)snprintf(path, sizeof(path), "%s/f", workers[i].dir);
 		assert_int_equal(fd_read_file(AT_FDCWD, path, 100, &b), 0);
 		assert_string_equal(buf_str(&b), "x\nx\nx\n");
