@@ -21,6 +21,10 @@ teardown() { finish; }
 	python_suite run
 }
 
+@test "python: callbacks that decide about system calls" {
+	python_suite policy.Verdicts
+}
+
 # The other tests of the branch are rows of tests/seeds.
 @test "python: the branch from threads and by name, examples" {
 	python_suite branch.Threads branch.Stored branch.Examples branch.Mcp

@@ -19,6 +19,10 @@ teardown() { finish; }
 	python_suite run
 }
 
+@test "rootless python: callbacks that decide about system calls" {
+	python_suite policy
+}
+
 @test "rootless python: the branch, examples, the seeds' rows 1, 7, 13 to 15, 20, 37" {
 	python_suite branch
 }

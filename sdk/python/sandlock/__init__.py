@@ -24,23 +24,25 @@ from .exceptions import (
 )
 from .inputs import inputs
 from .pipeline import Gather, GatherPipeline, NamedStage, Pipeline, Stage
+from .policy import Approval, PolicyContext, PolicyFn, SyscallEvent
 from .result import Change, Entry, ExitReason, Result, renames
 from .sandbox import (
-    BranchAction, Process, Protection, Sandbox, StdioMode, confine, parse_ports,
+    BranchAction, Process, Protection, Sandbox, StdioMode, confine,
+    parse_ports,
 )
 from .transaction import Transaction, TransactionResult
 
 __version__ = _decode(_lib.version())
 
 __all__ = [
-    "Branch", "BranchAction", "BranchConflictError", "BranchError", "Change",
-    "ChildError", "ConfinementError", "Entry", "ExitReason", "ForkError",
-    "Gather", "GatherPipeline", "LandlockUnavailableError",
+    "Approval", "Branch", "BranchAction", "BranchConflictError", "BranchError",
+    "Change", "ChildError", "ConfinementError", "Entry", "ExitReason",
+    "ForkError", "Gather", "GatherPipeline", "LandlockUnavailableError",
     "MemoryProtectError", "NamedStage", "NotOfferedError", "NotifError",
-    "Pipeline", "PolicyError", "Process", "Protection", "Result", "Sandbox",
-    "SandboxError", "SandlockError", "SeccompError", "Stage", "StdioMode",
-    "Transaction", "TransactionResult",
-    "__version__", "branches", "confine", "inputs",
+    "Pipeline", "PolicyContext", "PolicyError", "PolicyFn", "Process",
+    "Protection", "Result", "Sandbox", "SandboxError", "SandlockError",
+    "SeccompError", "Stage", "StdioMode", "SyscallEvent", "Transaction",
+    "TransactionResult", "__version__", "branches", "confine", "inputs",
     "landlock_abi_version", "list_profiles", "load_profile",
     "min_landlock_abi", "parse_ports", "renames",
 ]

@@ -16,7 +16,7 @@ import logging
 import os
 from ctypes import (
     CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int,
-    c_long, c_size_t, c_ubyte, c_uint, c_uint32, c_uint64, c_void_p,
+    c_long, c_size_t, c_ubyte, c_uint, c_uint16, c_uint32, c_uint64, c_void_p,
 )
 from typing import Any, Iterable, Optional, Union
 
@@ -75,7 +75,8 @@ class Launch(Structure):
     _fields_ = [("argv", POINTER(c_char_p)), ("stdin", Stdio),
                 ("stdout", Stdio), ("stderr", Stdio),
                 ("timeout_ms", c_uint64), ("capture_max", c_size_t),
-                ("refuse_conflicts", c_bool), ("fds", POINTER(c_int)), ("n_fds", c_size_t)]
+                ("refuse_conflicts", c_bool), ("fds", POINTER(c_int)),
+                ("n_fds", c_size_t)]
 
 
 class Entry(Structure):
@@ -141,15 +142,31 @@ class Commit(Structure):
                 ("gone", c_bool)]
 
 
+class Event(Structure):
+    _fields_ = [("syscall", c_char_p), ("category", c_char_p),
+                ("pid", c_int), ("parent_pid", c_int),
+                ("program", c_char_p), ("path", c_char_p),
+                ("writes", c_bool), ("host", c_char_p), ("port", c_uint16),
+                ("protocol", c_char_p), ("argv", POINTER(c_char_p)),
+                ("n_argv", c_size_t), ("is_cut", c_bool),
+                ("denied", c_bool)]
+
+
+POLICY_FN = CFUNCTYPE(c_int, c_void_p, POINTER(Event), c_void_p)
+DEFERRED_FN = CFUNCTYPE(None, c_void_p, POINTER(Event), c_void_p, c_void_p)
+FREE_FN = CFUNCTYPE(None, c_void_p)
+
 # C name of each structure, for the test of the layouts.
 STRUCTURES = {
     "sandlock_error": Error, "sandlock_env": Env, "sandlock_result": Result,
     "sandlock_stdio": Stdio, "sandlock_launch": Launch,
     "sandlock_entry": Entry, "sandlock_changed": Changed,
-    "sandlock_report": Report, "sandlock_root": Root, "sandlock_branch_info": BranchInfo,
+    "sandlock_report": Report, "sandlock_root": Root,
+    "sandlock_branch_info": BranchInfo,
     "sandlock_side": Side, "sandlock_change": Change,
     "sandlock_commit": Commit,
     "sandlock_transaction_result": TransactionResult,
+    "sandlock_event": Event,
 }
 # Members that Python names otherwise: "in" is a word of the language.
 RENAMED = {"stdin": "in", "stdout": "out", "stderr": "err"}
@@ -234,6 +251,12 @@ PROTOTYPES: "dict[str, tuple[Any, list[Any]]]" = {
     "sandbox_upper_dir_of": (c_int, [_P, c_char_p, POINTER(_P), _E]),
     "sandbox_commit": (c_int, [_P, POINTER(Commit), _E]),
     "sandbox_abort": (c_int, [_P, _E]),
+    "sandbox_set_policy": (c_int, [_P, POLICY_FN, _P, FREE_FN, _E]),
+    "sandbox_set_deferred_policy": (c_int, [_P, DEFERRED_FN, _P, FREE_FN,
+                                            _E]),
+    "approval_resolve": (c_int, [_P, c_int]),
+    "approval_is_cancelled": (c_bool, [_P]),
+    "approval_free": (None, [_P]),
     "confine": (c_int, [_ENV, _P, _E]),
     "transaction_new": (c_int, [_ENV, POINTER(_P), _E]),
     "transaction_free": (None, [_P]),

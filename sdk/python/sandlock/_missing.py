@@ -29,7 +29,6 @@ FIELDS: Dict[str, str] = {
     "notif_policy": "use fs_denied, net_allow and net_deny",
     "max_disk": "keep the branch on a file system with a quota: fs_storage",
     "init_fn": _FORK, "work_fn": _FORK,
-    "policy_fn": _RULES,
 }
 
 METHODS: Dict[str, str] = {
@@ -42,14 +41,21 @@ METHODS: Dict[str, str] = {
                "on_error=BranchAction.ABORT), run() and Result.changes",
 }
 
+# Of PolicyContext: rules are fixed when a run begins.
+_FIXED = "rules are fixed when a run begins: deny the call instead"
+CONTEXT: Dict[str, str] = {
+    name: _FIXED for name in (
+        "restrict_network", "grant_network", "restrict_pid_network",
+        "restrict_max_memory", "restrict_max_processes", "deny_path",
+        "allow_path")}
+
 NAMES: Dict[str, str] = {
     "Checkpoint": _CHECKPOINT, "SkippedFd": _CHECKPOINT,
     "Image": _IMAGE, "ImageConfig": _IMAGE, "pull_image": _IMAGE,
     "DryRunResult": METHODS["dry_run"],
     "ForkResult": _FORK,
     "Handler": _RULES, "HandlerCtx": _RULES, "NotifAction": _RULES,
-    "ExceptionPolicy": _RULES, "PolicyContext": _RULES,
-    "SyscallEvent": _RULES,
+    "ExceptionPolicy": _RULES,
 }
 
 
@@ -64,6 +70,14 @@ def method(name: str) -> AttributeError:
     if name in METHODS:
         return AttributeError(f"Sandbox has no '{name}' ({METHODS[name]})")
     return AttributeError(f"'Sandbox' object has no attribute '{name}'")
+
+
+def context(name: str) -> AttributeError:
+    if name in CONTEXT:
+        return AttributeError(
+            f"PolicyContext has no '{name}' ({CONTEXT[name]})")
+    return AttributeError(
+        f"'PolicyContext' object has no attribute '{name}'")
 
 
 def name_of(module: str, name: str) -> Exception:

@@ -12,6 +12,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 from . import _ffi
 from ._ffi import Text, lib
 from .exceptions import SandboxError, SandlockError
+from .policy import PolicyFn
 from .result import Change, Entry, ExitReason, Result
 
 # A Python signal handler runs between two waits of the main thread.
@@ -84,6 +85,10 @@ class Run:
         _ffi.call("configure", lib.sandbox_new, byref(_ffi.env),
                   request.pointer, byref(pointer))
         self.pointer = pointer
+        self._callbacks: Any = None
+
+    def set_policy(self, policy: PolicyFn) -> None:
+        self._callbacks = policy.install(self.pointer)
 
     def __del__(self) -> None:
         # A forked child has a copy of the memory, not the sandbox.

@@ -25,6 +25,7 @@ from ._run import (
 )
 from .exceptions import PolicyError, SandboxError, SandlockError
 from .pipeline import Stage
+from .policy import PolicyFn
 from .result import (
     Change, Entry, ExitReason, Result, failed, renames,
 )
@@ -98,7 +99,8 @@ KEYS = {
     "no_coredump": "program.no_coredump",
     "max_memory": "limits.memory", "max_processes": "limits.processes",
     "max_open_files": "limits.open_files",
-    "timeout": "limits.timeout", "port_remap": "network.port_remap", "chroot": "filesystem.chroot",
+    "timeout": "limits.timeout", "port_remap": "network.port_remap",
+    "chroot": "filesystem.chroot",
     "clean_env": "program.clean_env", "cwd": "program.cwd",
     "fs_storage": "config.fs_storage", "name": "name",
     "control_socket": "program.control_socket",
@@ -194,6 +196,9 @@ class Sandbox:
     """Each :class:`Protection` to do without."""
     name: Optional[str] = None
     """Of the sandbox and its branch; one is made up for each run if None."""
+    policy_fn: Union[PolicyFn, Callable[..., Any], None] = None
+    """Decides about system calls: ``fn(event, context)``, or
+    :meth:`PolicyFn.deferred` for answers that come later."""
     control_socket: bool = True
     """Whether ``sandlock ps`` and ``inspect`` can see and ask it."""
     timeout: Union[float, str, None] = None
@@ -291,7 +296,12 @@ class Sandbox:
                         "fs_mount_ro")
 
     def _new_run(self, **extra_env: str) -> Run:
-        return Run(self._request(extra_env), len(self._workdirs()) > 1)
+        run = Run(self._request(extra_env), len(self._workdirs()) > 1)
+        if self.policy_fn:
+            run.set_policy(self.policy_fn
+                           if isinstance(self.policy_fn, PolicyFn)
+                           else PolicyFn(self.policy_fn))
+        return run
 
     # ---------------------------------------------------------- life cycle
 

@@ -36,6 +36,9 @@ class TransactionResult:
     """Why it could not be committed."""
 
 
+FIELDS_OF_STAGES = "run it by itself, with on_exit=BranchAction.DEFER"
+
+
 class Transaction:
     """Stages that run one after the other over one branch.
 
@@ -71,6 +74,9 @@ class Transaction:
         if not sandbox.workdir:
             raise PolicyError("a stage works in a workdir", step="configure",
                               kind="usage")
+        if sandbox.policy_fn:
+            raise PolicyError("a stage has no policy_fn", step="configure",
+                              kind="usage", hint=FIELDS_OF_STAGES)
         request = sandbox._request({}, bare=True)
         launch = launch_of(stage.args, INHERIT, CAPTURE, CAPTURE)
         _ffi.call("configure", lib.transaction_add, self._pointer,

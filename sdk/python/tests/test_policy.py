@@ -1,0 +1,213 @@
+"""Callbacks that decide: at once, later, from threads and from asyncio."""
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import os
+import queue
+import signal
+import subprocess
+import threading
+
+from sandlock import (
+    PolicyError, PolicyFn, Sandbox, SandboxError, Transaction, policy,
+)
+
+from .place import LIMIT_S, Place
+
+# The shell says what came of running something: 126 where it may not.
+TRY = ["sh", "-c", "/bin/echo ran a word; echo $?"]
+
+
+def is_echo(event):
+    return event.syscall.startswith("execve") and event.argv_contains("word")
+
+
+class Verdicts(Place):
+    def test_verdicts(self):
+        for value, status in ((None, 0), (False, 0), (0, 0), ("audit", 0),
+                              (-2, 0), (True, 126), (-1, 126),
+                              (errno.EACCES, 126), ("what", 126), (-7, 126),
+                              (1.5, 126)):
+            with self.subTest(value):
+                result = Sandbox(
+                    policy_fn=lambda e, c: is_echo(e) and value).run(TRY)
+                self.assertEqual(result.stdout.split()[-1],
+                                 str(status).encode(), result.stderr)
+
+    def test_an_event_says_what_it_is(self):
+        self.write("f", "text")
+        seen = []
+        sandbox = Sandbox(workdir=self.workdir,
+                          policy_fn=lambda e, c: seen.append(e))
+        result = sandbox.run(["sh", "-c", "exec cat f"])
+        self.assertEqual(result.stdout, b"text")
+        # A shell tries each directory of PATH.
+        run = [e for e in seen if e.argv == ("cat", "f")][-1]
+        self.assertEqual((run.category, run.denied, run.is_cut),
+                         ("process", False, False))
+        self.assertGreater(run.pid, 0)
+        self.assertTrue([e for e in seen if e.category == "file"
+                         and e.path and e.path.endswith("/f")])
+
+    def test_an_exception_denies(self):
+        def fail(event, context):
+            if is_echo(event):
+                raise RuntimeError("of the callback")
+
+        with self.assertLogs("sandlock", "ERROR"):
+            result = Sandbox(policy_fn=fail).run(TRY)
+        self.assertEqual(result.stdout, b"126\n")
+
+    def test_the_context_says_what_it_has_not(self):
+        found = []
+
+        def look(event, context):
+            try:
+                context.restrict_network([])
+            except AttributeError as e:
+                found.append(str(e))
+
+        Sandbox(policy_fn=look).run(["true"])
+        self.assertIn("rules are fixed", found[0])
+
+    def test_a_stage_has_none(self):
+        stage = Sandbox(workdir=self.workdir,
+                        policy_fn=lambda e, c: 0).cmd(["true"])
+        with self.assertRaises(PolicyError):
+            Transaction([stage])
+
+    def test_verdict_values(self):
+        self.assertEqual([policy.to_verdict(v) for v in
+                          (None, 0, True, -1, -2, "audit", 13, "x", -3)],
+                         [0, 0, -1, -1, -2, -2, 13, -1, -1])
+
+
+class Deferred(Place):
+    """Rows 3, 16 and 36 where they are about Python."""
+
+    def setUp(self):
+        super().setUp()
+        self.asked = queue.Queue()
+
+    def ask(self, event, context, approval):
+        """Hands on what is about echo, and allows the rest."""
+        if is_echo(event):
+            self.asked.put(approval)
+        elif approval:
+            approval.allow()
+
+    def start(self, **more):
+        sandbox = Sandbox(policy_fn=PolicyFn.deferred(self.ask), **more)
+        sandbox.spawn(TRY)
+        return sandbox, self.asked.get(timeout=LIMIT_S)
+
+    def status(self, sandbox):
+        return sandbox.wait().stdout.split()[-1]
+
+    def test_allowed_from_another_thread(self):
+        sandbox, approval = self.start()
+        self.assertFalse(approval.cancelled)
+        threading.Timer(0.2, approval.allow).start()
+        self.assertEqual(self.status(sandbox), b"0")
+
+    def test_denied_with_an_errno(self):
+        sandbox, approval = self.start()
+        with self.assertRaises(ValueError):
+            approval.deny(0)
+        approval.deny(errno.ENOENT)
+        self.assertEqual(self.status(sandbox), b"127")
+
+    def test_repeated_answers_are_refused_and_the_first_stands(self):
+        sandbox, approval = self.start()
+        approval.deny()
+        for answer in (approval.allow, approval.deny):
+            with self.assertRaises(SandboxError) as caught:
+                answer()
+            self.assertEqual(caught.exception.kind, "answered")
+        approval.close()
+        self.assertEqual(self.status(sandbox), b"126")
+
+    def test_closed_and_forgotten_ones_deny(self):
+        sandbox, approval = self.start()
+        approval.close()
+        self.assertTrue(approval.cancelled)
+        with self.assertRaises(SandboxError) as caught:
+            approval.allow()
+        self.assertEqual(caught.exception.kind, "cancelled")
+        self.assertEqual(self.status(sandbox), b"126")
+        sandbox, approval = self.start()
+        with approval:
+            pass
+        self.assertEqual(self.status(sandbox), b"126")
+        sandbox, approval = self.start()
+        del approval
+        gc.collect()
+        self.assertEqual(self.status(sandbox), b"126")
+
+    def test_a_callback_that_raises_denies_what_it_has_handed_on(self):
+        def hand_on_and_fail(event, context, approval):
+            self.ask(event, context, approval)
+            if is_echo(event):
+                raise RuntimeError("of the callback")
+
+        with self.assertLogs("sandlock", "ERROR"):
+            result = Sandbox(
+                policy_fn=PolicyFn.deferred(hand_on_and_fail)).run(TRY)
+        self.assertEqual(result.stdout, b"126\n")
+        with self.assertRaises(SandboxError):
+            self.asked.get().allow()
+
+    def test_what_is_killed_is_cancelled(self):
+        sandbox, approval = self.start()
+        sandbox.kill()
+        self.assertFalse(sandbox.wait().success)
+        self.eventually(lambda: approval.cancelled)
+        with self.assertRaises(SandboxError) as caught:
+            approval.allow()
+        self.assertIn(caught.exception.kind, ("cancelled", "expired"))
+
+    def test_from_asyncio(self):
+        async def main():
+            loop = asyncio.get_running_loop()
+            waiting = asyncio.Queue()
+
+            def ask(event, context, approval):
+                if is_echo(event):
+                    loop.call_soon_threadsafe(waiting.put_nowait, approval)
+                elif approval:
+                    approval.allow()
+
+            sandbox = Sandbox(policy_fn=PolicyFn.deferred(ask))
+            task = asyncio.ensure_future(sandbox.arun(TRY))
+            approval = await waiting.get()
+            await asyncio.sleep(0.05)
+            await asyncio.to_thread(approval.allow)
+            return await task
+
+        self.assertEqual(asyncio.run(main()).stdout, b"ran a word\n0\n")
+
+    def test_an_embedder_that_is_killed_runs_nothing_more(self):
+        script = (
+            "import sys, time\nfrom sandlock import *\n"
+            "def ask(event, context, approval):\n"
+            "    if event.argv_contains('word'):\n"
+            "        kept.append(approval)\n"
+            "        print('asked', flush=True)\n"
+            "    elif approval:\n"
+            "        approval.allow()\n"
+            "kept = []\n"
+            "Sandbox(workdir=sys.argv[1], fs_writable=[sys.argv[2]],"
+            " policy_fn=PolicyFn.deferred(ask)).run("
+            "['sh', '-c', 'touch \"$0\" word', sys.argv[2] + '/f'])\n")
+        out = os.path.join(self.base, "out")
+        os.mkdir(out)
+        process = self.python("-c", script, self.workdir, out,
+                              stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"asked\n")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        self.eventually(lambda: self.running() == [])
+        self.assertEqual(os.listdir(out), [])
