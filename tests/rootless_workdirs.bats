@@ -102,3 +102,7 @@ os.system("./snap new")'
 	equal y "$(cat "$W/root/etc/y")" y
 	[ -d "$W/root/var2/log" ]
 }
+
+@test "workdirs: / is for root alone" {
+	refused 125 "only root can work in '/'" sandlock run --workdir / -- true
+}

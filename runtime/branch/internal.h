@@ -204,6 +204,8 @@ int root_abort(struct branch *b, const char *const *paths, size_t n_paths,
 	       struct error *err);
 /* True for NAME and for NAME~N. */
 bool is_root_name(const char *name);
+/* Removes NAME~N if its creator died before it made NAME. */
+void clear_orphan_root(struct store *st, const char *name);
 
 /* meta.c */
 int meta_write(int dir_fd, const struct branch_meta *m, bool durable,

@@ -21,7 +21,7 @@
 #include "branch/internal.h"
 #include "branch/recover.h"
 
-enum { LOCK_WAIT_MS = 5000 };
+enum { LOCK_WAIT_MS = 5000, ORPHAN_S = 60 };
 
 size_t branch_n_roots(const struct branch *b)
 {
@@ -82,6 +82,31 @@ static int clear_orphan(struct store *st, const char *name, struct error *err)
 		return error_say(err, ERR_EXISTS, EEXIST,
 				 "the branch '%s' is being made", name);
 	return r < 0 ? r : branch_remove_all(b, err);
+}
+
+void clear_orphan_root(struct store *st, const char *name)
+{
+	auto_ptr(branch_close) struct branch *b = NULL;
+	char first[LIMIT_NAME + 1];
+	size_t n = strcspn(name, "~");
+	struct timespec now;
+	struct stat there;
+
+	if (!is_root_name(name) || n >= sizeof(first))
+		return;
+	memcpy(first, name, n);
+	first[n] = '\0';
+	if (fstatat(st->home.branches_fd, first, &there, AT_SYMLINK_NOFOLLOW) ==
+		    0 ||
+	    root_find(st, name, &b, NULL) < 0)
+		return;
+	/* One that somebody lived in holds changes, whatever became of the
+	 * first: nobody but a person removes it. */
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	if (b->meta.init.pid || now.tv_sec - b->meta.created.tv_sec < ORPHAN_S)
+		return;
+	if (branch_lock(b, 0, NULL) == 0)
+		(void)branch_remove_all(b, NULL);
 }
 
 static int create_other(struct store *st, const struct branch_options *o,

@@ -430,6 +430,8 @@ static int compare_names(const void *a, const void *b)
 /* A claim that died half made is no branch, and is cleared away. */
 static bool is_branch(struct store *st, const struct dirent *d)
 {
+	if (strchr(d->d_name, '~'))
+		clear_orphan_root(st, d->d_name);
 	if (name_check(d->d_name, NULL) < 0)
 		return false;
 	if (d->d_type != DT_DIR && d->d_type != DT_LNK &&

@@ -343,6 +343,31 @@ static void an_unused_one_goes_and_the_name_is_free(void **state)
 	teardown(&r);
 }
 
+/* The creator died before the first root. */
+static void an_orphan_goes_but_not_one_with_changes(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct roots r = { .lower = { "" } };
+	char script[512];
+	char **names;
+	size_t n;
+
+	setup(&r);
+	branch_close(r.f.branch);
+	r.f.branch = NULL;
+	(void)snprintf(script, sizeof(script),
+		       "cd branches && rm -r b && cp -a b~2 b~9 && "
+		       "sed -i 's/b~2/b~9/; s/\"init_pid\":0/\"init_pid\":1/' "
+		       "b~9/meta.json && sed -i "
+		       "'s/\"created\":.[0-9]*/\"created\":[1/' b~*/meta.json");
+	shell(r.f.store_dir, script);
+	assert_int_equal(store_list(r.f.store, &names, &n, &err), 0);
+	assert_int_equal(n, 0);
+	store_names_free(names, n);
+	shell(r.f.store_dir, "cd branches && test \"$(echo *)\" = b~9");
+	teardown(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,6 +376,7 @@ int main(void)
 		cmocka_unit_test(a_conflict_in_one_root_publishes_nothing),
 		cmocka_unit_test(whatever_the_kill_it_is_all_or_nothing),
 		cmocka_unit_test(an_unused_one_goes_and_the_name_is_free),
+		cmocka_unit_test(an_orphan_goes_but_not_one_with_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
