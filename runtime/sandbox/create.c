@@ -272,10 +272,18 @@ static int make_cgroup(struct create *c, struct error *err)
 		.rootless = !c->plan->privileged || !c->plan->initial,
 		.log = c->env->log,
 	};
+	int r;
 
 	if (c->bundle->disable_cgroups)
 		return 0;
-	return cgroup_make(&o, &c->state->cgroup, err);
+	r = cgroup_make(&o, &c->state->cgroup, err);
+	/* Names are unique below a runtime directory, cgroups on a machine: a
+	 * name that was made up is made up again. */
+	if (r == -EBUSY && c->plan->host)
+		return error_say(err, ERR_EXISTS, EEXIST,
+				 "the cgroup of a sandbox '%s' is in use",
+				 c->plan->name);
+	return r;
 }
 
 int create_get_filter(const struct spec *s, const struct log_sink *log,
