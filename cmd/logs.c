@@ -48,7 +48,7 @@ static int print_one(void *data, const struct sandlock_denial *d)
 
 int cmd_logs(struct ctx *ctx, struct args *args)
 {
-	const char *name = args->operands[0];
+	auto_free char *name = NULL;
 	auto_ptr(json_out_free) struct json_out *o = json_out_new(true);
 	struct sandlock_error err = { 0 };
 	struct logs l = {
@@ -57,8 +57,10 @@ int cmd_logs(struct ctx *ctx, struct args *args)
 		.follow = args_has(args, "follow"),
 		.out = o,
 	};
-	int r;
+	int r = cmd_branch_name(ctx, args, &name, &err);
 
+	if (r < 0)
+		return cmd_fail(ctx, &err);
 	json_out_object(o);
 	json_out_str_member(o, "schema", "sandlock.logs/1");
 	json_out_str_member(o, "name", name);

@@ -183,19 +183,21 @@ const struct verb verb_table[] = {
   "curl http://127.0.0.1:$(sandlock ports --json web | jq '.[\"8080\"]')/",
   EXIT_PLAIN, cmd_ports },
 { VERB_LOGS, "logs", "list what was refused to a sandbox", GROUP_LIFECYCLE,
-  "NAME", 1, 1, 0, COMPLETE_SANDBOX,
+  "[NAME]", 0, 1, 0, COMPLETE_SANDBOX,
   "Prints what was refused, oldest first: of a running sandbox, or of one that\n"
-  "has ended and whose branch is pending.",
+  "has ended and whose branch is pending. Without NAME: the only branch that is\n"
+  "pending.",
+  "sandlock logs\n"
   "sandlock logs web\n"
   "sandlock logs --follow web\n"
   "sandlock logs --json web | jq -r '.denials[].remedy'",
   EXIT_PLAIN, cmd_logs },
 { VERB_WHY, "why", "explain what a sandbox is not allowed", GROUP_LIFECYCLE,
-  "NAME [PATH|CALL]", 1, 2, 0, COMPLETE_SANDBOX,
+  "[NAME [PATH|CALL]]", 0, 2, 0, COMPLETE_SANDBOX,
   "Says why something was refused and what would allow it. With PATH or CALL, a\n"
   "system call: only what concerns it, and, of a running sandbox, whether it\n"
-  "would be allowed now.",
-  "sandlock why web\n"
+  "would be allowed now. Without NAME: the only branch that is pending.",
+  "sandlock why\n"
   "sandlock why web ~/.ssh/id_rsa\n"
   "sandlock why web ptrace",
   "0 if it is allowed, or nothing was refused; 1 if it is not, or something\n"

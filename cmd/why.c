@@ -131,13 +131,17 @@ static int explain(struct ctx *ctx, const char *name, struct why *w,
 
 int cmd_why(struct ctx *ctx, struct args *args)
 {
-	const char *name = args->operands[0];
+	auto_free char *name = NULL;
 	auto_ptr(json_out_free) struct json_out *o = json_out_new(true);
 	auto_free char *word = NULL;
 	struct sandlock_error err = { 0 };
 	struct why w = { .json = args_json(args), .out = o };
 	int r;
 
+	if (cmd_branch_name(ctx, args, &name, &err) < 0) {
+		(void)cmd_fail(ctx, &err);
+		return STATUS_CANNOT_TELL;
+	}
 	if (args->n_operands > 1) {
 		word = absolute(args->operands[1]);
 		if (!word)

@@ -52,6 +52,8 @@ PTRACE=101
 	expect_match '^[0-9-]+T[0-9:]+Z python3 may not call keyctl: EPERM \[syscall.keys\] x3$'
 	run sandlock why "$N"
 	expect_status 1
+	same <(sandlock why 2>&1) <(echo "$output")
+	same <(sandlock logs "$N") <(sandlock logs)
 	expect_output 'to allow: sandlock run --extra-allow-syscall keys'
 	run sandlock why "$N" mount
 	expect_status 2

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "control/protocol.h"
+#include "supervise/denials.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -12,6 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct control_request q = { .root = NULL };
 	struct error err = ERROR_INIT;
 	struct buf frame = BUF_INIT;
+	struct denial_record record;
 	struct json *answer = NULL;
 
 	if (control_parse((const char *)data, size, &q, &err) < 0) {
@@ -37,6 +39,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	answer = NULL;
 	if (control_read_event((const char *)data, size, &answer, NULL) == 0 &&
 	    !json_str_or(answer, "event", NULL))
+		abort();
+	/* What a client makes of an event, or of what is in a log. */
+	denial_from_json(json_get(answer, "data"), &record);
+	if (!record.what.code || !record.what.call || record.what.error < 0)
 		abort();
 	json_free(answer);
 	buf_done(&frame);
