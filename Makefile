@@ -186,7 +186,7 @@ fuzz-replay: $(fuzz_bin)
 	done
 
 # The threads of the supervisor, under ThreadSanitizer.
-tsan_unit := test_approvals test_gate test_hold test_lane test_net_calls test_processes test_supervise \
+tsan_unit := test_approvals test_gate test_hold test_lane test_net_calls test_net_ports test_processes test_supervise \
 	test_supervise_stress test_capi
 
 tsan: $B/sandlock

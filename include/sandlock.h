@@ -803,6 +803,17 @@ typedef void sandlock_deferred_fn(void *data, const struct sandlock_event *e,
 				  struct sandlock_approval *a);
 
 /*
+ * From now on, the call that is decided about included, process @pid and what
+ * descends from it (0: all that have no rules of their own) reaches only what
+ * @rules allow: as network.allow, without host names; none: nothing. Never more
+ * than the request's own rules, and only where the network is shared. Takes the
+ * place of what was said before. ERR_USAGE, ERR_STATE.
+ */
+int sandlock_context_restrict_network(struct sandlock_context *ctx, pid_t pid,
+				      const char *const *rules, size_t n,
+				      struct sandlock_error *err);
+
+/*
  * Before the first run; @free_fn (or NULL) is called on @data once, after the
  * last callback, by sandlock_sandbox_free, or here on failure. One of the two
  * may be set, once. ERR_STATE.

@@ -300,6 +300,11 @@ static int set_host(struct net_rule *rule, const char *text,
 		return error_hint(err, "HOST:PORT, ADDRESS/BITS:PORT, "
 				       "[IPV6]:PORT, *:PORT or unix:/PATH");
 	}
+	if (use == NET_RULE_ADDRESS)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "'%.64s' is no address: names are resolved "
+				 "when a sandbox begins, and no more",
+				 text);
 	if (use == NET_RULE_DENY) {
 		(void)error_say(err, ERR_USAGE, EINVAL,
 				"'%.64s': a host name cannot be denied, its "
@@ -411,6 +416,9 @@ static int parse_connect(struct net_rule *rule, const char *text,
 	char *ports;
 	int r;
 
+	if (strncmp(text, "unix:", 5) == 0 && use == NET_RULE_ADDRESS)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "'%.64s' is no address", text);
 	if (strncmp(text, "unix:", 5) == 0)
 		return parse_unix(rule, text + 5, err);
 	r = parse_proto(rule, &text, err);

@@ -67,7 +67,8 @@ struct net_rule {
 /* What a rule may be. */
 enum net_rule_use {
 	NET_RULE_ALLOW,
-	NET_RULE_DENY, /* no host names: other addresses would be open */
+	NET_RULE_ADDRESS, /* neither host names nor unix sockets */
+	NET_RULE_DENY,	  /* no host names: other addresses would be open */
 	NET_RULE_BIND_ALLOW,
 	NET_RULE_BIND_DENY, /* not "*" */
 };

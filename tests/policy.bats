@@ -1,6 +1,7 @@
 # A callback of the C API that decides: sandlock_sandbox_set_policy(3).
 load lib/common
 load lib/embed
+load lib/net
 
 setup() {
 	begin_embed
@@ -51,4 +52,33 @@ policy() {
 		bash -c 'echo >/dev/tcp/127.0.0.1/2'
 	expect_output 'Connection refused'
 	refute_output 'event network'
+}
+
+# bash in the sandbox connects to PORT of the test's server: its exit status.
+connects() {
+	echo "(: 2>/dev/null >/dev/tcp/127.0.0.1/$1) 2>/dev/null; echo connect-\$?"
+}
+
+@test "policy: what was taken away is not reached, although it was allowed" {
+	cp "$TESTS/helpers/net.py" .
+	host_server a tcp
+	export NET_ALLOW=127.0.0.0/8
+	run policy restrict connect 0 -- bash -c "$(connects "$PORT")"
+	expect_output 'restricted 0'
+	expect_output connect-1
+	came a 0
+	ONLY=127.0.0.1 run policy restrict connect 0 -- bash -c "
+		$(connects "$PORT")"
+	expect_output connect-0
+	patiently came a 1
+	ONLY=0.0.0.0/0 run policy restrict connect 0 -- bash -c \
+		'(: >/dev/tcp/192.0.2.1/1) 2>&1'
+	expect_output refused
+	ONLY=example.org run policy restrict connect 0 -- bash -c "
+		$(connects "$PORT")"
+	expect_output "'example.org' is no address"
+	# Of the process that connects.
+	OF_PID=1 run policy restrict connect 0 -- bash -c "
+		$(connects "$PORT")"
+	expect_output connect-1
 }

@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "embed/handle.h"
 #include "sandbox/asklink.h"
+#include "spec/net_rule.h"
 #include "spec/request.h"
 
 #define API __attribute__((visibility("default")))
@@ -386,6 +387,67 @@ static void free_policy(void *data)
 	if (p->free_fn)
 		p->free_fn(p->data);
 	free(p);
+}
+
+/* ------------------------------------------------------------- context -- */
+
+static int write_restriction(pid_t pid, const char *const *rules, size_t n,
+			     struct buf *ret)
+{
+	struct json_out *o = json_out_new(false);
+	int r;
+
+	if (!o)
+		return -ENOMEM;
+	json_out_object(o);
+	json_out_uint_member(o, "pid", (uint64_t)pid);
+	json_out_key(o, "restrict_network");
+	json_out_array(o);
+	for (size_t i = 0; i < n; i++)
+		json_out_str(o, rules[i]);
+	json_out_array_end(o);
+	json_out_object_end(o);
+	r = json_out_end(o, ret);
+	json_out_free(o);
+	return r;
+}
+
+static int check_rules(const char *const *rules, size_t n, struct error *err)
+{
+	int r = 0;
+
+	if (n > ASKLINK_RULES_MAX)
+		return error_say(err, ERR_USAGE, E2BIG,
+				 "more than %d network rules at a time",
+				 ASKLINK_RULES_MAX);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct net_rule rule;
+
+		r = net_rule_parse(rules[i], NET_RULE_ADDRESS, &rule, err);
+		if (r == 0)
+			net_rule_done(&rule);
+	}
+	return r;
+}
+
+API int sandlock_context_restrict_network(struct sandlock_context *ctx,
+					  pid_t pid, const char *const *rules,
+					  size_t n, struct sandlock_error *err)
+{
+	struct link *l = ctx->policy->link;
+	auto_(buf) struct buf b = BUF_INIT;
+	struct error e = ERROR_INIT;
+	int r = check_rules(rules, n, &e);
+
+	if (r == 0 && (pid < 0 || write_restriction(pid, rules, n, &b) < 0))
+		r = error_set(&e, ERR_USAGE, EINVAL, "network rules");
+	if (r < 0)
+		return api_result(r, &e, err);
+	(void)pthread_mutex_lock(&l->lock);
+	if (l->sock < 0 || send(l->sock, b.data, b.len, MSG_NOSIGNAL) < 0)
+		r = error_say(&e, ERR_STATE, ECANCELED, "the run is over");
+	(void)pthread_mutex_unlock(&l->lock);
+	return api_result(r, &e, err);
 }
 
 /* ------------------------------------------------------------------ API -- */

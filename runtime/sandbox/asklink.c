@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "supervise/approvals.h"
+#include "supervise/net.h"
 
 CLEANUP_PTR(struct json, json_free);
 CLEANUP_PTR(struct json_out, json_out_free);
@@ -19,6 +20,7 @@ enum { OPEN_MAX = 4096, STACK_BYTES = 256 * 1024 };
 
 struct asklink {
 	struct approvals *book;
+	struct net *net; /* NULL: the network is not shared */
 	int sock;
 	pthread_t thread;
 	/* The thread's own. */
@@ -107,17 +109,39 @@ static bool send_closed(struct asklink *l)
 
 /* -------------------------------------------------------------- answers -- */
 
+/* The embedder has looked at the rules. */
+static void restrict_network(struct asklink *l, const struct json *rules,
+			     pid_t pid)
+{
+	const char *v[ASKLINK_RULES_MAX];
+	size_t n = 0;
+
+	if (!l->net || rules->type != JSON_ARRAY)
+		return;
+	for (size_t i = 0; i < rules->n && n < ASKLINK_RULES_MAX; i++)
+		if (rules->items[i].type == JSON_STRING)
+			v[n++] = rules->items[i].text;
+	(void)net_restrict(l->net, pid, v, n, NULL);
+}
+
 /* One that comes too late, or twice, changes nothing. */
 static void take_answer(struct asklink *l, size_t n)
 {
-	static const struct json_limits limits = { .bytes = ASKLINK_MAX,
-						   .depth = 4,
-						   .values = 16 };
+	static const struct json_limits limits = {
+		.bytes = ASKLINK_MAX,
+		.depth = 4,
+		.values = ASKLINK_RULES_MAX + 16,
+	};
 	auto_ptr(json_free) struct json *j = NULL;
 	int64_t id, error;
 
 	if (json_parse(l->data, n, &limits, "answer", &j, NULL) < 0)
 		return;
+	if (json_get(j, "restrict_network")) {
+		restrict_network(l, json_get(j, "restrict_network"),
+				 (pid_t)json_int_or(j, "pid", 0));
+		return;
+	}
 	id = json_int_or(j, "number", 0);
 	error = json_int_or(j, "error", 1);
 	if (id <= 0 || error < 0 || error >= 4096)
@@ -180,13 +204,14 @@ static int start_thread(struct asklink *l)
 	return -r;
 }
 
-struct asklink *asklink_start(struct approvals *book, int sock)
+struct asklink *asklink_start(struct approvals *book, struct net *net, int sock)
 {
 	struct asklink *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		return NULL;
 	l->book = book;
+	l->net = net;
 	l->sock = sock;
 	if (start_thread(l) < 0) {
 		free(l);

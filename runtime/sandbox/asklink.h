@@ -8,6 +8,9 @@
  *					<-
  *{"number":N,"digest":"...","error":N}
  *
+ *					<-
+ *{"restrict_network":[RULE...],"pid":N}
+ *
  * "ask" is what approval_to_json writes. The end of the stream withdraws all:
  * what is asked from then on is denied.
  */
@@ -18,12 +21,14 @@
 
 struct approvals;
 struct asklink;
+struct net;
 
-enum { ASKLINK_MAX = 64 * 1024 };
+enum { ASKLINK_MAX = 64 * 1024, ASKLINK_RULES_MAX = 256 };
 
-/* Starts a thread that serves @sock, borrowed. NULL on ENOMEM, or where no
- * thread can be made. */
-struct asklink *asklink_start(struct approvals *book, int sock);
+/* Starts a thread that serves @sock, borrowed; @net may be NULL. NULL on
+ * ENOMEM, or where no thread can be made. */
+struct asklink *asklink_start(struct approvals *book, struct net *net,
+			      int sock);
 /* Ends it; the book is closed by then. NULL is fine. */
 void asklink_stop(struct asklink *l);
 

@@ -26,7 +26,6 @@ struct ask_state {
 	struct open_asker open;
 	struct audit *audit;
 	struct approvals *book; /* of the create */
-	struct asklink *link;	/* to an embedder's callback */
 	struct askhook *hook;	/* a program that is asked */
 	const struct create *create;
 	int events_fd;
@@ -49,11 +48,15 @@ static unsigned int traps(const struct host_context *h)
 	       (q->ask_connect.n ? TRAP_NETWORK : 0);
 }
 
+static void stop_link(void *p)
+{
+	asklink_stop(p);
+}
+
 static void free_state(void *p)
 {
 	struct ask_state *s = p;
 
-	asklink_stop(s->link);
 	askhook_stop(s->hook);
 	freezer_free(s->freezer);
 	if (s->book)
@@ -198,6 +201,7 @@ static int started(struct mediation *m, void *state, pid_t pid,
 		   struct error *err)
 {
 	struct ask_state *s = state;
+	struct asklink *link;
 
 	if (!s->book)
 		return 0;
@@ -211,10 +215,12 @@ static int started(struct mediation *m, void *state, pid_t pid,
 	}
 	if (!s->asker.asks_all)
 		return 0;
-	s->link = asklink_start(s->book, s->events_fd);
-	return s->link ? 0
-		       : error_set(err, ERR_SYSTEM, ENOMEM,
-				   "cannot reach the callback");
+	link = asklink_start(s->book, mediation_net(m), s->events_fd);
+	if (!link)
+		return error_set(err, ERR_SYSTEM, ENOMEM,
+				 "cannot reach the callback");
+	/* Behind what it uses, so that it ends before that is freed. */
+	return mediation_own(m, link, stop_link, err);
 }
 
 const struct mediate_feature mediate_ask = {

@@ -35,9 +35,10 @@ struct net *net_new(const struct net_options *o)
 	n->quick = (struct net_lane){ n, false };
 	n->slow = (struct net_lane){ n, true };
 	n->names = net_names_new();
+	n->live = net_live_new();
 	if (o->remap)
 		n->ports = ports_new();
-	if (!n->names || (o->remap && !n->ports))
+	if (!n->names || !n->live || (o->remap && !n->ports))
 		return NULL;
 	return take_ptr(&n);
 }
@@ -47,6 +48,7 @@ void net_free(struct net *n)
 	if (!n)
 		return;
 	net_names_free(n->names);
+	net_live_free(n->live);
 	ports_free(n->ports);
 	(void)pthread_mutex_destroy(&n->lock);
 	free(n);
@@ -260,6 +262,8 @@ void net_refused(struct net *n, struct call *c, const struct net_socket *s,
 	if (rule >= 0) {
 		rule_text(n, is_bind, rule, &rule_b, &d.where);
 		d.rule = buf_str(&rule_b);
+	} else if (rule == NET_RULE_LIVE) {
+		d.rule = "restricted while it runs";
 	} else if (s->proto) {
 		remedy_text(s, is_bind, object, &remedy);
 		d.remedy = buf_str(&remedy);
@@ -316,7 +320,7 @@ static int judge_inet(struct net *n, struct call *c, struct net_work *w)
 	if (s->proto && is_own_port(n, s, a, &d))
 		return 0;
 	if (s->proto)
-		v = net_decide(&n->layers, &d);
+		v = net_live_decide(n, c, &d);
 	if ((v.ask >= 0 || (v.allowed && n->asker && n->asker->asks_all)) &&
 	    !w->is_approved)
 		return MUST_ASK;

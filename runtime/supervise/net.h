@@ -28,6 +28,7 @@
 struct asker;
 struct buf;
 struct denials;
+struct error;
 struct net;
 struct request;
 
@@ -48,6 +49,15 @@ CLEANUP_PTR(struct net, net_free);
 
 /* Fills @ret with the rows of the trapped calls; they borrow @n. */
 size_t net_rows(struct net *n, struct handler ret[NET_ROWS]);
+
+/*
+ * From now on @process and what descends from it, or with 0 all that have no
+ * rules of their own, reaches only what @rules allow (no host names), and never
+ * more than the request's rules do. Takes the place of what was said before.
+ * ERR_USAGE, ERR_NOT_FOUND, ERR_STATE. Thread-safe.
+ */
+int net_restrict(struct net *n, pid_t process, const char *const *rules,
+		 size_t n_rules, struct error *err);
 
 /* What is remapped now, as JSON; "{}" without remapping. -ENOMEM. */
 int net_ports_json(struct net *n, struct buf *ret);

@@ -18,6 +18,8 @@ struct net_lane {
 	bool may_wait;
 };
 
+/* Rules that came while it runs. */
+struct net_live;
 /* Abstract names that the sandbox itself bound. */
 struct net_names;
 
@@ -34,6 +36,7 @@ struct net {
 	const struct asker *asker;
 	struct ports *ports; /* NULL: nothing is remapped */
 	struct net_names *names;
+	struct net_live *live;
 	struct net_lane quick, slow;
 	pthread_mutex_t lock; /* of what follows */
 	uint64_t late[NET_LATE_MAX];
@@ -119,6 +122,13 @@ void net_address_done(struct net_address *a);
 int net_address_inet(const struct net_address *a, struct net_ip *ret_ip,
 		     uint16_t *ret_port);
 void net_address_set_port(struct net_address *a, uint16_t port);
+
+/* net_live.c. A verdict by such rules has NET_RULE_LIVE. */
+enum { NET_RULE_LIVE = -2 };
+struct net_live *net_live_new(void);
+void net_live_free(struct net_live *l);
+struct net_verdict net_live_decide(struct net *n, struct call *c,
+				   const struct net_dest *d);
 
 /* net_unix.c */
 int net_judge_unix(struct net *n, struct call *c, struct net_address *a);

@@ -9,6 +9,8 @@
  *	later		hands over, and a thread answers 100 ms later
  *	drop		frees unanswered what NEEDLE matches
  *	keep		never answers it, and frees it after the run
+ *	restrict	as sync, and takes all of the network but ONLY away,
+ *			of that process with OF_PID
  *	twice		answers twice, and says what came of it
  * Prints the events that NEEDLE matches and the exit status.
  */
@@ -45,15 +47,29 @@ static void print(const struct sandlock_event *e)
 	fflush(stdout);
 }
 
+/* In the middle of deciding: that destination, of this process or of all. */
+static void restrict_network(const struct sandlock_event *e,
+			     struct sandlock_context *ctx)
+{
+	const char *only = getenv("ONLY");
+	struct sandlock_error err = { 0 };
+	pid_t pid = getenv("OF_PID") ? e->pid : 0;
+	int r = sandlock_context_restrict_network(ctx, pid, &only, only ? 1 : 0,
+						  &err);
+
+	printf("restricted %d %s\n", r, err.msg);
+}
+
 static int decide(void *data, const struct sandlock_event *e,
 		  struct sandlock_context *ctx)
 {
 	struct test *t = data;
 
-	(void)ctx;
 	if (!matches(t, e))
 		return SANDLOCK_VERDICT_ALLOW;
 	print(e);
+	if (strcmp(t->mode, "restrict") == 0)
+		restrict_network(e, ctx);
 	return t->verdict;
 }
 
@@ -140,7 +156,8 @@ int main(int argc, char **argv)
 		sandlock_request_set(q, "network.allow", getenv("NET_ALLOW"),
 				     "test", &err);
 	r = sandlock_sandbox_new(&env, q, &s, &err);
-	if (r == 0 && strcmp(t.mode, "sync") == 0)
+	if (r == 0 &&
+	    (strcmp(t.mode, "sync") == 0 || strcmp(t.mode, "restrict") == 0))
 		r = sandlock_sandbox_set_policy(s, decide, &t, count_free,
 						&err);
 	else if (r == 0)

@@ -109,6 +109,11 @@ static const struct {
 	{ "example.org:1", NET_RULE_DENY,
 	  "'example.org': a host name cannot be denied, its addresses change",
 	  "deny addresses, or allow what is needed with --net-allow" },
+	{ "example.org", NET_RULE_ADDRESS,
+	  "'example.org' is no address: names are resolved when a sandbox "
+	  "begins, and no more",
+	  "" },
+	{ "unix:@a", NET_RULE_ADDRESS, "'unix:@a' is no address", "" },
 	{ "[::1", NET_RULE_ALLOW, "'[::1' lacks its ']'", "" },
 	{ "[a]:1", NET_RULE_ALLOW, "'[a]' is no IPv6 address", "" },
 	{ "[::1]x:1", NET_RULE_ALLOW, "'x' behind ']' is no ':PORT'", "" },

@@ -1,0 +1,154 @@
+/*
+ * What was taken away while the sandbox runs: rules for one process and what
+ * descends from it, or for all others, within those of the request.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "kernel/pidfd.h"
+#include "supervise/net_internal.h"
+
+enum { LIVE_MAX = 1024, ANCESTORS_MAX = 64 };
+
+struct entry {
+	pid_t process; /* 0: all that have none of their own */
+	uint64_t start_time;
+	struct net_rules rules;
+};
+
+struct net_live {
+	pthread_mutex_t lock;
+	struct entry *v;
+	size_t n;
+};
+
+struct net_live *net_live_new(void)
+{
+	struct net_live *l = calloc(1, sizeof(*l));
+
+	if (l && pthread_mutex_init(&l->lock, NULL)) {
+		free(l);
+		return NULL;
+	}
+	return l;
+}
+
+void net_live_free(struct net_live *l)
+{
+	if (!l)
+		return;
+	for (size_t i = 0; i < l->n; i++)
+		net_rules_done(&l->v[i].rules);
+	(void)pthread_mutex_destroy(&l->lock);
+	free(l->v);
+	free(l);
+}
+
+static struct entry *find(struct net_live *l, pid_t process,
+			  uint64_t start_time)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].process == process &&
+		    l->v[i].start_time == start_time)
+			return &l->v[i];
+	return NULL;
+}
+
+/* Of the process, or of the nearest of its ancestors that has any. */
+static const struct net_rules *find_own(struct net_live *l, pid_t process)
+{
+	struct proc_stat st;
+
+	for (int i = 0; i < ANCESTORS_MAX && process > 1; i++) {
+		const struct entry *e;
+
+		if (proc_read_stat(process, &st) < 0)
+			break;
+		e = find(l, process, st.start_time);
+		if (e)
+			return &e->rules;
+		process = st.ppid;
+	}
+	return NULL;
+}
+
+struct net_verdict net_live_decide(struct net *n, struct call *c,
+				   const struct net_dest *d)
+{
+	struct net_live *l = n->live;
+	struct net_layers layers = n->layers;
+	struct net_verdict v = net_decide(&layers, d);
+	const struct entry *all;
+
+	(void)pthread_mutex_lock(&l->lock);
+	if (l->n) {
+		all = find(l, 0, 0);
+		layers.live = all ? &all->rules : NULL;
+		layers.process = find_own(l, call_tgid(c));
+	}
+	/* Never more than the request allows. */
+	if ((layers.process || layers.live) && !net_decide(&layers, d).allowed)
+		v = (struct net_verdict){ false, NET_RULE_LIVE, -1 };
+	(void)pthread_mutex_unlock(&l->lock);
+	return v;
+}
+
+static int parse(const char *const *rules, size_t n, struct net_rules *ret,
+		 struct error *err)
+{
+	struct net_list *l = &ret->connect;
+	int r = 0;
+
+	l->rules = calloc(n ? n : 1, sizeof(*l->rules));
+	if (!l->rules)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "network rules");
+	for (; r == 0 && l->n < n; l->n += r == 0)
+		r = net_rule_parse(rules[l->n], NET_RULE_ADDRESS, &l->rules[l->n],
+				   err);
+	return r;
+}
+
+static int set(struct net_live *l, pid_t process, uint64_t start_time,
+	       struct net_rules *take)
+{
+	struct entry *e = find(l, process, start_time);
+
+	if (!e) {
+		struct entry *v =
+			l->n == LIVE_MAX
+				? NULL
+				: reallocarray(l->v, l->n + 1, sizeof(*v));
+
+		if (!v)
+			return -ENOSPC;
+		l->v = v;
+		e = &v[l->n++];
+		*e = (struct entry){ process, start_time, { .ask.n = 0 } };
+	}
+	net_rules_done(&e->rules);
+	e->rules = *take;
+	*take = (struct net_rules){ .ask.n = 0 };
+	return 0;
+}
+
+int net_restrict(struct net *n, pid_t process, const char *const *rules,
+		 size_t n_rules, struct error *err)
+{
+	auto_(net_rules) struct net_rules r = { .ask.n = 0 };
+	struct proc_stat st = { .start_time = 0 };
+	int e = parse(rules, n_rules, &r, err);
+
+	if (e < 0)
+		return e;
+	if (process && proc_read_stat(process, &st) < 0)
+		return error_say(err, ERR_NOT_FOUND, ESRCH,
+				 "there is no process %d", (int)process);
+	(void)pthread_mutex_lock(&n->live->lock);
+	e = set(n->live, process, process ? st.start_time : 0, &r);
+	(void)pthread_mutex_unlock(&n->live->lock);
+	return e < 0 ? error_say(err, ERR_STATE, -e,
+				 "too many processes have rules of their own")
+		     : 0;
+}

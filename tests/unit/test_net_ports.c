@@ -1,0 +1,255 @@
+/* Ports that a child binds, and rules that change while it runs. */
+#include "net_world.h"
+
+/* --------------------------------------------------------------- ports -- */
+
+static int bind_port(int type, uint16_t port, int *ret_fd)
+{
+	struct sockaddr_in a = loopback(port);
+
+	*ret_fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+	return bind(*ret_fd, (struct sockaddr *)&a, sizeof(a)) ? errno : 0;
+}
+
+static int binds(void *arg)
+{
+	const struct servers *v = arg;
+	int fd;
+
+	MUST(bind_port(SOCK_STREAM, v->good, &fd) == 0);
+	MUST(listen(fd, 1) == 0);
+	MUST(bind_port(SOCK_STREAM, v->bad, &fd) == EACCES);
+	MUST(bind_port(SOCK_DGRAM, v->bad, &fd) == EACCES);
+	MUST(bind_port(SOCK_DGRAM, v->good, &fd) == 0);
+	MUST(bind_port(SOCK_DGRAM, 0, &fd) == 0);
+	/* Any port is enough to connect, not to be connected to. */
+	MUST(bind_port(SOCK_STREAM, 0, &fd) == 0);
+	MUST(listen(fd, 1) < 0 && errno == EACCES);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	MUST(listen(fd, 1) < 0 && errno == EACCES);
+	fd = socket(AF_INET6, SOCK_STREAM, 0);
+	MUST(fd < 0 || (listen(fd, 1) < 0 && errno == EACCES));
+	return 0;
+}
+
+/* A port that is free now. */
+static uint16_t free_port(void)
+{
+	uint16_t port;
+
+	(void)close(server(SOCK_STREAM, &port));
+	return port;
+}
+
+static void ports_are_bound_by_rule(void **state)
+{
+	struct servers v = { .good = free_port(), .bad = free_port() };
+	char rule[16];
+	const char *const pairs[] = { "network.allow_bind", rule, NULL };
+	auto_free char *said = NULL;
+
+	(void)snprintf(rule, sizeof(rule), "%u", v.good);
+	said = run(pairs, binds, &v);
+	assert_non_null(strstr(said, "net.bind_tcp"));
+	assert_non_null(strstr(said, "net.bind_udp"));
+}
+
+struct talk {
+	int pipe_fd[2], back_fd[2];
+};
+
+/* The parent looks when it is told to. */
+static void let_look(const struct talk *t)
+{
+	char byte;
+
+	MUST(write(t->pipe_fd[1], "x", 1) == 1);
+	MUST(read(t->back_fd[0], &byte, 1) == 1);
+}
+
+static char looks[3][128];
+
+static void *look(void *arg)
+{
+	const struct talk *t = arg;
+
+	for (size_t i = 0; i < ARRAY_LEN(looks); i++) {
+		auto_(buf) struct buf b = BUF_INIT;
+		char byte;
+
+		MUST(read(t->pipe_fd[0], &byte, 1) == 1);
+		MUST(net_ports_json(net, &b) == 0);
+		(void)snprintf(looks[i], sizeof(looks[i]), "%s", buf_str(&b));
+		MUST(write(t->back_fd[1], "x", 1) == 1);
+	}
+	return NULL;
+}
+
+static int remaps(void *arg)
+{
+	struct sockaddr_in6 six = { .sin6_family = AF_INET6,
+				    .sin6_port = htons(80),
+				    .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	struct sockaddr_in a;
+	socklen_t n = sizeof(a);
+	int tcp, udp, fd, other, one = 1;
+
+	MUST(bind_port(SOCK_STREAM, 80, &tcp) == 0);
+	MUST(listen(tcp, 5) == 0);
+	MUST(port_of(tcp) == 80);
+	MUST(bind_port(SOCK_DGRAM, 80, &udp) == 0);
+	MUST(port_of(udp) == 80);
+	let_look(arg);
+	/* It is taken, as it would be. */
+	MUST(bind_port(SOCK_STREAM, 80, &other) == EADDRINUSE);
+	fd = socket(AF_INET6, SOCK_STREAM, 0);
+	if (fd >= 0) {
+		MUST(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one,
+				sizeof(one)) == 0);
+		MUST(bind(fd, (struct sockaddr *)&six, sizeof(six)) == 0);
+		MUST(close(fd) == 0);
+	}
+	/* No rule lets it connect anywhere but to itself. */
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	a = loopback(80);
+	MUST(connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0);
+	MUST(getpeername(fd, (struct sockaddr *)&a, &n) == 0);
+	MUST(ntohs(a.sin_port) == 80);
+	other = accept(tcp, NULL, NULL);
+	MUST(other >= 0 && port_of(other) == 80);
+	MUST(sendto(fd, "x", 1, 0, NULL, 0) == 1 && read(other, &n, 1) == 1);
+	MUST(close(tcp) == 0);
+	MUST(port_of(other) == 80);
+	a = loopback(80);
+	MUST(try_connect(SOCK_STREAM, a) == ECONNREFUSED);
+	MUST(sendto(fd = socket(AF_INET, SOCK_DGRAM, 0), "x", 1, 0,
+		    (struct sockaddr *)&a, sizeof(a)) == 1);
+	MUST(read(udp, &n, 1) == 1);
+	let_look(arg);
+	MUST(close(udp) == 0);
+	let_look(arg);
+	return 0;
+}
+
+static void ports_are_remapped_while_they_are_bound(void **state)
+{
+	const char *const pairs[] = { "network.port_remap", "true", NULL };
+	unsigned int tcp, udp, same;
+	struct talk t;
+	pthread_t thread;
+	char end;
+
+	assert_int_equal(pipe(t.pipe_fd), 0);
+	assert_int_equal(pipe(t.back_fd), 0);
+	assert_int_equal(pthread_create(&thread, NULL, look, &t), 0);
+	beside = &thread;
+	free(run(pairs, remaps, &t));
+	assert_int_equal(sscanf(looks[0], "{\"80\":%u,\"80/udp\":%u%c", &tcp,
+				&udp, &end),
+			 3);
+	assert_int_equal(end, '}');
+	assert_true(tcp != 80 && udp != 80);
+	assert_int_equal(sscanf(looks[1], "{\"80/udp\":%u%c", &same, &end), 2);
+	assert_int_equal(same, udp);
+	assert_string_equal(looks[2], "{}");
+	for (int i = 0; i < 2; i++) {
+		(void)close(t.pipe_fd[i]);
+		(void)close(t.back_fd[i]);
+	}
+}
+
+/* ------------------------------------------------------------- live rules --
+ */
+
+struct live {
+	struct talk t;
+	struct servers v;
+};
+
+static int in_child(struct sockaddr_in a)
+{
+	int status;
+	pid_t pid = fork();
+
+	MUST(pid >= 0);
+	if (pid == 0)
+		_exit(try_connect(SOCK_STREAM, a));
+	MUST(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static int lives(void *arg)
+{
+	const struct live *l = arg;
+	struct sockaddr_in good = loopback(l->v.good);
+	struct sockaddr_in bad = loopback(l->v.bad);
+	pid_t pid = getpid();
+
+	MUST(write(l->t.pipe_fd[1], &pid, sizeof(pid)) == sizeof(pid));
+	MUST(try_connect(SOCK_STREAM, good) == 0);
+	let_look(&l->t); /* nothing, for all */
+	MUST(try_connect(SOCK_STREAM, good) == ECONNREFUSED);
+	let_look(&l->t); /* more than there is, for this one */
+	MUST(try_connect(SOCK_STREAM, good) == 0);
+	MUST(in_child(good) == 0);
+	MUST(try_connect(SOCK_STREAM, bad) == ECONNREFUSED);
+	let_look(&l->t); /* nothing, for this one */
+	MUST(try_connect(SOCK_STREAM, good) == ECONNREFUSED);
+	MUST(in_child(good) == ECONNREFUSED);
+	return 0;
+}
+
+static void *restrict_step_by_step(void *arg)
+{
+	static const char *const all = "0.0.0.0/0", *const name = "a.example";
+	struct live *l = arg;
+	char byte;
+	pid_t pid;
+
+	MUST(read(l->t.pipe_fd[0], &pid, sizeof(pid)) == sizeof(pid));
+	for (int i = 0; i < 3; i++) {
+		MUST(read(l->t.pipe_fd[0], &byte, 1) == 1);
+		MUST(net_restrict(net, i ? pid : 0, &all, i == 1, &err) == 0);
+		MUST(write(l->t.back_fd[1], "x", 1) == 1);
+	}
+	MUST(net_restrict(net, 0, &name, 1, &err) == -EINVAL);
+	MUST(net_restrict(net, INT32_MAX, &all, 1, &err) == -ESRCH);
+	return NULL;
+}
+
+static void live_rules_take_away_and_never_add(void **state)
+{
+	struct live l;
+	char rule[64];
+	const char *const pairs[] = { "network.allow", rule, NULL };
+	auto_free char *said = NULL;
+	pthread_t thread;
+
+	l.v.good_fd = server(SOCK_STREAM, &l.v.good);
+	l.v.bad_fd = server(SOCK_STREAM, &l.v.bad);
+	assert_int_equal(pipe(l.t.pipe_fd), 0);
+	assert_int_equal(pipe(l.t.back_fd), 0);
+	(void)rule_for(rule, "tcp://", l.v.good);
+	assert_int_equal(
+		pthread_create(&thread, NULL, restrict_step_by_step, &l), 0);
+	beside = &thread;
+	said = run(pairs, lives, &l);
+	assert_non_null(strstr(said, "restricted while it runs"));
+	(void)close(l.v.good_fd);
+	(void)close(l.v.bad_fd);
+	for (int i = 0; i < 2; i++) {
+		(void)close(l.t.pipe_fd[i]);
+		(void)close(l.t.back_fd[i]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ports_are_bound_by_rule),
+		cmocka_unit_test(ports_are_remapped_while_they_are_bound),
+		cmocka_unit_test(live_rules_take_away_and_never_add),
+	};
+
+	return RUN_TESTS(tests);
+}
