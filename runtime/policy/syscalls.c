@@ -6,7 +6,6 @@
 #include <seccomp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
@@ -38,10 +37,6 @@ static const struct spec_seccomp_arg with_address[] = {
 	{ 4, 0, 0, SCMP_CMP_NE },
 };
 
-static const struct spec_seccomp_arg writable[] = {
-	{ 2, PROT_WRITE, PROT_WRITE, SCMP_CMP_MASKED_EQ },
-};
-
 /* clang-format off */
 static const struct trap_row trap_rows[] = {
 	{ "rename",      TRAP_RENAME },
@@ -64,11 +59,6 @@ static const struct trap_row trap_rows[] = {
 	{ "openat",      TRAP_OPEN },
 	{ "openat2",     TRAP_OPEN },
 	{ "creat",       TRAP_OPEN },
-	{ "mmap",        TRAP_MEMORY, writable, ARRAY_LEN(writable) },
-	{ "mprotect",    TRAP_MEMORY, writable, ARRAY_LEN(writable) },
-	{ "pkey_mprotect", TRAP_MEMORY, writable, ARRAY_LEN(writable) },
-	{ "mremap",      TRAP_MEMORY },
-	{ "brk",         TRAP_MEMORY },
 	{ "shmget",      TRAP_MEMORY },
 	{ "memfd_create", TRAP_MEMORY },
 };

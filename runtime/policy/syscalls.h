@@ -79,7 +79,7 @@ enum syscall_trap {
 	 */
 	TRAP_DENIED = 1 << 7,
 	TRAP_CONNECT = 1 << 8, /* connections alone, for the record */
-	TRAP_MEMORY = 1 << 9,  /* what lets a process write more memory */
+	TRAP_MEMORY = 1 << 9,  /* memory that is no process's */
 };
 
 /*

@@ -66,7 +66,7 @@ static int add_rows(struct mediation *m, struct memory *memory,
 		    struct error *err)
 {
 	struct handler rows[MEMORY_ROWS];
-	size_t n = memory_rows(memory, rows);
+	size_t n = memory_rows(rows);
 	int r = mediation_own(m, memory, free_memory, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++)
@@ -78,8 +78,8 @@ static int begin(struct mediation *m, struct error *err)
 {
 	const struct create *c = mediation_create(m);
 	struct memory *memory;
-	int r = memory_new(c->command->request->memory_bytes, c->denials,
-			   c->env->log, &memory, err);
+	int r = memory_new(c->command->request->memory_bytes, c->env->log,
+			   &memory, err);
 
 	if (r < 0)
 		return r;

@@ -1,17 +1,15 @@
 /*
- * The memory limit where no controller keeps it: counted by looking.
+ * The memory limit where no controller keeps it. A watcher counts what the
+ * processes of the sandbox use together: private memory that was written or
+ * swapped, shared anonymous memory, and the files in the sandbox's file
+ * systems in memory. Where that is more than the limit, it kills the process
+ * that uses most, as a controller would. That a single process can have no
+ * more is the kernel's (RLIMIT_DATA), with ENOMEM.
  *
- * What is in use is private memory that was written, what is swapped, shared
- * anonymous memory, and the files in the sandbox's file systems in memory. A
- * call that would grow an address space (mmap, brk, mremap, mprotect) by more
- * than what is left is refused with ENOMEM, once that was counted again. A
- * large piece that was granted but not used yet counts for a second, or it
- * would be granted twice; after that, and of small ones, only what is used
- * counts, as with a controller. So a program may get more than it can use: a
- * watcher counts all the time, and where more is in use than the limit it
- * kills the process that uses most.
+ * No call that asks for memory is trapped: a caller that waits to be received
+ * can be interrupted by a signal, and no program expects EINTR of those.
  *
- * What cannot be counted is refused: memfd_create is ENOSYS.
+ * What cannot be counted is refused: memfd_create and shmget are ENOSYS.
  *
  * Thread-safe; outlives the supervisor that has its rows.
  */
@@ -24,18 +22,17 @@
 #include "base/cleanup.h"
 #include "supervise/handler.h"
 
-struct denials;
 struct error;
 struct log_sink;
 struct memory;
 
-int memory_new(uint64_t limit, struct denials *d, const struct log_sink *log,
-	       struct memory **ret, struct error *err);
+int memory_new(uint64_t limit, const struct log_sink *log, struct memory **ret,
+	       struct error *err);
 /*
- * Before the first call: starts the watcher. @proc_fd is a procfs of the
+ * Starts the watcher. @proc_fd is a procfs of the
  * sandbox's pid namespace, whose pid 1 does not count, @tmpfs_fds directories
  * on its file systems in memory; takes them all, also on failure. @log is
- * called on the watcher's thread, @d may be NULL.
+ * called on the watcher's thread.
  */
 enum { MEMORY_TMPFS_MAX = 16 };
 int memory_start(struct memory *m, int proc_fd, const int *tmpfs_fds, size_t n,
@@ -44,9 +41,9 @@ int memory_start(struct memory *m, int proc_fd, const int *tmpfs_fds, size_t n,
 void memory_free(struct memory *m);
 CLEANUP_PTR(struct memory, memory_free);
 
-enum { MEMORY_ROWS = 8 };
+enum { MEMORY_ROWS = 2 };
 
-/* Writes the rows, and returns how many this architecture has. */
-size_t memory_rows(struct memory *m, struct handler ret[MEMORY_ROWS]);
+/* Writes the rows, and returns how many. */
+size_t memory_rows(struct handler ret[MEMORY_ROWS]);
 
 #endif

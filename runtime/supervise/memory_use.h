@@ -10,8 +10,8 @@
 #include <sys/types.h>
 
 struct memory_use {
-	uint64_t used;	 /* bytes that were written */
-	uint64_t unused; /* bytes that may be written, and were not yet */
+	uint64_t used;	 /* bytes of private memory, also in swap */
+	uint64_t shared; /* of shared memory and files in memory, if mapped */
 	/* The process that uses most: an fd of its directory there, which
 	 * pidfd_send_signal takes, or -1; and its number there. */
 	int largest_fd;
@@ -19,8 +19,8 @@ struct memory_use {
 };
 
 /*
- * Counts pages that processes share after a fork for each of them: cheap, and
- * never too little.
+ * Counts pages that processes share after a fork for each of them, and what
+ * they share otherwise too: cheap, and never too little.
  */
 int memory_use_guess(int proc_fd, struct memory_use *ret);
 /*
@@ -30,7 +30,5 @@ int memory_use_guess(int proc_fd, struct memory_use *ret);
 int memory_use_count(int proc_fd, struct memory_use *ret);
 /* Bytes in the file system of directory @fd; 0 if that cannot be known. */
 uint64_t memory_use_of_files(int fd);
-/* The end of the heap of task @tid, as we see it, 0 if that is not known. */
-uint64_t memory_heap_end(pid_t tid);
 
 #endif
