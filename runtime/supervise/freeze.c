@@ -420,8 +420,9 @@ static bool has_left(struct freezer *f)
 
 	if (f->is_alone)
 		return true;
+	/* An earlier freeze may have seized it: then it stops once it has. */
 	if (f->how == FREEZE_WATCH)
-		return has_read(f);
+		return (t && t->is_stopped) || has_read(f);
 	return !t || t->is_stopped;
 }
 

@@ -11,7 +11,8 @@ import subprocess
 import threading
 
 from sandlock import (
-    PolicyError, PolicyFn, Sandbox, SandboxError, Transaction, policy,
+    PolicyError, PolicyFn, Sandbox, SandboxError, StdioMode, Transaction,
+    policy,
 )
 
 from .place import LIMIT_S, Place
@@ -167,6 +168,17 @@ class Deferred(Place):
         with self.assertRaises(SandboxError) as caught:
             approval.allow()
         self.assertIn(caught.exception.kind, ("cancelled", "expired"))
+
+    def test_others_go_on_while_one_waits(self):
+        sandbox = Sandbox(policy_fn=PolicyFn.deferred(self.ask))
+        with sandbox.popen(
+                ["sh", "-c", "/bin/echo a word & cat /etc/passwd >/dev/null; "
+                 "echo on; wait"], stdout=StdioMode.PIPED) as process:
+            approval = self.asked.get(timeout=LIMIT_S)
+            self.assertEqual(process.stdout.read(3), b"on\n")
+            approval.allow()
+            self.assertEqual(process.stdout.read(7), b"a word\n")
+            self.assertTrue(process.wait(LIMIT_S).success)
 
     def test_from_asyncio(self):
         async def main():
