@@ -82,3 +82,20 @@ connects() {
 		$(connects "$PORT")"
 	expect_output connect-1
 }
+
+@test "policy: ports that are bound are decided about, too" {
+	port=$(/usr/bin/python3 -c 'import socket; s = socket.socket()
+s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	binds="import socket
+try: socket.socket().bind(('127.0.0.1', $port)); print('bound')
+except OSError as e: print('errno', e.errno)"
+	export NET_ALLOW=127.0.0.1
+	NET_BIND=$port run policy later bind 13 -- /usr/bin/python3 -c "$binds"
+	expect_output "event network bind - 127.0.0.1:$port"
+	expect_output 'errno 13'
+	NET_BIND=$port run policy later bind 0 -- /usr/bin/python3 -c "$binds"
+	expect_output bound
+	NET_BIND=1 run policy sync bind 0 -- /usr/bin/python3 -c "$binds"
+	refute_output 'event network'
+	expect_output 'errno 13'
+}

@@ -488,7 +488,7 @@ static enum ask_answer ask(struct net *n, struct call *c, struct net_work *w)
 	(void)net_ip_format(&d.ip, host);
 	e.port = d.port;
 	v = net_decide(&n->layers, &d);
-	if (v.ask >= 0) {
+	if (v.ask >= 0 && call_nr(c) != SYS_bind) {
 		buf_add_str(&rule, "ask.connect ");
 		net_rule_format(&asked->rules[v.ask], NET_RULE_ALLOW, &rule);
 	}
@@ -497,6 +497,23 @@ static enum ask_answer ask(struct net *n, struct call *c, struct net_work *w)
 			   rule.len ? buf_str(&rule) : NULL, &w->outcome);
 	free(e.program);
 	return answer;
+}
+
+bool net_ask(struct net *n, struct call *c, struct net_work *w,
+	     struct net_work **own)
+{
+	switch (ask(n, c, w)) {
+	case ASK_ALLOWED:
+		w->is_approved = true;
+		return true;
+	case ASK_WAITS:
+		if (*own)
+			call_keep(c, take_ptr(own), free_kept);
+		return false;
+	case ASK_DENIED:
+		return false;
+	}
+	return false;
 }
 
 bool net_may(struct net *n, struct call *c, struct net_work *w, bool is_send,
@@ -510,18 +527,9 @@ bool net_may(struct net *n, struct call *c, struct net_work *w, bool is_send,
 		return false;
 	}
 	if (r == MUST_ASK) {
-		switch (ask(n, c, w)) {
-		case ASK_ALLOWED:
-			break;
-		case ASK_WAITS:
-			if (*own)
-				call_keep(c, take_ptr(own), free_kept);
+		if (!net_ask(n, c, w, own))
 			return false;
-		case ASK_DENIED:
-			return false;
-		}
 		/* Once more, by the rules of now. */
-		w->is_approved = true;
 		r = judge(n, c, w, is_send);
 	}
 	if (r < 0)

@@ -65,37 +65,62 @@ static bool is_path(const struct net_address *a)
 	       a->at.un.sun_path[0];
 }
 
-struct outcome net_bind(struct call *c, void *data)
+/* A port that rules allow, where every call is asked about. */
+static bool must_ask(const struct net *n, const struct net_work *w)
 {
-	struct net *n = ((const struct net_lane *)data)->net;
-	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
-	auto_(net_address) struct net_address a = NET_ADDRESS_INIT;
-	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+	struct net_ip ip;
+	uint16_t port;
 
-	if (r == 0)
-		r = net_address_read(c, call_arg(c, 1), call_arg(c, 2), &a);
-	if (r == 0 && !call_is_valid(c))
-		r = -ESRCH;
+	if (!n->asker || !n->asker->asks_all || w->is_approved)
+		return false;
+	return (w->s.proto == NET_TCP || w->s.proto == NET_UDP) &&
+	       net_address_inet(&w->a, &ip, &port) == 0 && port &&
+	       net_decide_bind(&n->layers, w->s.proto, port).allowed;
+}
+
+static struct outcome bind_work(struct net *n, struct call *c,
+				struct net_work *w, struct net_work **own)
+{
+	int r = net_work_open(c, w);
+
+	if (r == 0 && !w->is_read)
+		r = net_address_read(c, call_arg(c, 1), call_arg(c, 2), &w->a);
+	w->is_read = true;
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	switch (s.family) {
+	if (must_ask(n, w) && !net_ask(n, c, w, own))
+		return w->outcome;
+	if (!call_is_valid(c))
+		return OUTCOME_FAIL(ESRCH);
+	switch (w->s.family) {
 	case AF_INET:
 	case AF_INET6:
-		r = bind_inet(n, c, &s, &a);
+		r = bind_inet(n, c, &w->s, &w->a);
 		break;
 	case AF_UNIX:
 		/* The file is made in the caller's view, by its rights. */
-		if (is_path(&a))
+		if (is_path(&w->a))
 			return OUTCOME_GO;
-		r = net_names_bind(n->names, c, s.fd, &a);
+		r = net_names_bind(n->names, c, w->s.fd, &w->a);
 		break;
 	case AF_NETLINK:
-		r = bind_netlink(&s, &a);
+		r = bind_netlink(&w->s, &w->a);
 		break;
 	default:
 		r = -EAFNOSUPPORT;
 	}
 	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_VALUE(0);
+}
+
+struct outcome net_bind(struct call *c, void *data)
+{
+	struct net *n = ((const struct net_lane *)data)->net;
+	auto_ptr(net_work_free) struct net_work *own = NULL;
+	struct net_work *w = net_work_get(c, &own);
+
+	if (!w)
+		return OUTCOME_FAIL(ENOMEM);
+	return net_work_end(w, bind_work(n, c, w, &own));
 }
 
 static int local_port(const struct net_socket *s, uint16_t *ret)

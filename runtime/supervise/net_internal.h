@@ -98,6 +98,9 @@ int net_work_open(struct call *c, struct net_work *w);
  */
 bool net_may(struct net *n, struct call *c, struct net_work *w, bool is_send,
 	     struct net_work **own);
+/* Asks about w->a: true if that is allowed, else as net_may. */
+bool net_ask(struct net *n, struct call *c, struct net_work *w,
+	     struct net_work **own);
 /* Ends the work: @o; what was kept holds no socket any longer. */
 struct outcome net_work_end(struct net_work *w, struct outcome o);
 

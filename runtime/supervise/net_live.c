@@ -105,8 +105,8 @@ static int parse(const char *const *rules, size_t n, struct net_rules *ret,
 	if (!l->rules)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "network rules");
 	for (; r == 0 && l->n < n; l->n += r == 0)
-		r = net_rule_parse(rules[l->n], NET_RULE_ADDRESS, &l->rules[l->n],
-				   err);
+		r = net_rule_parse(rules[l->n], NET_RULE_ADDRESS,
+				   &l->rules[l->n], err);
 	return r;
 }
 

@@ -155,6 +155,9 @@ int main(int argc, char **argv)
 	if (getenv("NET_ALLOW"))
 		sandlock_request_set(q, "network.allow", getenv("NET_ALLOW"),
 				     "test", &err);
+	if (getenv("NET_BIND"))
+		sandlock_request_set(q, "network.allow_bind",
+				     getenv("NET_BIND"), "test", &err);
 	r = sandlock_sandbox_new(&env, q, &s, &err);
 	if (r == 0 &&
 	    (strcmp(t.mode, "sync") == 0 || strcmp(t.mode, "restrict") == 0))
