@@ -38,7 +38,7 @@ for step in sys.argv[1:split]:
     text, _, keys = step.partition("=")
     wait_for(text.encode())
     if keys:
-        time.sleep(0.5)
+        time.sleep(2)
         os.write(fd, keys.encode())
 wait_for(b"")
 print(shown.decode(errors="replace"))
