@@ -1,5 +1,6 @@
 # What somebody is asked about: rules, verbs, answers.
 load lib/common
+load lib/asking
 
 setup() {
 	begin
@@ -9,33 +10,6 @@ setup() {
 }
 
 teardown() { finish; }
-
-# serve [OPTION]... -- COMMAND: runs it as $N in the background.
-serve() {
-	sandlock run --name "$N" --ask=socket "$@" >"$W/out" 2>"$W/err" 3>&- &
-	SERVER=$!
-}
-
-# The ID of the question whose text has $1 in it.
-id_of() {
-	sandlock approvals --json "$N" 2>/dev/null |
-		jq -er --arg what "$1" 'first(.approvals[].approval |
-			select(.what | contains($what)) | .id)' >"$W/id"
-	test -s "$W/id"
-}
-
-wait_for() {
-	eventually id_of "$1"
-	ID=$(cat "$W/id")
-}
-
-is_closed() {
-	! sandlock approvals --json "$N" | grep -q "$ID"
-}
-
-served() {
-	wait "$SERVER"
-}
 
 @test "exec: what is allowed runs, what is denied is EPERM" {
 	serve --ask-exec env -- sh -c 'env true && echo ran; env true || echo $?'

@@ -152,6 +152,9 @@ int main(int argc, char **argv)
 		t.verdict = atoi(argv[i++]);
 	l.argv = (const char *const *)argv + i + 1;
 	sandlock_request_set(q, "config.branch", "false", "test", &err);
+	if (getenv("ASK_TIMEOUT"))
+		sandlock_request_set(q, "ask.timeout", getenv("ASK_TIMEOUT"),
+				     "test", &err);
 	if (getenv("NET_ALLOW"))
 		sandlock_request_set(q, "network.allow", getenv("NET_ALLOW"),
 				     "test", &err);

@@ -1,0 +1,29 @@
+# What suites about questions load, after lib/common.
+
+# serve [OPTION]... -- COMMAND: runs it as $N in the background.
+serve() {
+	sandlock run --name "$N" --ask=socket "$@" >"$W/out" 2>"$W/err" 3>&- &
+	SERVER=$!
+}
+
+served() {
+	wait "$SERVER"
+}
+
+# The ID of the first question whose text has $1 in it.
+id_of() {
+	sandlock approvals --json "$N" 2>/dev/null |
+		jq -er --arg what "$1" 'first(.approvals[].approval |
+			select(.what | contains($what)) | .id)' >"$W/id"
+	test -s "$W/id"
+}
+
+# Waits for it; it is $ID.
+wait_for() {
+	eventually id_of "$1"
+	ID=$(cat "$W/id")
+}
+
+is_closed() {
+	! sandlock approvals --json "$N" | grep -q "$ID"
+}

@@ -1,0 +1,24 @@
+# Row 18: exec from a process with busy threads.
+load ../lib/common
+load ../lib/asking
+
+setup() {
+	begin
+	only_sandlock
+	mkdir "$W/work"
+	cp "$TESTS/helpers/execs.py" "$W/work"
+	cd "$W/work"
+}
+
+teardown() { finish; }
+
+@test "18: it never hangs, and a failing one lets the threads go on" {
+	run sandlock run --name "$N" --ask=socket --ask-exec /nothing -- sh -c '
+		for i in 1 2 3; do
+			timeout 60 python3 execs.py threads /bin/true || exit 1
+			timeout 60 python3 execs.py threads /nonexistent
+			[ $? -eq 3 ] || exit 2
+		done; echo all'
+	expect_status 0
+	expect_output all
+}
