@@ -42,4 +42,8 @@ teardown() { finish; }
 	expect_status 0
 	expect_output 'M f'
 	equal f "$(cat f)" new
+	cp "$(command -v true)" mine
+	run sh -c "echo n | '$W/bin/policy' sh -c './mine; echo \$?; /usr/bin/true; echo \$?'"
+	expect_output 'as ["./mine"]'
+	expect_output "$(printf '126\n0')"
 }

@@ -77,3 +77,31 @@ int bridge_sandbox_commit(struct sandlock_sandbox *s, struct sandlock_commit *c,
 	c->data = (void *)handle;
 	return sandlock_sandbox_commit(s, c, err);
 }
+
+static int decide(void *data, const struct sandlock_event *e,
+		  struct sandlock_context *ctx)
+{
+	return goPolicy((uintptr_t)data, (struct sandlock_event *)e, ctx);
+}
+
+static void decide_later(void *data, const struct sandlock_event *e,
+			 struct sandlock_context *ctx,
+			 struct sandlock_approval *a)
+{
+	goDeferred((uintptr_t)data, (struct sandlock_event *)e, ctx, a);
+}
+
+static void forget(void *data)
+{
+	goForget((uintptr_t)data);
+}
+
+int bridge_set_policy(struct sandlock_sandbox *s, bool deferred,
+		      uintptr_t handle, struct sandlock_error *err)
+{
+	if (deferred)
+		return sandlock_sandbox_set_deferred_policy(
+			s, decide_later, (void *)handle, forget, err);
+	return sandlock_sandbox_set_policy(s, decide, (void *)handle, forget,
+					   err);
+}

@@ -28,4 +28,8 @@ int bridge_commit(const struct sandlock_env *env, const char *name,
 int bridge_sandbox_commit(struct sandlock_sandbox *s, struct sandlock_commit *c,
 			  uintptr_t handle, struct sandlock_error *err);
 
+/* @handle is forgotten once, by free of the sandbox or here. */
+int bridge_set_policy(struct sandlock_sandbox *s, bool deferred,
+		      uintptr_t handle, struct sandlock_error *err);
+
 #endif

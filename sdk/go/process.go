@@ -118,6 +118,9 @@ func (s *Sandbox) start(ctx context.Context, l Launch, cmd []string) (*Process,
 	error) {
 	var cerr C.struct_sandlock_error
 
+	if err := s.PolicyFn.check(); err != nil {
+		return nil, err
+	}
 	q, err := s.request()
 	if err != nil {
 		return nil, err
@@ -130,7 +133,11 @@ func (s *Sandbox) start(ctx context.Context, l Launch, cmd []string) (*Process,
 		return nil, err
 	}
 	p := &Process{run: r}
-	if err := p.create(l, cmd); err != nil {
+	err = r.setPolicy(s.PolicyFn, s.Host.Logger)
+	if err == nil {
+		err = p.create(l, cmd)
+	}
+	if err != nil {
 		r.free()
 		return nil, err
 	}

@@ -107,6 +107,9 @@ type Sandbox struct {
 	// NoSupervisor: nothing is mediated. What needs that is an error.
 	NoSupervisor bool
 
+	// PolicyFn decides about system calls while the command runs.
+	PolicyFn *PolicyFn
+
 	// Settings are set last.
 	Settings []Setting
 	Host     Host

@@ -109,6 +109,9 @@ func (c *transaction) add(s Stage) error {
 	if err := checkText("add", s.Command...); err != nil {
 		return err
 	}
+	if s.Sandbox.PolicyFn != nil {
+		return usage("add", "a stage cannot have a PolicyFn")
+	}
 	q, err := s.Sandbox.request()
 	if err != nil {
 		return err

@@ -59,7 +59,14 @@ func TestStagesDecideNothing(t *testing.T) {
 		_, err := tr.Run(background)
 		expectIs(t, err, ErrUsage)
 	}
-	_, err := w.transaction().Run(background)
+	tr := w.transaction("echo 1 >f")
+	tr.Stages[0].Sandbox.PolicyFn = &PolicyFn{Callback: func(SyscallEvent,
+		*PolicyContext) PolicyDecision {
+		return Deny()
+	}}
+	_, err := tr.Run(background)
+	expectIs(t, err, ErrUsage)
+	_, err = w.transaction().Run(background)
 	expectIs(t, err, ErrUsage)
 	w.expectTree(map[string]string{})
 }

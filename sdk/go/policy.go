@@ -1,0 +1,295 @@
+package sandlock
+
+// #include "bridge.h"
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/cgo"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// SyscallCategory is what sort of thing a system call is about.
+type SyscallCategory uint8
+
+// Categories.
+const (
+	CategoryFile SyscallCategory = iota
+	CategoryNetwork
+	CategoryProcess
+	CategoryMemory
+)
+
+var categoryNames = [...]string{"file", "network", "process", "memory"}
+
+func (c SyscallCategory) String() string {
+	if int(c) < len(categoryNames) {
+		return categoryNames[c]
+	}
+	return "unknown"
+}
+
+func categoryOf(name string) SyscallCategory {
+	for i, n := range categoryNames {
+		if n == name {
+			return SyscallCategory(i)
+		}
+	}
+	return SyscallCategory(len(categoryNames))
+}
+
+// SyscallEvent is a system call that a callback is told of. What it says is a
+// copy: after an allow it is checked again that it still holds.
+type SyscallEvent struct {
+	Syscall   string
+	Category  SyscallCategory
+	PID       uint32
+	ParentPID uint32
+	Program   string // of the caller
+	Path      string // what is opened or executed
+	Writes    bool   // it is opened for more than reading
+	Host      string // numeric
+	Port      uint16
+	Protocol  string // "tcp", "udp"
+	Argv      []string
+	Truncated bool // Argv, or a path, was too long to be passed whole
+	Denied    bool // a rule denies it: there is nothing to decide
+}
+
+// ArgvContains: one of the words has sub in it.
+func (e SyscallEvent) ArgvContains(sub string) bool {
+	for _, word := range e.Argv {
+		if strings.Contains(word, sub) {
+			return true
+		}
+	}
+	return false
+}
+
+// PolicyDecision is a verdict; a positive one is the errno that the caller
+// gets. No verdict grants what rules or the kernel refuse.
+type PolicyDecision int32
+
+// Verdicts.
+const (
+	DecisionAllow PolicyDecision = C.SANDLOCK_VERDICT_ALLOW
+	DecisionDeny  PolicyDecision = C.SANDLOCK_VERDICT_DENY // EPERM
+	DecisionAudit PolicyDecision = C.SANDLOCK_VERDICT_AUDIT
+)
+
+// Allow lets the call go on.
+func Allow() PolicyDecision { return DecisionAllow }
+
+// Deny makes it fail with EPERM.
+func Deny() PolicyDecision { return DecisionDeny }
+
+// Audit lets it go on, and puts that on record.
+func Audit() PolicyDecision { return DecisionAudit }
+
+// DenyWith makes it fail with an errno; one that is none is EPERM.
+func DenyWith(errno int) PolicyDecision {
+	if errno <= 0 || errno > maxErrno {
+		return DecisionDeny
+	}
+	return PolicyDecision(errno)
+}
+
+const maxErrno = 4095
+
+// PolicyContext belongs to one call of a callback.
+type PolicyContext struct {
+	mu sync.Mutex
+	c  *C.struct_sandlock_context // nil once the callback has returned
+}
+
+func (x *PolicyContext) end() {
+	x.mu.Lock()
+	x.c = nil
+	x.mu.Unlock()
+}
+
+// PolicyFunc decides at once. It is called for one event at a time; what it has
+// not decided within 5 s is denied, and so is a panic.
+type PolicyFunc func(event SyscallEvent, ctx *PolicyContext) PolicyDecision
+
+// DeferredPolicyFunc decides when it likes: the approval is answered then, or
+// later by any goroutine. It is nil where there is nothing to decide. A panic
+// closes the approval.
+type DeferredPolicyFunc func(event SyscallEvent, ctx *PolicyContext,
+	approval *Approval)
+
+// PolicyFn is a callback that decides about system calls, in one of two modes;
+// both, or none, is an error before anything is started.
+type PolicyFn struct {
+	Callback PolicyFunc
+	Deferred DeferredPolicyFunc
+}
+
+func (p *PolicyFn) check() error {
+	if p != nil && (p.Callback == nil) == (p.Deferred == nil) {
+		return usage("new", "PolicyFn has either a Callback or a "+
+			"Deferred one")
+	}
+	return nil
+}
+
+// A policy is what the library hands back to us with each event.
+type policy struct {
+	PolicyFn
+	logger func(LogLevel, string)
+}
+
+// failed is deferred: a panic must not go through the library.
+func (p *policy) failed(approval *Approval, verdict *C.int) {
+	why := recover()
+	if why == nil {
+		return
+	}
+	if approval != nil {
+		approval.Close()
+	}
+	*verdict = C.SANDLOCK_VERDICT_DENY
+	if p.logger != nil {
+		p.logger(LogError, fmt.Sprintf("panic in a policy: %v", why))
+	}
+}
+
+// setPolicy is called before the first run.
+func (r *run) setPolicy(fn *PolicyFn, logger func(LogLevel, string)) error {
+	var cerr C.struct_sandlock_error
+
+	if fn == nil {
+		return nil
+	}
+	h := cgo.NewHandle(&policy{*fn, logger})
+	// From here on the library has it, and lets go of it once.
+	n := C.bridge_set_policy(r.c, C.bool(fn.Deferred != nil),
+		C.uintptr_t(h), &cerr)
+	return newError("new", n, &cerr)
+}
+
+func eventOf(e *C.struct_sandlock_event) SyscallEvent {
+	event := SyscallEvent{
+		Syscall:   C.GoString(e.syscall),
+		Category:  categoryOf(C.GoString(e.category)),
+		PID:       uint32(e.pid),
+		ParentPID: uint32(e.parent_pid),
+		Program:   C.GoString(e.program),
+		Path:      C.GoString(e.path),
+		Writes:    bool(e.writes),
+		Host:      C.GoString(e.host),
+		Port:      uint16(e.port),
+		Protocol:  C.GoString(e.protocol),
+		Truncated: bool(e.is_cut),
+		Denied:    bool(e.denied),
+	}
+	for _, word := range unsafe.Slice(e.argv, int(e.n_argv)) {
+		event.Argv = append(event.Argv, C.GoString(word))
+	}
+	return event
+}
+
+//export goPolicy
+func goPolicy(handle C.uintptr_t, e *C.struct_sandlock_event,
+	c *C.struct_sandlock_context) (verdict C.int) {
+	p := cgo.Handle(handle).Value().(*policy)
+	ctx := &PolicyContext{c: c}
+
+	defer ctx.end()
+	defer p.failed(nil, &verdict)
+	return C.int(p.Callback(eventOf(e), ctx))
+}
+
+//export goDeferred
+func goDeferred(handle C.uintptr_t, e *C.struct_sandlock_event,
+	c *C.struct_sandlock_context, a *C.struct_sandlock_approval) {
+	var verdict C.int
+	var approval *Approval
+
+	p := cgo.Handle(handle).Value().(*policy)
+	ctx := &PolicyContext{c: c}
+	if a != nil {
+		approval = &Approval{c: a}
+		runtime.SetFinalizer(approval, (*Approval).Close)
+	}
+	defer ctx.end()
+	defer p.failed(approval, &verdict)
+	p.Deferred(eventOf(e), ctx, approval)
+}
+
+//export goForget
+func goForget(handle C.uintptr_t) { cgo.Handle(handle).Delete() }
+
+// Approval is a system call that waits for an answer. Whoever has it answers
+// once, or closes it, which denies; what is dropped is closed by the garbage
+// collector. Its deadline runs since the call was made.
+type Approval struct {
+	mu        sync.Mutex
+	c         *C.struct_sandlock_approval // nil: answered or closed
+	cancelled bool                        // then
+}
+
+// Resolve answers. The error has the errno EALREADY where it was answered or
+// closed before, ECANCELED where nobody waits any more, ETIMEDOUT where it
+// comes too late.
+func (a *Approval) Resolve(d PolicyDecision) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.c == nil {
+		return approvalError(syscall.EALREADY)
+	}
+	r := C.sandlock_approval_resolve(a.c, C.int(d))
+	a.release()
+	if r < 0 {
+		return approvalError(syscall.Errno(-r))
+	}
+	return nil
+}
+
+func approvalError(errno syscall.Errno) error {
+	e := &Error{Kind: ErrState, Errno: errno, Step: "resolve"}
+	switch errno {
+	case syscall.EALREADY:
+		e.Message = "it was answered before"
+	case syscall.ECANCELED:
+		e.Message = "nobody waits for it any more"
+	case syscall.ETIMEDOUT:
+		e.Kind, e.Message = ErrTimeout, "it comes too late"
+	default:
+		e.Message = errno.Error()
+	}
+	return e
+}
+
+// IsCancelled: an answer would be in vain, because it is too late or because
+// nobody waits.
+func (a *Approval) IsCancelled() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.c == nil {
+		return a.cancelled
+	}
+	return bool(C.sandlock_approval_is_cancelled(a.c))
+}
+
+// Close denies what was not answered. It may be called more than once.
+func (a *Approval) Close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.release()
+}
+
+// release is called with the lock.
+func (a *Approval) release() {
+	if a.c == nil {
+		return
+	}
+	a.cancelled = bool(C.sandlock_approval_is_cancelled(a.c))
+	C.sandlock_approval_free(a.c)
+	a.c = nil
+	runtime.SetFinalizer(a, nil)
+}

@@ -1,0 +1,246 @@
+package sandlock
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// asked is a sandbox that asks f about each program but the shell.
+func (w *world) asked(f PolicyFunc) *Sandbox {
+	sb := w.sandbox()
+	sb.PolicyFn = &PolicyFn{Callback: func(e SyscallEvent,
+		ctx *PolicyContext) PolicyDecision {
+		if e.Syscall != "execve" {
+			return Allow()
+		}
+		return f(e, ctx)
+	}}
+	return sb
+}
+
+// held is one that hands out an approval for each program that /env is.
+func (w *world) held(f func(SyscallEvent, *Approval)) *Sandbox {
+	sb := w.sandbox()
+	sb.PolicyFn = &PolicyFn{Deferred: func(e SyscallEvent,
+		ctx *PolicyContext, a *Approval) {
+		switch {
+		case a == nil:
+		case e.Syscall == "execve" && strings.HasSuffix(e.Path, "/env"):
+			f(e, a)
+		default:
+			_ = a.Resolve(Allow())
+		}
+	}}
+	return sb
+}
+
+const envTwice = "env true; echo $?"
+
+// SEEDS row 36.
+func TestPolicyModes(t *testing.T) {
+	w := newWorld(t)
+	for what, fn := range map[string]*PolicyFn{
+		"none": {},
+		"both": {
+			func(SyscallEvent, *PolicyContext) PolicyDecision {
+				return Allow()
+			},
+			func(SyscallEvent, *PolicyContext, *Approval) {},
+		},
+	} {
+		sb := w.sandbox()
+		sb.PolicyFn = fn
+		_, err := sb.Run(background, "touch", "f")
+		e := (*Error)(nil)
+		if !errors.As(err, &e) || e.Kind != ErrUsage {
+			t.Errorf("%s: error %v", what, err)
+		}
+	}
+	w.expectTree(map[string]string{})
+}
+
+func TestPolicyDecides(t *testing.T) {
+	w := newWorld(t)
+	var mu sync.Mutex
+	var seen []SyscallEvent
+
+	sb := w.asked(func(e SyscallEvent, ctx *PolicyContext) PolicyDecision {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, e)
+		switch {
+		case e.ArgvContains("refused"):
+			return Deny()
+		case e.ArgvContains("missing"):
+			return DenyWith(int(syscall.ENOENT))
+		case e.ArgvContains("audited"):
+			return Audit()
+		}
+		return Allow()
+	})
+	res := w.run(sb, "env echo allowed; env echo refused; echo $?; "+
+		"env echo missing 2>/dev/null; echo $?; env echo audited")
+	expect(t, "output", string(res.Stdout),
+		"allowed\n126\n127\naudited\n")
+	mu.Lock()
+	defer mu.Unlock()
+	for _, e := range seen {
+		if !e.ArgvContains("allowed") {
+			continue
+		}
+		expect(t, "category", e.Category, CategoryProcess)
+		if e.PID == 0 || !strings.HasPrefix(e.Path, "/") {
+			t.Errorf("event: %+v", e)
+		}
+		return
+	}
+	t.Errorf("events: %+v", seen)
+}
+
+// SEEDS row 36.
+func TestPanicDenies(t *testing.T) {
+	w := newWorld(t)
+	sb := w.asked(func(e SyscallEvent, _ *PolicyContext) PolicyDecision {
+		if strings.HasSuffix(e.Path, "/env") {
+			panic("on purpose")
+		}
+		return Allow()
+	})
+	res := w.run(sb, envTwice)
+	expect(t, "output", string(res.Stdout), "126\n")
+
+	// Also what was put elsewhere before is closed.
+	var kept *Approval
+	sb = w.held(func(_ SyscallEvent, a *Approval) {
+		kept = a
+		panic("on purpose")
+	})
+	res = w.run(sb, envTwice)
+	expect(t, "output", string(res.Stdout), "126\n")
+	expectIs(t, kept.Resolve(Allow()), syscall.EALREADY)
+}
+
+func TestApprovalFromAnotherGoroutine(t *testing.T) {
+	w := newWorld(t)
+	queue := make(chan *Approval, 8)
+	sb := w.held(func(_ SyscallEvent, a *Approval) { queue <- a })
+	answered := make(chan error, 8)
+	go func() {
+		for i, d := range []PolicyDecision{Allow(), Deny(),
+			DenyWith(int(syscall.ENOENT))} {
+			a := <-queue
+			time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+			if a.IsCancelled() {
+				answered <- errors.New("cancelled")
+			}
+			answered <- a.Resolve(d)
+			if !errors.Is(a.Resolve(Allow()), syscall.EALREADY) {
+				answered <- errors.New("answered twice")
+			}
+			a.Close()
+		}
+		close(answered)
+	}()
+	// With a path, as a shell tries the next directory after ENOENT.
+	res := w.run(sb, "for i in 1 2 3; do /usr/bin/env true 2>/dev/null; "+
+		"echo $?; done")
+	expect(t, "output", string(res.Stdout), "0\n126\n127\n")
+	for err := range answered {
+		must(t, err)
+	}
+}
+
+// SEEDS row 3.
+func TestClosedApprovalDenies(t *testing.T) {
+	w := newWorld(t)
+	sb := w.held(func(_ SyscallEvent, a *Approval) { a.Close() })
+	res := w.run(sb, envTwice)
+	expect(t, "output", string(res.Stdout), "126\n")
+}
+
+// SEEDS row 36.
+func TestDroppedApprovalDenies(t *testing.T) {
+	w := newWorld(t)
+	dropped := make(chan struct{})
+	sb := w.held(func(_ SyscallEvent, a *Approval) { close(dropped) })
+	p, err := sb.Start(background, Launch{Stdout: StdioCapture}, "sh", "-c",
+		envTwice)
+	must(t, err)
+	defer p.Close()
+	<-dropped
+	eventually(t, "the finalizer has denied", func() bool {
+		runtime.GC()
+		return p.run.hasEnded()
+	})
+	res, err := p.Wait()
+	must(t, err)
+	expect(t, "output", string(res.Stdout), "126\n")
+}
+
+// SEEDS row 3.
+func TestApprovalOfARunThatIsOver(t *testing.T) {
+	w := newWorld(t)
+	queue := make(chan *Approval, 1)
+	sb := w.held(func(_ SyscallEvent, a *Approval) { queue <- a })
+	p, err := sb.Spawn("sh", "-c", envTwice)
+	must(t, err)
+	a := <-queue
+	must(t, p.Kill())
+	_, err = p.Wait()
+	must(t, err)
+	eventually(t, "it is cancelled", a.IsCancelled)
+	expectIs(t, a.Resolve(Allow()), syscall.ECANCELED)
+	expect(t, "cancelled", a.IsCancelled(), true)
+	a.Close()
+	must(t, p.Close())
+}
+
+// SEEDS row 3.
+func TestApprovalThatNobodyAnswers(t *testing.T) {
+	w := newWorld(t)
+	var kept *Approval
+	sb := w.held(func(_ SyscallEvent, a *Approval) { kept = a })
+	sb.Settings = []Setting{{"ask.timeout", "300ms"}}
+	res := w.run(sb, envTwice)
+	expect(t, "output", string(res.Stdout), "126\n")
+	if err := kept.Resolve(Allow()); err == nil {
+		t.Error("it was answered after its time")
+	}
+}
+
+// SEEDS row 6: while one waits, others go on.
+func TestOneApprovalDoesNotDelayAnother(t *testing.T) {
+	w := newWorld(t)
+	queue := make(chan *Approval, 2)
+	sb := w.held(func(_ SyscallEvent, a *Approval) { queue <- a })
+	p, err := sb.Start(background, Launch{Stdout: StdioCapture}, "sh", "-c",
+		"(env echo first; echo end) & env echo second; wait")
+	must(t, err)
+	defer p.Close()
+	first, second := <-queue, <-queue
+	must(t, second.Resolve(Allow()))
+	must(t, first.Resolve(Allow()))
+	res, err := p.Wait()
+	must(t, err)
+	for _, word := range []string{"first", "second"} {
+		if !strings.Contains(string(res.Stdout), word) {
+			t.Errorf("no %s in %q", word, res.Stdout)
+		}
+	}
+}
+
+func TestDecisions(t *testing.T) {
+	expect(t, "allow", int(Allow()), 0)
+	expect(t, "deny", int(Deny()), -1)
+	expect(t, "audit", int(Audit()), -2)
+	expect(t, "errno", int(DenyWith(int(syscall.EACCES))), int(syscall.EACCES))
+	expect(t, "none", DenyWith(0), Deny())
+	expect(t, "too much", DenyWith(1<<20), Deny())
+	expect(t, "category", CategoryNetwork.String(), "network")
+	expect(t, "no category", categoryOf("x").String(), "unknown")
+}
