@@ -1,15 +1,11 @@
 # The Go SDK: its own suite, with the race detector; its examples.
 load lib/common
+load lib/sdk
 
 setup() {
 	begin
 	only_sandlock
-	export SANDLOCK SANDLOCK_PROGRAM=$SANDLOCK
-	export PKG_CONFIG_PATH=$BUILD/sdk CGO_LDFLAGS=-Wl,-rpath,$BUILD
-	# Nothing is fetched: the modules need none.
-	export GOFLAGS=-buildvcs=false GOPROXY=off GOTOOLCHAIN=local
-	export GOCACHE=$BUILD/sdk/go-cache GO111MODULE=on
-	cd "$TESTS/../sdk/go" || return 1
+	go_sdk
 }
 
 teardown() { finish; }
@@ -42,7 +38,7 @@ teardown() { finish; }
 	expect_status 0
 	expect_output 'M f'
 	equal f "$(cat f)" new
-	cp "$(command -v true)" mine
+	cp /bin/true mine
 	run sh -c "echo n | '$W/bin/policy' sh -c './mine; echo \$?; /usr/bin/true; echo \$?'"
 	expect_output 'as ["./mine"]'
 	expect_output "$(printf '126\n0')"
