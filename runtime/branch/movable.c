@@ -18,6 +18,7 @@
 #include "branch/internal.h"
 #include "branch/links.h"
 #include "branch/publish.h"
+#include "branch/tree.h"
 #include "branch/walk.h"
 
 enum {
@@ -191,27 +192,6 @@ static void mover_done(struct mover *m)
 	free(m->levels);
 }
 
-static int set_metadata(int from_dirfd, const char *from, int to_dirfd,
-			const char *to, const struct object *was)
-{
-	static const struct xattrs none;
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-					   was->mtime };
-	auto_(xattrs) struct xattrs x = XATTRS_INIT;
-	int r = xattrs_read_visible(from_dirfd, from, no_prefix, &x);
-
-	if (r == 0 &&
-	    fchownat(to_dirfd, to, was->uid, was->gid, AT_SYMLINK_NOFOLLOW) < 0)
-		r = -errno;
-	if (r == 0)
-		r = xattrs_apply(to_dirfd, to, &none, &x);
-	if (r == 0 && fchmodat(to_dirfd, to, was->mode & 07777, 0) < 0)
-		r = -errno;
-	if (r == 0 && utimensat(to_dirfd, to, times, AT_SYMLINK_NOFOLLOW) < 0)
-		r = -errno;
-	return r;
-}
-
 static int push(struct mover *m, int fd, const struct object *was)
 {
 	struct stat st;
@@ -249,8 +229,8 @@ static int go_down(struct mover *m, const struct walk_entry *e)
 		r = xattr_set(m->to_fd, e->name, m->opaque_key, "y", 1);
 	/* At once: what is cut off here is moved back as it is. */
 	if (r == 0 && !S_ISDIR(there.mode))
-		r = set_metadata(e->lower_dirfd, e->name, m->to_fd, e->name,
-				 &e->lower);
+		r = tree_set_metadata(no_prefix, e->lower_dirfd, e->name,
+				      &e->lower, m->to_fd, e->name);
 	if (r < 0)
 		return r;
 	fd = fd_open_beneath(m->to_fd, e->name, DIR_FLAGS, 0);
@@ -378,7 +358,8 @@ static int write_note(const struct branch *b, const struct names *n,
 static int replace(int parent_fd, const char *temp, const char *name,
 		   const struct object *was)
 {
-	int r = set_metadata(parent_fd, name, parent_fd, temp, was);
+	int r = tree_set_metadata(no_prefix, parent_fd, name, was, parent_fd,
+				  temp);
 
 	branch_step("replace");
 	if (r == 0 && renameat2(parent_fd, temp, parent_fd, name, 0) < 0)

@@ -148,16 +148,15 @@ static int make_object(const struct tree_copy *t, int from_dirfd,
 }
 
 /* chown clears set-id bits and an ACL changes the mode, so mode comes last. */
-static int set_metadata(const struct tree_copy *t, int from_dirfd,
-			const char *from, const struct object *o, int to_dirfd,
-			const char *to)
+int tree_set_metadata(const char *prefix, int from_dirfd, const char *from,
+		      const struct object *o, int to_dirfd, const char *to)
 {
 	static const struct xattrs none;
 	const int flags = AT_SYMLINK_NOFOLLOW;
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
 					   o->mtime };
 	auto_(xattrs) struct xattrs x = XATTRS_INIT;
-	int r = xattrs_read_visible(from_dirfd, from, t->prefix, &x);
+	int r = xattrs_read_visible(from_dirfd, from, prefix, &x);
 
 	if (r == 0 && fchownat(to_dirfd, to, o->uid, o->gid, flags) < 0)
 		r = -errno;
@@ -231,8 +230,8 @@ static int leave_dir(struct copier *c, const struct walk_entry *e)
 	if (r == 0)
 		r = object_stat(e->upper_dirfd, e->name, &o);
 	return r < 0 ? r
-		     : set_metadata(c->t, e->upper_dirfd, e->name, &o, c->dirfd,
-				    e->name);
+		     : tree_set_metadata(c->t->prefix, e->upper_dirfd, e->name,
+					 &o, c->dirfd, e->name);
 }
 
 static int remember(struct copier *c, const struct walk_entry *e)
@@ -264,8 +263,8 @@ static int copy_entry(struct copier *c, const struct walk_entry *e)
 		return r;
 	if (S_ISDIR(o->mode))
 		return go_down(c, e->name);
-	return set_metadata(c->t, e->upper_dirfd, e->name, o, c->dirfd,
-			    e->name);
+	return tree_set_metadata(c->t->prefix, e->upper_dirfd, e->name, o,
+				 c->dirfd, e->name);
 }
 
 static int copy_failed(const char *path, int sys, struct error *err)
@@ -329,7 +328,7 @@ int tree_copy(struct tree_copy *t, int dirfd, const char *name, const char *to,
 		r = copy_below(t, dirfd, name, to, err);
 	if (r < 0)
 		return r;
-	r = set_metadata(t, dirfd, name, &o, t->stage_fd, to);
+	r = tree_set_metadata(t->prefix, dirfd, name, &o, t->stage_fd, to);
 	return r < 0 ? copy_failed(name, -r, err) : 0;
 }
 

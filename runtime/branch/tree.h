@@ -10,6 +10,7 @@
 
 struct error;
 struct link_table;
+struct object;
 
 struct tree_copy {
 	int stage_fd;	    /* where hard links are found again */
@@ -26,6 +27,13 @@ struct tree_copy {
  */
 int tree_copy(struct tree_copy *t, int dirfd, const char *name, const char *to,
 	      struct error *err);
+
+/*
+ * Owner, mode, visible attributes (without those under @prefix) and mtime of
+ * @o, which is @from, on an object that has none of them yet.
+ */
+int tree_set_metadata(const char *prefix, int from_dirfd, const char *from,
+		      const struct object *o, int to_dirfd, const char *to);
 
 /*
  * Removes a directory with all below it, and never crosses a mount. 0 also if
