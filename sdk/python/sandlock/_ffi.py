@@ -254,6 +254,7 @@ PROTOTYPES: "dict[str, tuple[Any, list[Any]]]" = {
     "sandbox_set_policy": (c_int, [_P, POLICY_FN, _P, FREE_FN, _E]),
     "sandbox_set_deferred_policy": (c_int, [_P, DEFERRED_FN, _P, FREE_FN,
                                             _E]),
+    "context_restrict_network": (c_int, [_P, c_int, _S, c_size_t, _E]),
     "approval_resolve": (c_int, [_P, c_int]),
     "approval_is_cancelled": (c_bool, [_P]),
     "approval_free": (None, [_P]),

@@ -45,7 +45,7 @@ METHODS: Dict[str, str] = {
 _FIXED = "rules are fixed when a run begins: deny the call instead"
 CONTEXT: Dict[str, str] = {
     name: _FIXED for name in (
-        "restrict_network", "grant_network", "restrict_pid_network",
+        "grant_network",
         "restrict_max_memory", "restrict_max_processes", "deny_path",
         "allow_path")}
 

@@ -5,7 +5,7 @@ import errno as _errno
 import threading
 from ctypes import c_void_p
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Tuple, Union
+from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 from . import _ffi, _missing
 from ._ffi import lib
@@ -54,6 +54,27 @@ class PolicyContext:
 
     def __init__(self, pointer: Any) -> None:
         self._pointer = pointer
+
+    def restrict_network(self, ips: Sequence[str]) -> None:
+        """From now on nothing but ``ips`` is reached, this call included.
+
+        They are written as those of ``net_allow``, without host names, and
+        never add to what the sandbox's own rules allow. An empty list takes
+        the network away.
+        """
+        self._restrict(0, ips)
+
+    def restrict_pid_network(self, pid: int, ips: Sequence[str]) -> None:
+        """The same for one process and what descends from it, which no longer
+        follows :meth:`restrict_network`."""
+        self._restrict(pid, ips)
+
+    def _restrict(self, pid: int, ips: Sequence[str]) -> None:
+        if self._pointer is None:
+            raise RuntimeError("a context lives only until its callback "
+                               "returns")
+        _ffi.call("restrict", lib.context_restrict_network, self._pointer,
+                  pid, _ffi.strings(ips), len(ips))
 
     def __getattr__(self, name: str) -> Any:
         raise _missing.context(name)

@@ -7,6 +7,7 @@ import gc
 import os
 import queue
 import signal
+import socket
 import subprocess
 import threading
 
@@ -66,12 +67,45 @@ class Verdicts(Place):
 
         def look(event, context):
             try:
-                context.restrict_network([])
+                context.deny_path("/")
             except AttributeError as e:
                 found.append(str(e))
 
         Sandbox(policy_fn=look).run(["true"])
         self.assertIn("rules are fixed", found[0])
+
+    def test_the_network_is_taken_away_while_it_runs(self):
+        contexts = []
+        server = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(server.close)
+        port = server.getsockname()[1]
+        connect = ["/usr/bin/python3", "-c", "import socket\n"
+                   f"print(socket.socket().connect_ex(('127.0.0.1', {port})))"]
+
+        def run(what):
+            def look(event, context):
+                contexts.append(context)
+                if event.syscall == "connect":
+                    what(event, context)
+
+            result = Sandbox(net_allow=["127.0.0.1"],
+                             policy_fn=look).run(connect)
+            return int(result.stdout)
+
+        self.assertEqual(run(lambda e, c: None), 0)
+        self.assertEqual(run(lambda e, c: c.restrict_network([])),
+                         errno.ECONNREFUSED)
+        self.assertEqual(run(lambda e, c: c.restrict_network(["127.0.0.1"])),
+                         0)
+        self.assertEqual(run(lambda e, c: c.restrict_pid_network(e.pid, [])),
+                         errno.ECONNREFUSED)
+        # A name is none: the callback raises, which denies.
+        with self.assertLogs("sandlock", "ERROR"):
+            self.assertEqual(
+                run(lambda e, c: c.restrict_network(["example.org"])),
+                errno.EPERM)
+        with self.assertRaises(RuntimeError):
+            contexts[-1].restrict_network([])
 
     def test_a_stage_has_none(self):
         stage = Sandbox(workdir=self.workdir,
