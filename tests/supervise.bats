@@ -231,3 +231,27 @@ listened() {
 	run listened sandlock check
 	expect_output "leave it"
 }
+
+# policies: the scheduling policies of the supervisor's threads.
+policies() {
+	local t
+
+	for t in "/proc/$supervisor/task/"*; do
+		chrt -p "${t##*/}"
+	done | sed -n 's/.*policy: //p' | sort | uniq -c
+}
+
+@test "supervisor: forks are received at once, or signals would interrupt them" {
+	chrt -f 1 true 2>/dev/null || skip "no real-time priority to be had"
+	begin_run -- sh -c 'echo up; sleep 1000'
+	eventually is_said up
+	run policies
+	refute_output SCHED_FIFO
+	end_run
+	WITH=without_cgroups
+	begin_run -P 50 -- sh -c 'echo up; while :; do true & wait; done'
+	eventually is_said up
+	run policies
+	expect_output '1 SCHED_FIFO'
+	end_run
+}

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "kernel/pidfd.h"
+#include "policy/syscalls.h"
 #include "sandbox/check.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
@@ -172,6 +173,8 @@ static int begin_features(struct mediation *m, struct error *err)
 	if (m->net)
 		o.external_workers = NETWORK_WORKERS;
 	o.n_handlers = m->n_rows;
+	/* fork(2) knows no EINTR. */
+	o.is_prompt = m->create->plan->traps & TRAP_FORK;
 	return supervisor_new(&o, &m->supervisor, err);
 }
 

@@ -211,6 +211,7 @@ struct thread {
 	struct call *call;     /* received, or to be received into */
 	atomic_bool in_receive;
 	pthread_t self;
+	pid_t tid;
 	bool is_monitor; /* to begin with */
 };
 
@@ -247,6 +248,7 @@ struct supervisor {
 	uint64_t park_timeout_ns;
 	size_t request_size;
 	const struct log_sink *log;
+	bool is_prompt;
 	atomic_bool stopping;
 	_Atomic uint64_t received[TABLE_NR_MAX]; /* by number */
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -135,6 +136,18 @@ static void see_to_monitor(struct listener *l)
 	}
 }
 
+/* The role's priority, not the handlers': nobody keeps it who lost the role. */
+static void hurry(const struct thread *t, bool yes)
+{
+	struct sched_param p = { .sched_priority = yes ? 1 : 0 };
+
+	if (t->l->s->is_prompt)
+		(void)syscall(SYS_sched_setscheduler, t->tid,
+			      (yes ? SCHED_FIFO : SCHED_OTHER) |
+				      SCHED_RESET_ON_FORK,
+			      &p);
+}
+
 /*
  * Makes us the receiver, in place of one that runs local handlers since @busy.
  * Its call is parked in the same step, so that it cannot end unseen.
@@ -156,6 +169,7 @@ static bool take_over(struct thread *t, uint64_t busy)
 	if (ok) {
 		park_add_running(l->receiver->call);
 		lane_occupy(&s->local);
+		hurry(l->receiver, false);
 		l->receiver = t;
 	}
 	(void)pthread_mutex_unlock(&s->park.lock);
@@ -342,6 +356,7 @@ static enum role receive(struct thread *t)
 	struct supervisor *s = l->s;
 	int r;
 
+	hurry(t, true);
 	while (!atomic_load(&s->stopping)) {
 		call_reset(t->call);
 		atomic_store_explicit(&t->in_receive, true,
@@ -375,6 +390,7 @@ static void *run_thread(void *arg)
 	enum role role = t->is_monitor ? ROLE_MONITOR : ROLE_RECEIVER;
 
 	t->self = pthread_self();
+	t->tid = (pid_t)syscall(SYS_gettid);
 	if (role == ROLE_RECEIVER && become_receiver(t) < 0) {
 		log_warn(s->log, "no memory to receive system calls");
 		role = ROLE_END;

@@ -171,6 +171,7 @@ int supervisor_new(const struct supervisor_options *o, struct supervisor **ret,
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot make a supervisor");
+	s->is_prompt = o->is_prompt;
 	r = handlers_init(&s->table, o->handlers, o->n_handlers, err);
 	if (r < 0)
 		return r;

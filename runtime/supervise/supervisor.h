@@ -34,6 +34,12 @@ struct supervisor_options {
 	 * it is needed and ends when it was idle for a second.
 	 */
 	unsigned int local_workers, external_workers;
+	/*
+	 * Receivers take a real-time priority, if they may: a caller that
+	 * waits to be received can be interrupted by a signal, so for calls of
+	 * which no program expects EINTR the wait has to be short.
+	 */
+	bool is_prompt;
 	const struct log_sink *log; /* called on any thread */
 };
 
