@@ -1,6 +1,7 @@
 package sandlock
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"strings"
@@ -232,6 +233,31 @@ func TestOneApprovalDoesNotDelayAnother(t *testing.T) {
 			t.Errorf("no %s in %q", word, res.Stdout)
 		}
 	}
+}
+
+func TestContextEndsARunWhoseCallbackDoesNot(t *testing.T) {
+	w := newWorld(t)
+	called := make(chan struct{}, 1)
+	release := make(chan struct{})
+	sb := w.asked(func(e SyscallEvent, _ *PolicyContext) PolicyDecision {
+		select {
+		case called <- struct{}{}:
+		default:
+		}
+		<-release
+		return Allow()
+	})
+	ctx, cancel := context.WithCancel(background)
+	go func() {
+		<-called
+		cancel()
+	}()
+	_, err := sb.Run(ctx, "sh", "-c", "env true; sleep 1000")
+	expectIs(t, err, context.Canceled)
+	r := sb.current()
+	expect(t, "ended", r.hasEnded(), false)
+	close(release)
+	eventually(t, "it has ended", r.hasEnded)
 }
 
 func TestDecisions(t *testing.T) {

@@ -353,8 +353,9 @@ func (s *Sandbox) Start(ctx context.Context, l Launch, cmd ...string) (*Process,
 // and returns when it has ended and its branch is committed, aborted or
 // pending.
 //
-// When the context ends, the command is killed, and Run returns promptly with
-// what there is of the result and the context's error.
+// When the context ends, the command is killed, and Run returns promptly, with
+// what there is of the result and the error of the context; without a result
+// after 5 s if a callback does not return.
 func (s *Sandbox) Run(ctx context.Context, cmd ...string) (*Result, error) {
 	return s.runAs(ctx, Launch{
 		Stdin: StdioNull, Stdout: StdioCapture, Stderr: StdioCapture,
@@ -391,9 +392,13 @@ func (s *Sandbox) runAs(ctx context.Context, l Launch, cmd []string) (*Result,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// Nobody else has it.
-	if !p.Pending() {
+	switch {
+	case !p.run.hasEnded():
+		// A callback does not return.
+		go p.Close()
+	case !p.Pending():
 		_ = p.Close()
-	} else if s.last == p.run {
+	case s.last == p.run:
 		s.own = p
 	}
 	return res, err
