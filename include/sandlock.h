@@ -584,7 +584,9 @@ int sandlock_sandbox_new(const struct sandlock_env *env,
 			 struct sandlock_error *err);
 /*
  * Kills what runs and waits for its end, "on_error" included. A pending branch
- * is kept for later and nothing is published. NULL is fine.
+ * is kept for later and nothing is published. NULL is fine. In a child that the
+ * caller has forked it only frees the copy, and no other function may be
+ * called.
  */
 void sandlock_sandbox_free(struct sandlock_sandbox *s);
 

@@ -410,6 +410,20 @@ static void await_init(const struct flight *f)
 	(void)pidfd_wait(f->pidfd, INIT_TIMEOUT_MS);
 }
 
+void flight_forget(struct sandlock_sandbox *s)
+{
+	struct flight *f = &s->flight;
+
+	spawned_done(&f->process);
+	if (f->pidfd >= 0)
+		(void)close(take_fd(&f->pidfd));
+	buf_done(&f->out.data);
+	buf_done(&f->err.data);
+	buf_done(&f->answer_text);
+	free(take_ptr(&f->msg));
+	f->pid = 0;
+}
+
 void flight_end(struct sandlock_sandbox *s)
 {
 	struct flight *f = &s->flight;
@@ -423,14 +437,7 @@ void flight_end(struct sandlock_sandbox *s)
 		s->guest.end(s->guest.data);
 		(void)pthread_mutex_lock(&s->lock);
 	}
-	spawned_done(&f->process);
-	if (f->pidfd >= 0)
-		(void)close(take_fd(&f->pidfd));
-	buf_done(&f->out.data);
-	buf_done(&f->err.data);
-	buf_done(&f->answer_text);
-	free(take_ptr(&f->msg));
-	f->pid = 0;
+	flight_forget(s);
 }
 
 /*

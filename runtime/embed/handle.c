@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "embed/report.h"
@@ -114,6 +115,7 @@ API int sandlock_sandbox_new(const struct sandlock_env *env,
 	s->flight.process =
 		(struct spawned){ .sock = -1, .stdio = { -1, -1, -1 } };
 	s->flight.pidfd = -1;
+	s->owner = getpid();
 	s->request = request_new();
 	if (!s->request || handle_copy_env(env, &s->env) < 0)
 		r = error_set(&e, ERR_SYSTEM, ENOMEM, "sandbox");
@@ -152,6 +154,13 @@ API void sandlock_sandbox_free(struct sandlock_sandbox *s)
 {
 	if (!s)
 		return;
+	if (s->owner != getpid()) {
+		/* The thread of the guest is not here. */
+		s->guest.free = NULL;
+		flight_forget(s);
+		free_handle(s);
+		return;
+	}
 	handle_end(s);
 	(void)pthread_mutex_destroy(&s->lock);
 	(void)pthread_cond_destroy(&s->changed);

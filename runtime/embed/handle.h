@@ -69,6 +69,7 @@ struct flight {
 struct sandlock_sandbox {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* monotonic */
+	pid_t owner; /* a child that he forks has a copy, and no sandbox */
 	struct sandlock_env env;
 	struct request *request;
 	enum sandlock_sandbox_state state;
@@ -99,6 +100,8 @@ int flight_pump(struct sandlock_sandbox *s, flight_done_fn *done,
 		int64_t end_ms);
 /* Closes and reaps; the supervisor has to be over, or to see an end. */
 void flight_end(struct sandlock_sandbox *s);
+/* Closes and frees in a forked child, whatever the lock is there. */
+void flight_forget(struct sandlock_sandbox *s);
 int64_t flight_now_ms(void);
 /* By the guest's thread, as the last thing; takes the lock. */
 void flight_guest_done(struct sandlock_sandbox *s);

@@ -254,6 +254,29 @@ static void test_thread_that_started_it_ends(void **state)
 	sandlock_sandbox_free(s);
 }
 
+/* Nor with a child that has a copy of the handle. */
+static void test_forked_child_frees_its_copy(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_sandbox *s = make(w, w->dir, "commit");
+	const struct sandlock_report *r;
+	int status;
+	pid_t pid;
+
+	assert_null(create_and_start(s));
+	pid = fork();
+	if (pid == 0) {
+		sandlock_sandbox_free(s);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(sandlock_sandbox_wait(s, 300, &r, &err), -ETIMEDOUT);
+	OK(sandlock_sandbox_kill(s, &err));
+	OK(sandlock_sandbox_wait(s, -1, &r, &err));
+	sandlock_sandbox_free(s);
+}
+
 /* What a thread blocks is none of the command's business. */
 static void test_blocked_signals_are_not_inherited(void **state)
 {
@@ -599,6 +622,8 @@ int main(void)
 						begin, end),
 		cmocka_unit_test_setup_teardown(
 			test_thread_that_started_it_ends, begin, end),
+		cmocka_unit_test_setup_teardown(
+			test_forked_child_frees_its_copy, begin, end),
 		cmocka_unit_test_setup_teardown(
 			test_blocked_signals_are_not_inherited, begin, end),
 		cmocka_unit_test_setup_teardown(test_pipes_and_fds, begin, end),
