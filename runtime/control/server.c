@@ -417,8 +417,8 @@ static int start_thread(struct control_server *s)
 
 CLEANUP_PTR(struct control_server, control_server_stop);
 
-int control_server_start(int dir_fd, control_answer_fn *answer, void *data,
-			 struct control_server **ret, struct error *err)
+int control_server_open(int dir_fd, control_answer_fn *answer, void *data,
+			struct control_server **ret, struct error *err)
 {
 	auto_ptr(control_server_stop) struct control_server *s =
 		calloc(1, sizeof(*s));
@@ -442,13 +442,25 @@ int control_server_start(int dir_fd, control_answer_fn *answer, void *data,
 	if (r == 0)
 		r = watch(s, s->listen_fd, EVENT_LISTEN, EPOLL_CTL_ADD,
 			  EPOLLIN);
-	if (r == 0)
-		r = start_thread(s);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot make the control socket");
 	*ret = take_ptr(&s);
 	return 0;
+}
+
+int control_server_fd(const struct control_server *s)
+{
+	return s->has_thread ? -1 : s->listen_fd;
+}
+
+int control_server_begin(struct control_server *s, struct error *err)
+{
+	int r = s->has_thread ? 0 : start_thread(s);
+
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
+				 "cannot serve the control socket")
+		     : 0;
 }
 
 void control_server_stop(struct control_server *s)

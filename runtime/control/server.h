@@ -2,7 +2,8 @@
  * The control socket of a sandbox: a thread that answers one request on each
  * connection (docs/protocol.md).
  *
- *	control_server_start -> (answers) -> control_server_stop
+ *	control_server_open -> control_server_begin -> (answers)
+ *	  -> control_server_stop
  *
  * A silent, slow or malformed client delays nobody: every connection has
  * CONTROL_TIMEOUT_MS in all, at most 64 are open, and a new one takes the
@@ -26,9 +27,13 @@ struct control_server;
 typedef int control_answer_fn(void *data, const struct control_request *q,
 			      struct buf *ret, struct error *err);
 
-/* Binds control.sock in the directory @dir_fd, mode 0600. */
-int control_server_start(int dir_fd, control_answer_fn *answer, void *data,
-			 struct control_server **ret, struct error *err);
+/* Binds control.sock in the directory @dir_fd, mode 0600: clients wait. */
+int control_server_open(int dir_fd, control_answer_fn *answer, void *data,
+			struct control_server **ret, struct error *err);
+/* Can be read once a client is there; -1 once the thread has begun. */
+int control_server_fd(const struct control_server *s);
+/* Starts the thread, which a sandbox that nobody asks does not need. */
+int control_server_begin(struct control_server *s, struct error *err);
 /*
  * Sends {"v":1,"event":@event,"data":@json} to who subscribed. Never blocks;
  * any thread, but not once control_server_stop was called. NULL is fine.

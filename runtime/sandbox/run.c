@@ -218,6 +218,15 @@ static int64_t now_ms(void)
 
 enum wait_end { WAIT_ENDED, WAIT_TIMEOUT, WAIT_UNWANTED };
 
+/* The first client is there; a sandbox that nobody asks needs no thread. */
+static void begin_serving(struct create *c)
+{
+	struct error err = ERROR_INIT;
+
+	if (serve_begin(c, &err) < 0)
+		log_warn(c->env->log, "%s", err.msg);
+}
+
 /* Until the process has ended, or has to. A negative errno. */
 static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 		    struct error *err)
@@ -227,6 +236,7 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 		{ .fd = pidfd, .events = POLLIN },
 		{ .fd = signal_fd, .events = POLLIN },
 		{ .fd = h->watch ? h->watch_fd : -1, .events = POLLIN },
+		{ .fd = c ? serve_fd(c) : -1, .events = POLLIN },
 	};
 
 	while (!(p[0].revents & POLLIN)) {
@@ -245,6 +255,10 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 			forward_signal(signal_fd, pidfd);
 		if (p[2].revents && h->watch(h->data, c) != 0)
 			return WAIT_UNWANTED;
+		if (p[3].revents) {
+			begin_serving(c);
+			p[3].fd = -1;
+		}
 	}
 	return WAIT_ENDED;
 }
@@ -279,6 +293,9 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 {
 	int status = 0, sig = 0, r = 0;
 
+	/* The relay waits for its own. */
+	if (console_master >= 0 && c)
+		begin_serving(c);
 	if (console_master >= 0)
 		r = asktty_relay(c, console_master, pidfd, signal_fd, end_ms,
 				 err);

@@ -502,13 +502,23 @@ int serve_start(struct create *c, struct error *err)
 
 	if (!is_wanted(c))
 		return 0;
-	r = control_server_start(rundir_slot_fd(c->slot), answer, c, &c->server,
-				 err);
+	r = control_server_open(rundir_slot_fd(c->slot), answer, c, &c->server,
+				err);
 	if (r == 0 && c->denials)
 		denials_tell(c->denials, publish_denial, c->server);
 	if (r == 0 && c->approvals)
 		r = approvals_tell(c->approvals, publish_approval, c->server);
 	return r;
+}
+
+int serve_fd(const struct create *c)
+{
+	return c->server ? control_server_fd(c->server) : -1;
+}
+
+int serve_begin(struct create *c, struct error *err)
+{
+	return c->server ? control_server_begin(c->server, err) : 0;
 }
 
 void serve_stop(struct create *c)

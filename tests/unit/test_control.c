@@ -91,9 +91,12 @@ static void a_server_answers_and_ends(void **state)
 	assert_int_equal(rundir_claim(d, "x", &slot, NULL), 0);
 	assert_true(control_ask(d, "x", "ports", NULL, &answer, &err) < 0);
 	assert_string_equal(err.msg, "'x' has no control socket");
-	assert_int_equal(control_server_start(rundir_slot_fd(slot), echo, NULL,
-					      &s, NULL),
-			 0);
+	assert_int_equal(
+		control_server_open(rundir_slot_fd(slot), echo, NULL, &s, NULL),
+		0);
+	assert_true(control_server_fd(s) >= 0);
+	assert_int_equal(control_server_begin(s, NULL), 0);
+	assert_int_equal(control_server_fd(s), -1);
 	assert_int_equal(control_ask(d, "x", "ports", NULL, &answer, NULL), 0);
 	assert_int_equal(json_int_or(answer, "80", 0), 8080);
 	assert_true(control_ask(d, "x", "frob", NULL, &answer, &err) < 0);
@@ -166,9 +169,10 @@ static void subscribers_are_told_and_slow_ones_dropped(void **state)
 	assert_true(control_subscribe(d, "x", NULL, count_event, &s, &err) < 0);
 	assert_string_equal(err.msg, "'x' has no control socket");
 	control_server_publish(NULL, "denial", "{}");
-	assert_int_equal(control_server_start(rundir_slot_fd(slot), echo, NULL,
-					      &s.server, NULL),
+	assert_int_equal(control_server_open(rundir_slot_fd(slot), echo, NULL,
+					     &s.server, NULL),
 			 0);
+	assert_int_equal(control_server_begin(s.server, NULL), 0);
 	assert_int_equal(
 		control_subscribe(d, "x", publish_three, count_event, &s, &err),
 		99);
