@@ -45,9 +45,9 @@ METHODS: Dict[str, str] = {
 _FIXED = "rules are fixed when a run begins: deny the call instead"
 CONTEXT: Dict[str, str] = {
     name: _FIXED for name in (
-        "grant_network",
         "restrict_max_memory", "restrict_max_processes", "deny_path",
         "allow_path")}
+CONTEXT["grant_network"] = "say all of it anew with restrict_network"
 
 NAMES: Dict[str, str] = {
     "Checkpoint": _CHECKPOINT, "SkippedFd": _CHECKPOINT,

@@ -67,12 +67,15 @@ class PolicyContext:
     def restrict_pid_network(self, pid: int, ips: Sequence[str]) -> None:
         """The same for one process and what descends from it, which no longer
         follows :meth:`restrict_network`."""
+        if pid <= 0:
+            raise ValueError(f"{pid} is no process")
         self._restrict(pid, ips)
 
     def _restrict(self, pid: int, ips: Sequence[str]) -> None:
         if self._pointer is None:
-            raise RuntimeError("a context lives only until its callback "
-                               "returns")
+            raise SandboxError("a context lives only until its callback "
+                               "returns", errno=_errno.EBADF, step="policy",
+                               kind="state")
         _ffi.call("restrict", lib.context_restrict_network, self._pointer,
                   pid, _ffi.strings(ips), len(ips))
 
