@@ -32,27 +32,11 @@ import "C"
 
 import (
 	"runtime/cgo"
-	"syscall"
 	"unsafe"
 )
 
 // Version is that of the library in use.
 func Version() string { return C.GoString(C.sandlock_version()) }
-
-const (
-	sysLandlockCreateRuleset    = 444
-	landlockCreateRulesetVerson = 1
-)
-
-// LandlockABIVersion is what the running kernel has, -1 if it has no Landlock.
-func LandlockABIVersion() int {
-	abi, _, errno := syscall.RawSyscall(sysLandlockCreateRuleset, 0, 0,
-		landlockCreateRulesetVerson)
-	if errno != 0 {
-		return -1
-	}
-	return int(abi)
-}
 
 // take copies a string that the library gave us, and frees it.
 func take(s *C.char) string {

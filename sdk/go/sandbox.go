@@ -14,31 +14,6 @@ import (
 	"time"
 )
 
-// Protection is a part of Landlock that a Sandbox may do without.
-type Protection uint32
-
-// Protections, by the version of Landlock that has them.
-const (
-	ProtectionFSRefer                 Protection = iota // 2: linking and renaming across directories
-	ProtectionFSTruncate                                // 3
-	ProtectionNetTCP                                    // 4: bind and connect
-	ProtectionFSIoctlDev                                // 5: ioctl on devices
-	ProtectionSignalScope                               // 6: signals to the outside
-	ProtectionAbstractUnixSocketScope                   // 6: abstract sockets outside
-)
-
-var protectionNames = [...]string{
-	"fs-refer", "fs-truncate", "net-tcp", "fs-ioctl-dev", "signal-scope",
-	"abstract-unix-scope",
-}
-
-func (p Protection) String() string {
-	if int(p) < len(protectionNames) {
-		return protectionNames[p]
-	}
-	return fmt.Sprintf("protection %d", uint32(p))
-}
-
 // Setting is a key of sandlock.toml(5), "limits.memory", and a value for it.
 // The value of a list is added to it.
 type Setting struct{ Key, Value string }
