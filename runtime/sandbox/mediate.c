@@ -155,6 +155,10 @@ struct supervisor *mediation_supervisor(struct mediation *m)
 	return m->supervisor;
 }
 
+/* No program expects EINTR of these. */
+static const unsigned int never_interrupted =
+	TRAP_FORK | TRAP_EXEC | TRAP_OPEN | TRAP_RENAME;
+
 static int begin_features(struct mediation *m, struct error *err)
 {
 	uint32_t mask = m->create->plan->mediated;
@@ -173,8 +177,7 @@ static int begin_features(struct mediation *m, struct error *err)
 	if (m->net)
 		o.external_workers = NETWORK_WORKERS;
 	o.n_handlers = m->n_rows;
-	/* fork(2) knows no EINTR. */
-	o.is_prompt = m->create->plan->traps & TRAP_FORK;
+	o.is_prompt = m->create->plan->traps & never_interrupted;
 	return supervisor_new(&o, &m->supervisor, err);
 }
 
