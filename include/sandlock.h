@@ -816,6 +816,16 @@ int sandlock_context_restrict_network(struct sandlock_context *ctx, pid_t pid,
 				      struct sandlock_error *err);
 
 /*
+ * From now on, the call that is decided about included, nothing at or below the
+ * absolute path @path is opened or executed (EACCES); what is open stays open.
+ * allow_path takes that back, and nothing else. ERR_USAGE, ERR_STATE.
+ */
+int sandlock_context_deny_path(struct sandlock_context *ctx, const char *path,
+			       struct sandlock_error *err);
+int sandlock_context_allow_path(struct sandlock_context *ctx, const char *path,
+				struct sandlock_error *err);
+
+/*
  * Before the first run; @free_fn (or NULL) is called on @data once, after the
  * last callback, by sandlock_sandbox_free, or here on failure. One of the two
  * may be set, once. ERR_STATE.

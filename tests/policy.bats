@@ -99,3 +99,19 @@ except OSError as e: print('errno', e.errno)"
 	refute_output 'event network'
 	expect_output 'errno 13'
 }
+
+@test "policy: a path is denied from then on, the open that is held included" {
+	ONLY=/etc/passwd run policy deny-path env 0 -- sh -c '
+		head -c 4 /etc/passwd; /usr/bin/env true
+		cat /etc/passwd || echo no more; ln -s /etc/passwd /tmp/l; cat /tmp/l'
+	expect_output 'denied 0'
+	expect_output root
+	expect_output 'cat: /etc/passwd: Permission denied'
+	expect_output 'no more'
+	expect_output 'cat: /tmp/l: Permission denied'
+	# Allowed by the callback, after it was denied by it.
+	ONLY=/etc run policy deny-path /etc/passwd 0 -- cat /etc/passwd
+	expect_output 'Operation not permitted'
+	ONLY=etc run policy deny-path env 0 -- sh -c '/usr/bin/env true'
+	expect_output 'denied -22'
+}

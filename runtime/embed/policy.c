@@ -6,6 +6,7 @@
  * its lock orders answers against the end of the stream.
  */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "embed/handle.h"
 #include "sandbox/asklink.h"
 #include "spec/net_rule.h"
@@ -391,6 +393,18 @@ static void free_policy(void *data)
 
 /* ------------------------------------------------------------- context -- */
 
+/* In order with answers: what is said before one holds for it. */
+static int send_order(struct link *l, const struct buf *b, struct error *err)
+{
+	int r = 0;
+
+	(void)pthread_mutex_lock(&l->lock);
+	if (l->sock < 0 || send(l->sock, b->data, b->len, MSG_NOSIGNAL) < 0)
+		r = error_say(err, ERR_STATE, ECANCELED, "the run is over");
+	(void)pthread_mutex_unlock(&l->lock);
+	return r;
+}
+
 static int write_restriction(pid_t pid, const char *const *rules, size_t n,
 			     struct buf *ret)
 {
@@ -443,11 +457,44 @@ API int sandlock_context_restrict_network(struct sandlock_context *ctx,
 		r = error_set(&e, ERR_USAGE, EINVAL, "network rules");
 	if (r < 0)
 		return api_result(r, &e, err);
-	(void)pthread_mutex_lock(&l->lock);
-	if (l->sock < 0 || send(l->sock, b.data, b.len, MSG_NOSIGNAL) < 0)
-		r = error_say(&e, ERR_STATE, ECANCELED, "the run is over");
-	(void)pthread_mutex_unlock(&l->lock);
+	r = send_order(l, &b, &e);
 	return api_result(r, &e, err);
+}
+
+static int order_path(struct sandlock_context *ctx, const char *order,
+		      const char *path, struct sandlock_error *err)
+{
+	struct json_out *o = json_out_new(false);
+	auto_(buf) struct buf b = BUF_INIT;
+	struct error e = ERROR_INIT;
+	int r = 0;
+
+	if (*path != '/' || !utf8_is_valid(path, strlen(path)) ||
+	    strlen(path) >= PATH_MAX)
+		r = error_say(&e, ERR_USAGE, EINVAL,
+			      "'%.100s' is no absolute path in UTF-8", path);
+	json_out_object(o);
+	json_out_str_member(o, order, path);
+	json_out_object_end(o);
+	if (r == 0 && json_out_end(o, &b) < 0)
+		r = error_set(&e, ERR_SYSTEM, ENOMEM, "%s", order);
+	json_out_free(o);
+	if (r == 0)
+		r = send_order(ctx->policy->link, &b, &e);
+	return api_result(r, &e, err);
+}
+
+API int sandlock_context_deny_path(struct sandlock_context *ctx,
+				   const char *path, struct sandlock_error *err)
+{
+	return order_path(ctx, "deny_path", path, err);
+}
+
+API int sandlock_context_allow_path(struct sandlock_context *ctx,
+				    const char *path,
+				    struct sandlock_error *err)
+{
+	return order_path(ctx, "allow_path", path, err);
 }
 
 /* ------------------------------------------------------------------ API -- */

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "supervise/approvals.h"
+#include "supervise/denied_paths.h"
 #include "supervise/net.h"
 
 CLEANUP_PTR(struct json, json_free);
@@ -21,6 +22,7 @@ enum { OPEN_MAX = 4096, STACK_BYTES = 256 * 1024 };
 struct asklink {
 	struct approvals *book;
 	struct net *net; /* NULL: the network is not shared */
+	struct denied_paths *paths;
 	int sock;
 	pthread_t thread;
 	/* The thread's own. */
@@ -142,6 +144,15 @@ static void take_answer(struct asklink *l, size_t n)
 				 (pid_t)json_int_or(j, "pid", 0));
 		return;
 	}
+	if (json_get(j, "deny_path")) {
+		(void)denied_paths_add(l->paths,
+				       json_str_or(j, "deny_path", ""));
+		return;
+	}
+	if (json_get(j, "allow_path")) {
+		denied_paths_remove(l->paths, json_str_or(j, "allow_path", ""));
+		return;
+	}
 	id = json_int_or(j, "number", 0);
 	error = json_int_or(j, "error", 1);
 	if (id <= 0 || error < 0 || error >= 4096)
@@ -204,7 +215,8 @@ static int start_thread(struct asklink *l)
 	return -r;
 }
 
-struct asklink *asklink_start(struct approvals *book, struct net *net, int sock)
+struct asklink *asklink_start(struct approvals *book, struct net *net,
+			      struct denied_paths *paths, int sock)
 {
 	struct asklink *l = calloc(1, sizeof(*l));
 
@@ -212,6 +224,7 @@ struct asklink *asklink_start(struct approvals *book, struct net *net, int sock)
 		return NULL;
 	l->book = book;
 	l->net = net;
+	l->paths = paths;
 	l->sock = sock;
 	if (start_thread(l) < 0) {
 		free(l);

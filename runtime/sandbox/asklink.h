@@ -2,14 +2,14 @@
  * Questions to an embedder, over a SOCK_SEQPACKET socket: one JSON object a
  * message.
  *
- *	supervisor				embedder
- *	{"ask":{...},"deadline_ns":N}	->
- *	{"closed":NUMBER}		->	it is not open any more
- *					<-
- *{"number":N,"digest":"...","error":N}
- *
- *					<-
- *{"restrict_network":[RULE...],"pid":N}
+ * From the supervisor:
+ *	{"ask":{...},"deadline_ns":N}
+ *	{"closed":NUMBER}		it is not open any more
+ * From the embedder:
+ *	{"number":N,"digest":"...","error":N}
+ *	{"restrict_network":[RULE...],"pid":N}
+ *	{"deny_path":"..."}
+ *	{"allow_path":"..."}
  *
  * "ask" is what approval_to_json writes. The end of the stream withdraws all:
  * what is asked from then on is denied.
@@ -21,6 +21,7 @@
 
 struct approvals;
 struct asklink;
+struct denied_paths;
 struct net;
 
 enum { ASKLINK_MAX = 64 * 1024, ASKLINK_RULES_MAX = 256 };
@@ -28,7 +29,7 @@ enum { ASKLINK_MAX = 64 * 1024, ASKLINK_RULES_MAX = 256 };
 /* Starts a thread that serves @sock, borrowed; @net may be NULL. NULL on
  * ENOMEM, or where no thread can be made. */
 struct asklink *asklink_start(struct approvals *book, struct net *net,
-			      int sock);
+			      struct denied_paths *paths, int sock);
 /* Ends it; the book is closed by then. NULL is fine. */
 void asklink_stop(struct asklink *l);
 

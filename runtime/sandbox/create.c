@@ -35,6 +35,7 @@
 #include "spec/request.h"
 #include "supervise/approvals.h"
 #include "supervise/denials.h"
+#include "supervise/denied_paths.h"
 
 enum { NAME_ATTEMPTS = 64 };
 
@@ -718,6 +719,7 @@ void create_done(struct create *c)
 	mediation_end(c->mediation);
 	denials_free(c->denials);
 	approvals_free(c->approvals);
+	denied_paths_free(c->denied_paths);
 	netns_done(&c->netns);
 	cleanup_close(&c->netns_fd);
 	rootfs_free(c->rootfs);

@@ -28,6 +28,7 @@ struct create {
 	struct mediation *mediation;   /* NULL: nothing is mediated */
 	struct denials *denials;       /* what is refused; NULL: no record */
 	struct approvals *approvals;   /* NULL: nobody is asked */
+	struct denied_paths *denied_paths; /* at run time; or NULL */
 	struct control_server *server; /* or NULL */
 	struct seccomp_program filter;
 	bool has_filter;

@@ -15,6 +15,7 @@
 #include "sandbox/create.h"
 #include "sandbox/host.h"
 #include "sandbox/mediate.h"
+#include "supervise/denied_paths.h"
 #include "supervise/exec.h"
 #include "supervise/open.h"
 
@@ -145,6 +146,10 @@ static int make_book(struct create *c, struct ask_state *s, struct error *err)
 	s->asker.book = s->book = c->approvals;
 	s->asker.asks_all = is_callback(q);
 	if (is_callback(q))
+		s->asker.denied_paths = c->denied_paths = denied_paths_new();
+	if (is_callback(q) && !c->denied_paths)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "approvals");
+	if (is_callback(q))
 		approvals_set_separate(s->book);
 	r = audit_open(c, &s->audit, err);
 	if (r < 0)
@@ -215,7 +220,8 @@ static int started(struct mediation *m, void *state, pid_t pid,
 	}
 	if (!s->asker.asks_all)
 		return 0;
-	link = asklink_start(s->book, mediation_net(m), s->events_fd);
+	link = asklink_start(s->book, mediation_net(m), s->asker.denied_paths,
+			     s->events_fd);
 	if (!link)
 		return error_set(err, ERR_SYSTEM, ENOMEM,
 				 "cannot reach the callback");

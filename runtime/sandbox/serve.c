@@ -16,6 +16,7 @@
 #include "spec/request.h"
 #include "supervise/approvals.h"
 #include "supervise/denials.h"
+#include "supervise/denied_paths.h"
 #include "supervise/net.h"
 
 CLEANUP_PTR(struct json_out, json_out_free);
@@ -128,6 +129,10 @@ static void add_in_force(const struct create *c, struct json_out *o)
 	json_out_key(o, "trapped");
 	policy_traps_json(c->mediation ? c->plan->traps : 0, o);
 	json_out_str_member(o, "branch", c->branch ? "overlay" : NULL);
+	if (c->denied_paths) {
+		json_out_key(o, "denied_paths");
+		denied_paths_json(c->denied_paths, o);
+	}
 	json_out_object_end(o);
 }
 

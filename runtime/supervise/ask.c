@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "kernel/pidfd.h"
 #include "supervise/denials.h"
+#include "supervise/denied_paths.h"
 #include "supervise/internal.h"
 
 static void wake(void *data)
@@ -88,6 +89,23 @@ void ask_done(struct ask *k)
 {
 	approval_leave(&k->wait);
 	k->is_asked = false;
+}
+
+bool ask_is_denied(const struct asker *a, struct call *c, const struct event *e,
+		   const char *real)
+{
+	const struct denial d = {
+		.code = "fs.denied",
+		.call = e->syscall,
+		.error = EACCES,
+		.object = e->path,
+		.rule = "denied at run time",
+	};
+
+	if (!denied_paths_has(a->denied_paths, e->path, real))
+		return false;
+	denials_add_call(a->denials, c, &d);
+	return true;
 }
 
 void ask_fill_caller(struct event *e, struct call *c)

@@ -21,12 +21,14 @@
 #include "supervise/handler.h"
 
 struct denials;
+struct denied_paths;
 
 /* Shared by the handlers of a sandbox; constant while they run. */
 struct asker {
 	struct approvals *book; /* NULL: nobody can answer, all is denied */
 	uint64_t timeout_ms, network_timeout_ms;
-	struct denials *denials; /* or NULL */
+	struct denials *denials;	   /* or NULL */
+	struct denied_paths *denied_paths; /* at run time; or NULL */
 	bool asks_all; /* a callback is asked, whatever rules say */
 };
 
@@ -48,6 +50,11 @@ enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
 			  const struct event *e, const char *rule,
 			  struct outcome *ret);
 void ask_done(struct ask *k);
+
+/* True, and on record, if what is to be opened or executed was denied at run
+ * time. */
+bool ask_is_denied(const struct asker *a, struct call *c, const struct event *e,
+		   const char *real);
 
 /* Who calls: pid, parent, program. For event_done. */
 void ask_fill_caller(struct event *e, struct call *c);

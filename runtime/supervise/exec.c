@@ -127,6 +127,14 @@ static struct outcome ask(const struct exec_asker *a, struct call *c,
 	return o;
 }
 
+static bool is_denied(const struct exec_asker *a, struct call *c,
+		      const struct snapshot *s)
+{
+	const struct event e = { .syscall = "execve", .path = s->object.path };
+
+	return ask_is_denied(a->asker, c, &e, s->object.real);
+}
+
 static struct outcome before_exec(struct call *c, void *data)
 {
 	const struct exec_asker *a = data;
@@ -143,6 +151,8 @@ static struct outcome before_exec(struct call *c, void *data)
 		if (!x->s.object.exists && x->s.object.real)
 			return OUTCOME_FAIL(ENOENT);
 	}
+	if (is_denied(a, c, &x->s))
+		return OUTCOME_FAIL(EACCES);
 	return x->rule || a->asker->asks_all ? ask(a, c, x) : OUTCOME_GO;
 }
 
@@ -215,7 +225,7 @@ static int check_again(const struct exec_asker *a, struct call *c,
 	struct ranges places = { .n = 0 };
 	int r = now ? read_snapshot(c, now, &places) : -ENOMEM;
 
-	if (r == 0 && !is_equal(&x->s, now))
+	if (r == 0 && (!is_equal(&x->s, now) || is_denied(a, c, now)))
 		r = -EPERM;
 	if (r == 0)
 		r = words_are_private(c, &places);

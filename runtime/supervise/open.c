@@ -138,6 +138,14 @@ static struct outcome ask(const struct open_asker *a, struct call *c,
 	return o;
 }
 
+static bool is_denied(const struct open_asker *a, struct call *c,
+		      const struct snapshot *s)
+{
+	const struct event e = { .syscall = "openat", .path = s->object.path };
+
+	return ask_is_denied(a->asker, c, &e, s->object.real);
+}
+
 static struct outcome before_open(struct call *c, void *data)
 {
 	const struct open_asker *a = data;
@@ -159,6 +167,8 @@ static struct outcome before_open(struct call *c, void *data)
 		x->rule = ask_match_open(a->rules, x->s.object.path,
 					 x->s.object.real);
 	}
+	if (is_denied(a, c, &x->s))
+		return OUTCOME_FAIL(EACCES);
 	return x->rule || a->asker->asks_all ? ask(a, c, x) : OUTCOME_GO;
 }
 
@@ -170,14 +180,16 @@ static bool may_wait(const struct object *o)
 	return o->exists && !S_ISREG(o->st.st_mode) && !S_ISDIR(o->st.st_mode);
 }
 
-static int check_again(struct call *c, const struct opening *x)
+static int check_again(const struct open_asker *a, struct call *c,
+		       const struct opening *x)
 {
 	struct snapshot *now = calloc(1, sizeof(*now));
 	int r = now ? read_snapshot(c, now) : -ENOMEM;
 
 	if (r == 0 && (strcmp(x->s.path, now->path) != 0 ||
 		       memcmp(&x->s.how, &now->how, sizeof(now->how)) != 0 ||
-		       !object_is_same(&x->s.object, &now->object)))
+		       !object_is_same(&x->s.object, &now->object) ||
+		       is_denied(a, c, now)))
 		r = -EPERM;
 	if (now)
 		object_done(&now->object);
@@ -197,7 +209,7 @@ static int settle(struct call *c, void *data)
 			  may_wait(&x->s.object) ? FREEZE_WATCH : FREEZE_SEIZE);
 	if (e)
 		return e;
-	if (check_again(c, x) == 0)
+	if (check_again(a, c, x) == 0)
 		return 0;
 	freezer_cancel(a->freezer, c);
 	return EPERM;

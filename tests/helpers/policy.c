@@ -11,6 +11,7 @@
  *	keep		never answers it, and frees it after the run
  *	restrict	as sync, and takes all of the network but ONLY away,
  *			of that process with OF_PID
+ *	deny-path	as sync, and denies the path ONLY; allow-path
  *	twice		answers twice, and says what came of it
  * Prints the events that NEEDLE matches and the exit status.
  */
@@ -70,6 +71,12 @@ static int decide(void *data, const struct sandlock_event *e,
 	print(e);
 	if (strcmp(t->mode, "restrict") == 0)
 		restrict_network(e, ctx);
+	if (strcmp(t->mode, "deny-path") == 0)
+		printf("denied %d\n",
+		       sandlock_context_deny_path(ctx, getenv("ONLY"), NULL));
+	if (strcmp(t->mode, "allow-path") == 0)
+		printf("allowed %d\n",
+		       sandlock_context_allow_path(ctx, getenv("ONLY"), NULL));
 	return t->verdict;
 }
 
@@ -163,7 +170,8 @@ int main(int argc, char **argv)
 				     getenv("NET_BIND"), "test", &err);
 	r = sandlock_sandbox_new(&env, q, &s, &err);
 	if (r == 0 &&
-	    (strcmp(t.mode, "sync") == 0 || strcmp(t.mode, "restrict") == 0))
+	    (strcmp(t.mode, "sync") == 0 || strcmp(t.mode, "restrict") == 0 ||
+	     strstr(t.mode, "-path")))
 		r = sandlock_sandbox_set_policy(s, decide, &t, count_free,
 						&err);
 	else if (r == 0)
