@@ -110,7 +110,7 @@ at_most_threads() {
 	before=$(ask calls | jq '.clone // 0')
 	run sandlock exec "$N" sh -c 'true & wait; echo done'
 	expect_status 0
-	expect_exactly done
+	expect_exactly "done"
 	[ "$(ask calls | jq .clone)" -gt "$before" ]
 	# sh and its sleep are two, so sh and one more.
 	run sandlock exec "$N" sh -c 'sleep 5 & sleep 5 & sleep 5 & wait'
