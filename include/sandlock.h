@@ -757,8 +757,8 @@ int sandlock_sandbox_abort(struct sandlock_sandbox *s,
  * bytes; all of it lives as long as the call of the callback.
  *
  * Held are execve, execveat, the open family, and where the sandbox shares the
- * network connect, sendto, sendmsg, sendmmsg and bind, if rules let them. A verdict
- * grants nothing that rules, mounts or the kernel refuse.
+ * network connect, sendto, sendmsg, sendmmsg and bind, if rules let them. A
+ * verdict grants nothing that rules, mounts or the kernel refuse.
  */
 struct sandlock_event {
 	const char *syscall;  /* "execve" */

@@ -1,6 +1,6 @@
 /*
- * confine.c: Landlock for a sandbox that has a mount namespace of its own: the rules
- * mirror the mounts, so that a mount that could be talked out of being
+ * confine.c: Landlock for a sandbox that has a mount namespace of its own: the
+ * rules mirror the mounts, so that a mount that could be talked out of being
  * read-only would still not be written to. confine_thread.c: a thread of
  * whoever calls, without a sandbox.
  */
