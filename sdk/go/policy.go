@@ -100,7 +100,7 @@ func DenyWith(errno int) PolicyDecision {
 
 const maxErrno = 4095
 
-// PolicyContext belongs to one call of a callback.
+// PolicyContext belongs to one call of a callback, and is of no use after that.
 type PolicyContext struct {
 	mu sync.Mutex
 	c  *C.struct_sandlock_context // nil once the callback has returned
@@ -110,6 +110,41 @@ func (x *PolicyContext) end() {
 	x.mu.Lock()
 	x.c = nil
 	x.mu.Unlock()
+}
+
+// RestrictNetwork: from now on, the call that is decided about included, all
+// processes that have no rules of their own reach only what rules allow, as
+// Sandbox.NetAllow without host names; without rules nothing. It never grants
+// more than the Sandbox does, and takes the place of what was said before.
+func (x *PolicyContext) RestrictNetwork(rules []string) error {
+	return x.restrictNetwork(0, rules)
+}
+
+// RestrictPIDNetwork is the same for one process and what descends from it.
+func (x *PolicyContext) RestrictPIDNetwork(pid uint32, rules []string) error {
+	if pid == 0 {
+		return usage("restrict network", "0 is no process")
+	}
+	return x.restrictNetwork(pid, rules)
+}
+
+func (x *PolicyContext) restrictNetwork(pid uint32, rules []string) error {
+	const step = "restrict network"
+	var cerr C.struct_sandlock_error
+	var mem memory
+
+	if err := checkText(step, rules...); err != nil {
+		return err
+	}
+	defer mem.free()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.c == nil {
+		return stateError(step, "the callback has returned", "")
+	}
+	r := C.sandlock_context_restrict_network(x.c, C.pid_t(pid),
+		mem.words(rules), C.size_t(len(rules)), &cerr)
+	return newError(step, r, &cerr)
 }
 
 // PolicyFunc decides at once. It is called for one event at a time; what it has

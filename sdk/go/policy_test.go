@@ -3,6 +3,7 @@ package sandlock
 import (
 	"context"
 	"errors"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -258,6 +259,39 @@ func TestContextEndsARunWhoseCallbackDoesNot(t *testing.T) {
 	expect(t, "ended", r.hasEnded(), false)
 	close(release)
 	eventually(t, "it has ended", r.hasEnded)
+}
+
+const connect = `
+if (exec 3<>/dev/tcp/127.0.0.1/$P) 2>/dev/null; then echo reached
+else echo refused; fi
+`
+
+// SEEDS row 9.
+func TestNetworkIsRestricted(t *testing.T) {
+	w := newWorld(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	must(t, err)
+	var kept *PolicyContext
+	sb := w.asked(func(e SyscallEvent, ctx *PolicyContext) PolicyDecision {
+		if strings.HasSuffix(e.Path, "/env") {
+			kept = ctx
+			if err := ctx.RestrictNetwork(nil); err != nil {
+				t.Error(err)
+			}
+			expectIs(t, ctx.RestrictPIDNetwork(0, nil), ErrUsage)
+		}
+		return Allow()
+	})
+	sb.NetAllow = []string{"127.0.0.1:" + port}
+	sb.Env = map[string]string{"P": port}
+	res, err := sb.Run(background, "bash", "-c",
+		connect+"env true\n"+connect)
+	must(t, err)
+	expect(t, "output", string(res.Stdout), "reached\nrefused\n")
+	expectIs(t, kept.RestrictNetwork(nil), ErrState)
 }
 
 func TestDecisions(t *testing.T) {
