@@ -255,6 +255,8 @@ PROTOTYPES: "dict[str, tuple[Any, list[Any]]]" = {
     "sandbox_set_deferred_policy": (c_int, [_P, DEFERRED_FN, _P, FREE_FN,
                                             _E]),
     "context_restrict_network": (c_int, [_P, c_int, _S, c_size_t, _E]),
+    "context_deny_path": (c_int, [_P, c_char_p, _E]),
+    "context_allow_path": (c_int, [_P, c_char_p, _E]),
     "approval_resolve": (c_int, [_P, c_int]),
     "approval_is_cancelled": (c_bool, [_P]),
     "approval_free": (None, [_P]),

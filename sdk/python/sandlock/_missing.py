@@ -45,8 +45,7 @@ METHODS: Dict[str, str] = {
 _FIXED = "rules are fixed when a run begins: deny the call instead"
 CONTEXT: Dict[str, str] = {
     name: _FIXED for name in (
-        "restrict_max_memory", "restrict_max_processes", "deny_path",
-        "allow_path")}
+        "restrict_max_memory", "restrict_max_processes")}
 CONTEXT["grant_network"] = "say all of it anew with restrict_network"
 
 NAMES: Dict[str, str] = {

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import errno as _errno
+import os
 import threading
 from ctypes import c_void_p
 from dataclasses import dataclass
@@ -71,13 +72,27 @@ class PolicyContext:
             raise ValueError(f"{pid} is no process")
         self._restrict(pid, ips)
 
+    def deny_path(self, path: str) -> None:
+        """From now on nothing at or below the absolute ``path`` is opened or
+        executed (``EACCES``), this call included; what is open stays open."""
+        _ffi.call("deny", lib.context_deny_path, self._alive(),
+                  os.fsencode(path))
+
+    def allow_path(self, path: str) -> None:
+        """Takes back a :meth:`deny_path` of the same path, nothing else."""
+        _ffi.call("allow", lib.context_allow_path, self._alive(),
+                  os.fsencode(path))
+
     def _restrict(self, pid: int, ips: Sequence[str]) -> None:
+        _ffi.call("restrict", lib.context_restrict_network, self._alive(),
+                  pid, _ffi.strings(ips), len(ips))
+
+    def _alive(self) -> Any:
         if self._pointer is None:
             raise SandboxError("a context lives only until its callback "
                                "returns", errno=_errno.EBADF, step="policy",
                                kind="state")
-        _ffi.call("restrict", lib.context_restrict_network, self._pointer,
-                  pid, _ffi.strings(ips), len(ips))
+        return self._pointer
 
     def __getattr__(self, name: str) -> Any:
         raise _missing.context(name)

@@ -67,12 +67,24 @@ class Verdicts(Place):
 
         def look(event, context):
             try:
-                context.deny_path("/")
+                context.restrict_max_memory(1)
             except AttributeError as e:
                 found.append(str(e))
 
         Sandbox(policy_fn=look).run(["true"])
         self.assertIn("rules are fixed", found[0])
+
+    def test_a_path_is_denied_while_it_runs(self):
+        def look(event, context):
+            if is_echo(event):
+                context.deny_path("/etc/passwd")
+
+        result = Sandbox(policy_fn=look).run(
+            ["sh", "-c", "head -c 4 /etc/passwd; /usr/bin/echo word; "
+             "cat /etc/passwd 2>&1 || echo none"])
+        self.assertIn(b"root", result.stdout)
+        self.assertIn(b"Permission denied", result.stdout)
+        self.assertIn(b"none", result.stdout)
 
     def test_the_network_is_taken_away_while_it_runs(self):
         contexts = []
