@@ -200,8 +200,31 @@ static bool is_same(int dirfd, const char *name, int fd)
 	       a.st_dev == b.st_dev;
 }
 
+static bool same_mount(int a, int b)
+{
+	struct statx x, y;
+
+	return statx(a, "", AT_EMPTY_PATH, STATX_MNT_ID, &x) == 0 &&
+	       statx(b, "", AT_EMPTY_PATH, STATX_MNT_ID, &y) == 0 &&
+	       x.stx_mnt_id == y.stx_mnt_id;
+}
+
+/* Another overlay may be mounted below it. */
+static bool is_on_branch(struct call *c, const struct rename_branch *b,
+			 int dir_fd)
+{
+	auto_close int root_fd = call_open_root(c);
+	auto_close int top_fd =
+		root_fd < 0 ? -1
+			    : fd_open_in_root(root_fd, b->path,
+					      O_PATH | O_DIRECTORY, 0);
+
+	return top_fd >= 0 && same_mount(top_fd, dir_fd);
+}
+
 /* @ret->branch is set if the kernel would say EXDEV for this directory. */
-static void examine(const struct renames *r, int dir_fd, struct stuck *ret)
+static void examine(const struct renames *r, struct call *c, int dir_fd,
+		    struct stuck *ret)
 {
 	const struct rename_branch *b;
 	struct statfs sfs;
@@ -210,7 +233,7 @@ static void examine(const struct renames *r, int dir_fd, struct stuck *ret)
 	    path_of(dir_fd, ret->whole) < 0)
 		return;
 	b = find_branch(r, ret->whole);
-	if (!b)
+	if (!b || !is_on_branch(c, b, dir_fd))
 		return;
 	ret->path = ret->whole + strlen(b->path);
 	ret->path += strspn(ret->path, "/");
@@ -281,15 +304,6 @@ static int open_target(struct call *c, struct side *s, struct target *t)
 			    : -ENOMEM;
 	}
 	return t->parent_fd < 0 ? t->parent_fd : 0;
-}
-
-static bool same_mount(int a, int b)
-{
-	struct statx x, y;
-
-	return statx(a, "", AT_EMPTY_PATH, STATX_MNT_ID, &x) == 0 &&
-	       statx(b, "", AT_EMPTY_PATH, STATX_MNT_ID, &y) == 0 &&
-	       x.stx_mnt_id == y.stx_mnt_id;
 }
 
 /* ------------------------------------------------------ in the helper -- */
@@ -509,15 +523,15 @@ static bool is_pointless(const struct request *q, const struct stuck *from,
 }
 
 /* The directory that an exchange moves the other way. */
-static void examine_target(const struct renames *r, const struct target *t,
-			   struct stuck *ret)
+static void examine_target(const struct renames *r, struct call *c,
+			   const struct target *t, struct stuck *ret)
 {
 	auto_close int fd =
 		openat(t->parent_fd, t->name,
 		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd >= 0)
-		examine(r, fd, ret);
+		examine(r, c, fd, ret);
 }
 
 /* In an exchange the first of the two need not be a directory. */
@@ -557,7 +571,7 @@ static struct outcome mend(struct renames *r, struct call *c, struct request *q,
 	if (n < 0)
 		return OUTCOME_GO;
 	if (q->flags & RENAME_EXCHANGE)
-		examine_target(r, &t, &to);
+		examine_target(r, c, &t, &to);
 	if (!from->branch && !to.branch)
 		return OUTCOME_GO;
 	if (from->parent_fd < 0 && examine_file(c, &q->from, from) < 0)
@@ -587,7 +601,7 @@ static struct outcome handle(struct call *c, void *data)
 	/* Nearly always it is a file: that is all we want to know of it. */
 	fd = open_as(c, q->from.dirfd, q->from.path, O_PATH | O_DIRECTORY);
 	if (fd >= 0)
-		examine(r, fd, &from);
+		examine(r, c, fd, &from);
 	if (!from.branch && !(q->flags & RENAME_EXCHANGE))
 		return OUTCOME_GO;
 	if (call_read_string(c, q->to.addr, q->to.path, PATH_MAX) < 0)
