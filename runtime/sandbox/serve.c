@@ -121,6 +121,8 @@ static void add_namespaces(const struct spec *s, struct json_out *o)
  */
 static void add_in_force(const struct create *c, struct json_out *o)
 {
+	struct net *net = c->mediation ? mediation_net(c->mediation) : NULL;
+
 	json_out_key(o, "in_force");
 	json_out_object(o);
 	json_out_str_member(o, "tier", "A");
@@ -132,6 +134,10 @@ static void add_in_force(const struct create *c, struct json_out *o)
 	if (c->denied_paths) {
 		json_out_key(o, "denied_paths");
 		denied_paths_json(c->denied_paths, o);
+	}
+	if (net) {
+		json_out_key(o, "restricted_network");
+		net_restrictions_json(net, o);
 	}
 	json_out_object_end(o);
 }

@@ -29,6 +29,7 @@ struct asker;
 struct buf;
 struct denials;
 struct error;
+struct json_out;
 struct net;
 struct request;
 
@@ -58,6 +59,12 @@ size_t net_rows(struct net *n, struct handler ret[NET_ROWS]);
  */
 int net_restrict(struct net *n, pid_t process, const char *const *rules,
 		 size_t n_rules, struct error *err);
+
+/*
+ * What net_restrict has in force: an array of objects with "pid", null for all
+ * that have no rules of their own, and "allow", rules.
+ */
+void net_restrictions_json(struct net *n, struct json_out *o);
 
 /* What is remapped now, as JSON; "{}" without remapping. -ENOMEM. */
 int net_ports_json(struct net *n, struct buf *ret);

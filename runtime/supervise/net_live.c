@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "kernel/pidfd.h"
 #include "supervise/net_internal.h"
 
@@ -151,4 +153,36 @@ int net_restrict(struct net *n, pid_t process, const char *const *rules,
 	return e < 0 ? error_say(err, ERR_STATE, -e,
 				 "too many processes have rules of their own")
 		     : 0;
+}
+
+static void write_entry(const struct entry *e, struct json_out *o)
+{
+	const struct net_list *l = &e->rules.connect;
+
+	json_out_object(o);
+	json_out_key(o, "pid");
+	if (e->process)
+		json_out_int(o, e->process);
+	else
+		json_out_null(o);
+	json_out_key(o, "allow");
+	json_out_array(o);
+	for (size_t i = 0; i < l->n; i++) {
+		auto_(buf) struct buf b = BUF_INIT;
+
+		net_rule_format(&l->rules[i], NET_RULE_ADDRESS, &b);
+		json_out_bytes(o, buf_str(&b), b.len);
+	}
+	json_out_array_end(o);
+	json_out_object_end(o);
+}
+
+void net_restrictions_json(struct net *n, struct json_out *o)
+{
+	json_out_array(o);
+	(void)pthread_mutex_lock(&n->live->lock);
+	for (size_t i = 0; i < n->live->n; i++)
+		write_entry(&n->live->v[i], o);
+	(void)pthread_mutex_unlock(&n->live->lock);
+	json_out_array_end(o);
 }

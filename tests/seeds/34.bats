@@ -75,3 +75,20 @@ round_trip() {
 	equal connect "$(jq '.in_force.trapped | index("connect") != null' \
 		<<<"$output")" true
 }
+
+@test "row 34: what an embedder takes away while it runs shows in inspect" {
+	[ -x "$HELPERS/policy" ] || skip "make unit-build makes the embedder"
+	export SANDLOCK_PROGRAM=$SANDLOCK
+	NET_ALLOW=127.0.0.1 ONLY=127.0.0.1:7 "$HELPERS/policy" restrict connect 0 \
+		-- bash -c '(: >/dev/tcp/127.0.0.1/9) 2>/dev/null; sleep 1000' \
+		>"$W/out" 2>&1 3>&- &
+	started $!
+	eventually grep -q '^event network connect' "$W/out"
+	name=$(sandlock ps --json | jq -r '.sandboxes[0].name')
+	taken() {
+		[ "$(sandlock inspect "$name" |
+			jq -c .in_force.restricted_network)" = "$1" ]
+	}
+	eventually taken '[{"pid":null,"allow":["127.0.0.1:7"]}]'
+	sandlock kill "$name"
+}
