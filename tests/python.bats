@@ -22,7 +22,7 @@ teardown() { finish; }
 }
 
 @test "python: callbacks that decide about system calls" {
-	python_suite policy.Verdicts
+	python_suite policy.Verdicts policy.Questions
 }
 
 # The other tests of the branch are rows of tests/seeds.

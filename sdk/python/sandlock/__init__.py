@@ -25,6 +25,7 @@ from .exceptions import (
 from .inputs import inputs
 from .pipeline import Gather, GatherPipeline, NamedStage, Pipeline, Stage
 from .policy import Approval, PolicyContext, PolicyFn, SyscallEvent
+from .questions import Question, questions
 from .result import Change, Entry, ExitReason, Result, renames
 from .sandbox import (
     BranchAction, Process, Protection, Sandbox, StdioMode, confine,
@@ -40,11 +41,11 @@ __all__ = [
     "ForkError", "Gather", "GatherPipeline", "LandlockUnavailableError",
     "MemoryProtectError", "NamedStage", "NotOfferedError", "NotifError",
     "Pipeline", "PolicyContext", "PolicyError", "PolicyFn", "Process",
-    "Protection", "Result", "Sandbox", "SandboxError", "SandlockError",
-    "SeccompError", "Stage", "StdioMode", "SyscallEvent", "Transaction",
-    "TransactionResult", "__version__", "branches", "confine", "inputs",
-    "landlock_abi_version", "list_profiles", "load_profile",
-    "min_landlock_abi", "parse_ports", "renames",
+    "Protection", "Question", "Result", "Sandbox", "SandboxError",
+    "SandlockError", "SeccompError", "Stage", "StdioMode", "SyscallEvent",
+    "Transaction", "TransactionResult", "__version__", "branches", "confine",
+    "inputs", "landlock_abi_version", "list_profiles", "load_profile",
+    "min_landlock_abi", "parse_ports", "questions", "renames",
 ]
 
 

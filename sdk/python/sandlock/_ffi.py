@@ -152,6 +152,15 @@ class Event(Structure):
                 ("denied", c_bool)]
 
 
+class Question(Structure):
+    _fields_ = [("id", c_char_p), ("state", c_char_p), ("what", c_char_p),
+                ("is_cut", c_bool), ("rule", c_char_p),
+                ("program", c_char_p), ("pid", c_int), ("count", c_uint),
+                ("seconds_left", c_uint), ("by", c_char_p),
+                ("reason", c_char_p), ("json", c_char_p)]
+
+
+QUESTION_FN = CFUNCTYPE(c_int, c_void_p, POINTER(Question))
 POLICY_FN = CFUNCTYPE(c_int, c_void_p, POINTER(Event), c_void_p)
 DEFERRED_FN = CFUNCTYPE(None, c_void_p, POINTER(Event), c_void_p, c_void_p)
 FREE_FN = CFUNCTYPE(None, c_void_p)
@@ -166,7 +175,7 @@ STRUCTURES = {
     "sandlock_side": Side, "sandlock_change": Change,
     "sandlock_commit": Commit,
     "sandlock_transaction_result": TransactionResult,
-    "sandlock_event": Event,
+    "sandlock_event": Event, "sandlock_question": Question,
 }
 # Members that Python names otherwise: "in" is a word of the language.
 RENAMED = {"stdin": "in", "stdout": "out", "stderr": "err"}
@@ -257,6 +266,9 @@ PROTOTYPES: "dict[str, tuple[Any, list[Any]]]" = {
     "context_restrict_network": (c_int, [_P, c_int, _S, c_size_t, _E]),
     "context_deny_path": (c_int, [_P, c_char_p, _E]),
     "context_allow_path": (c_int, [_P, c_char_p, _E]),
+    "questions": (c_int, [_ENV, c_char_p, QUESTION_FN, _P, _E]),
+    "decide": (c_int, [_ENV, c_char_p, c_char_p, c_int, c_char_p, c_char_p,
+                       _E]),
     "approval_resolve": (c_int, [_P, c_int]),
     "approval_is_cancelled": (c_bool, [_P]),
     "approval_free": (None, [_P]),

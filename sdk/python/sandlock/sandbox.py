@@ -105,6 +105,9 @@ KEYS = {
     "fs_storage": "config.fs_storage", "name": "name",
     "control_socket": "program.control_socket",
     "no_supervisor": "program.no_supervisor",
+    "explain": "program.explain", "ask_exec": "ask.exec",
+    "ask_open": "ask.open", "ask_connect": "ask.connect", "ask_by": "ask.by",
+    "ask_timeout": "ask.timeout", "ask_limit": "ask.limit",
 }
 
 def _values(value: Any) -> List[Text]:
@@ -203,6 +206,20 @@ class Sandbox:
     """Whether ``sandlock ps`` and ``inspect`` can see and ask it."""
     timeout: Union[float, str, None] = None
     """Seconds, or with ms, s, m, h; what a call says has the last word."""
+    ask_exec: Sequence[str] = field(default_factory=list)
+    """Programs that somebody is asked about: :func:`sandlock.questions`."""
+    ask_open: Sequence[str] = field(default_factory=list)
+    """Files that somebody is asked about."""
+    ask_connect: Sequence[str] = field(default_factory=list)
+    """Destinations that somebody is asked about."""
+    ask_by: Optional[str] = None
+    """Who is asked: socket, never, or the path of a program."""
+    ask_timeout: Union[float, str, None] = None
+    """When what nobody has answered is denied."""
+    ask_limit: Optional[int] = None
+    """How many questions are open at once."""
+    explain: bool = False
+    """Put on record which files were out of reach: ``sandlock logs``."""
     no_supervisor: bool = False
     """No process answers for it: no control socket, no rule that needs one."""
 

@@ -16,6 +16,11 @@ EXAMPLES = os.path.join(PACKAGE, "examples")
 LIMIT_S = 60
 
 
+def unique(name):
+    """Cgroups are shared with suites that run beside this one."""
+    return f"{name}-{os.getpid()}"
+
+
 class Place(unittest.TestCase):
     """self.workdir is on a real disk; nothing may be left behind."""
 

@@ -16,7 +16,7 @@ from sandlock import (
     SandboxError, Transaction, branches,
 )
 
-from .place import EXAMPLES, LIMIT_S, Place, snapshot
+from .place import EXAMPLES, LIMIT_S, Place, snapshot, unique
 
 CHANGE = ["sh", "-c", "echo new >new; rm gone; echo z >>d/f"]
 
@@ -101,6 +101,8 @@ class Row1(Branch):
 class Row7(Branch):
     """Dropped while pending: kept, and a later commit is exact."""
 
+    name = unique("embedded")
+
     def check_kept(self, name):
         self.check_untouched()
         self.eventually(lambda: [b.state for b in branches()] == ["pending"])
@@ -126,13 +128,13 @@ class Row7(Branch):
         script = (
             "import os, sys, signal\n"
             "from sandlock import *\n"
-            "sb = Sandbox(workdir=sys.argv[1], name='embedded', "
+            f"sb = Sandbox(workdir=sys.argv[1], name='{self.name}', "
             "on_exit=BranchAction.DEFER)\n"
             "r = sb.run(sys.argv[2:])\n"
             "assert sb.pending, r\n" + end)
         process = self.python("-c", script, self.workdir, *CHANGE)
         status = process.wait(LIMIT_S)
-        self.check_kept("embedded")
+        self.check_kept(self.name)
         return status
 
     def test_os_exit(self):
@@ -145,7 +147,7 @@ class Row7(Branch):
 
     def test_sigkill_while_it_runs(self):
         script = ("import sys\nfrom sandlock import *\n"
-                  "Sandbox(workdir=sys.argv[1], name='embedded', "
+                  f"Sandbox(workdir=sys.argv[1], name='{self.name}', "
                   "on_exit=BranchAction.COMMIT).run(sys.argv[2:])")
         process = self.python("-c", script, self.workdir, "sh", "-c",
                               CHANGE[2] + "; echo $$ >d/pid; sleep 1000")
@@ -156,7 +158,7 @@ class Row7(Branch):
         self.eventually(lambda: branches()[0].state not in
                         ("open", "running"))
         self.check_untouched()
-        self.assertEqual([b.name for b in branches()], ["embedded"])
+        self.assertEqual([b.name for b in branches()], [self.name])
         branches()[0].abort()
         self.check_untouched()
 
@@ -345,7 +347,7 @@ class Threads(Branch):
 
 class Stored(Branch):
     def test_parts_by_name_from_another_process(self):
-        with self.deferred(name="parts"):
+        with self.deferred(name=unique("parts")):
             pass
         script = ("import sys, sandlock\n"
                   "[b] = sandlock.branches()\n"

@@ -13,10 +13,10 @@ import threading
 
 from sandlock import (
     PolicyError, PolicyFn, Sandbox, SandboxError, StdioMode, Transaction,
-    policy,
+    policy, questions,
 )
 
-from .place import LIMIT_S, Place
+from .place import LIMIT_S, Place, unique
 
 # The shell says what came of running something: 126 where it may not.
 TRY = ["sh", "-c", "/bin/echo ran a word; echo $?"]
@@ -129,6 +129,28 @@ class Verdicts(Place):
         self.assertEqual([policy.to_verdict(v) for v in
                           (None, 0, True, -1, -2, "audit", 13, "x", -3)],
                          [0, 0, -1, -1, -2, -2, 13, -1, -1])
+
+
+class Questions(Place):
+    """Of ask rules, answered by name."""
+
+    def test_from_another_thread(self):
+        name = unique("asking")
+        for answer, status in (("allow", b"0"), ("deny", b"126")):
+            sandbox = Sandbox(name=name, ask_exec=["/bin/echo"],
+                              ask_by="socket")
+            sandbox.spawn(TRY)
+            self.eventually(lambda: questions(name))
+            [question] = questions(name)
+            self.assertEqual((question.state, question.count),
+                             ("waiting", 1))
+            self.assertIn("echo", question.what)
+            getattr(question, answer)(by="the test", reason="it says so")
+            self.assertEqual(sandbox.wait().stdout.split()[-1], status)
+        with self.assertRaises(SandboxError):
+            question.allow()
+        with self.assertRaises(SandboxError):
+            questions("nobody")
 
 
 class Deferred(Place):

@@ -17,7 +17,7 @@ from sandlock import (
     StdioMode, _run, list_profiles, load_profile,
 )
 
-from .place import LIMIT_S, Place
+from .place import LIMIT_S, Place, unique
 
 SLEEP = ["sleep", "1000"]
 
@@ -125,7 +125,7 @@ class Runs(Place):
                              (False, signal.SIGKILL))
 
     def test_leaving_with_ends_what_runs(self):
-        with Sandbox(workdir=self.workdir, name="left") as sandbox:
+        with Sandbox(workdir=self.workdir, name=unique("left")) as sandbox:
             sandbox.spawn(["sh", "-c", "echo x >f; exec sleep 1000"])
             pid = sandbox.pid
         with self.assertRaises(ProcessLookupError):
@@ -199,7 +199,7 @@ class Runs(Place):
 
         def work(number):
             for _ in range(3):
-                result = Sandbox(name=f"thread-{number}").run(
+                result = Sandbox(name=unique(f"thread-{number}")).run(
                     ["echo", str(number)])
                 if result.stdout != f"{number}\n".encode():
                     failed.append(result)
@@ -220,9 +220,9 @@ class Runs(Place):
         self.assertEqual(sandbox.wait().stdout, b"on\n")
 
     def test_a_name_is_taken_while_it_is_used(self):
-        with Sandbox(name="taken") as first:
+        with Sandbox(name=unique("taken")) as first:
             first.spawn(SLEEP)
-            result = Sandbox(name="taken", workdir=self.workdir).run(
+            result = Sandbox(name=unique("taken"), workdir=self.workdir).run(
                 ["sh", "-c", "echo x >f"])
             self.assertFalse(result.success)
             self.assertIn("taken", result.error)
