@@ -147,6 +147,40 @@ func (x *PolicyContext) restrictNetwork(pid uint32, rules []string) error {
 	return newError(step, r, &cerr)
 }
 
+// DenyPath: from now on, the call that is decided about included, nothing at or
+// below the absolute path is opened or executed (EACCES). What is open stays
+// open.
+func (x *PolicyContext) DenyPath(path string) error {
+	return x.changePath("deny path", path, false)
+}
+
+// AllowPath takes back a DenyPath of the same path, and nothing else.
+func (x *PolicyContext) AllowPath(path string) error {
+	return x.changePath("allow path", path, true)
+}
+
+func (x *PolicyContext) changePath(step, path string, allow bool) error {
+	var cerr C.struct_sandlock_error
+	var mem memory
+	var r C.int
+
+	if err := checkText(step, path); err != nil {
+		return err
+	}
+	defer mem.free()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.c == nil {
+		return stateError(step, "the callback has returned", "")
+	}
+	if allow {
+		r = C.sandlock_context_allow_path(x.c, mem.word(path), &cerr)
+	} else {
+		r = C.sandlock_context_deny_path(x.c, mem.word(path), &cerr)
+	}
+	return newError(step, r, &cerr)
+}
+
 // PolicyFunc decides at once. It is called for one event at a time; what it has
 // not decided within 5 s is denied, and so is a panic.
 type PolicyFunc func(event SyscallEvent, ctx *PolicyContext) PolicyDecision

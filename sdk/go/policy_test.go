@@ -294,6 +294,25 @@ func TestNetworkIsRestricted(t *testing.T) {
 	expectIs(t, kept.RestrictNetwork(nil), ErrState)
 }
 
+func TestPathIsDenied(t *testing.T) {
+	w := newWorld(t)
+	sb := w.asked(func(e SyscallEvent, ctx *PolicyContext) PolicyDecision {
+		if strings.HasSuffix(e.Path, "/env") {
+			if err := ctx.DenyPath("/etc/passwd"); err != nil {
+				t.Error(err)
+			}
+			expectIs(t, ctx.DenyPath("relative"), ErrUsage)
+			expectIs(t, ctx.AllowPath("relative"), ErrUsage)
+		}
+		return Allow()
+	})
+	res, err := sb.Run(background, "sh", "-c",
+		"head -c 4 /etc/passwd; echo; env true; "+
+			"cat /etc/passwd 2>/dev/null || echo none")
+	must(t, err)
+	expect(t, "output", string(res.Stdout), "root\nnone\n")
+}
+
 func TestDecisions(t *testing.T) {
 	expect(t, "allow", int(Allow()), 0)
 	expect(t, "deny", int(Deny()), -1)
