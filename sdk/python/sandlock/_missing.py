@@ -14,7 +14,7 @@ _HTTP = ("allow destinations with net_allow, and filter requests in a proxy "
 _CPU = "start it under taskset(1) or systemd-run -p CPUQuota="
 _DETERMINISM = "no replacement: this package does not fake time or chance"
 _FORK = "run several Sandbox objects in threads"
-_RULES = "rules decide: fs_denied, net_allow, net_deny, extra_deny_syscalls"
+_RULES = "decide about calls with policy_fn, deny them with extra_deny_syscalls"
 _GPU = "make the device visible with fs_writable"
 
 FIELDS: Dict[str, str] = {
@@ -41,8 +41,8 @@ METHODS: Dict[str, str] = {
                "on_error=BranchAction.ABORT), run() and Result.changes",
 }
 
-# Of PolicyContext: rules are fixed when a run begins.
-_FIXED = "rules are fixed when a run begins: deny the call instead"
+# Of PolicyContext.
+_FIXED = "limits are fixed when a run begins: deny the call instead"
 CONTEXT: Dict[str, str] = {
     name: _FIXED for name in (
         "restrict_max_memory", "restrict_max_processes")}

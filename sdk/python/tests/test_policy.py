@@ -72,7 +72,7 @@ class Verdicts(Place):
                 found.append(str(e))
 
         Sandbox(policy_fn=look).run(["true"])
-        self.assertIn("rules are fixed", found[0])
+        self.assertIn("limits are fixed", found[0])
 
     def test_a_path_is_denied_while_it_runs(self):
         def look(event, context):

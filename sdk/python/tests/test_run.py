@@ -13,7 +13,7 @@ import time
 import warnings
 
 from sandlock import (
-    BranchAction, ChildError, ExitReason, PolicyError, Sandbox, SandboxError,
+    BranchAction, ChildError, ConfinementError, ExitReason, PolicyError, Sandbox, SandboxError,
     StdioMode, _run, list_profiles, load_profile,
 )
 
@@ -177,6 +177,18 @@ class Runs(Place):
             signal.signal(signal.SIGINT, before)
             thread.join()
         self.assertFalse(sandbox.is_running)
+
+    def test_pause_and_resume(self):
+        with Sandbox() as sandbox:
+            sandbox.spawn(["sh", "-c", "echo on; exec sleep 0.2"])
+            try:
+                sandbox.pause()
+            except ConfinementError as e:
+                self.skipTest(str(e))
+            time.sleep(0.5)
+            self.assertTrue(sandbox.is_running)
+            sandbox.resume()
+            self.assertEqual(sandbox.wait().stdout, b"on\n")
 
     def test_other_threads_run_meanwhile(self):
         count = [0]
