@@ -172,3 +172,18 @@ teardown() { finish; }
 	wait "$EMBEDDER"
 	unchanged
 }
+
+@test "capi: with several directories a change says in which one it is" {
+	mkdir "$W/other"
+	run embed config.workdir="$W/other" filesystem.on_exit=defer run upper \
+		upper-of="$D" upper-of="$W/other" upper-of=/nowhere commit \
+		-- sh -c "echo new >f; echo x >'$W/other/x'"
+	expect_output "run: exit 0 pending"
+	expect_output "upper: USAGE: there is more than one directory"
+	expect_match "upper-of=$D: /.*"$'\n'"there: f"
+	expect_match "upper-of=$W/other: /.*"$'\n'"there: x"
+	expect_output "upper-of=/nowhere: OTHER:"
+	expect_output "commit: ok"
+	equal f "$(cat "$D/f")" new
+	equal x "$(cat "$W/other/x")" x
+}

@@ -158,6 +158,22 @@ static int is_op(const char *word, const char *op)
 	return strncmp(word, op, n) == 0 && (!word[n] || word[n] == '=');
 }
 
+/* "upper-of=/DIR", and what was changed there. */
+static void upper_of_op(const char *op)
+{
+	const char *root = strchr(op, '=') + 1;
+	char *upper = NULL;
+
+	if (sandlock_sandbox_upper_dir_of(sandbox, root, &upper, &err) < 0)
+		say(op, -1);
+	else
+		printf("%s: %s\n", op, upper);
+	free(upper);
+	for (size_t i = 0; i < report->n_changes; i++)
+		if (strcmp(report->changes[i].root, root) == 0)
+			printf("there: %s\n", report->changes[i].path);
+}
+
 static int decide_op(const char *op)
 {
 	struct sandlock_commit refuse = { .conflicts =
@@ -171,6 +187,8 @@ static int decide_op(const char *op)
 		say(op, sandlock_sandbox_abort(sandbox, &err));
 	else if (is_op(op, "pending"))
 		printf("pending: %d\n", sandlock_sandbox_pending(sandbox));
+	else if (strncmp(op, "upper-of=", 9) == 0)
+		upper_of_op(op);
 	else if (is_op(op, "upper"))
 		text_op(op, get_upper);
 	else
