@@ -14,7 +14,7 @@ _HTTP = ("allow destinations with net_allow, and filter requests in a proxy "
 _CPU = "start it under taskset(1) or systemd-run -p CPUQuota="
 _DETERMINISM = "no replacement: this package does not fake time or chance"
 _FORK = "run several Sandbox objects in threads"
-_RULES = "decide about calls with policy_fn, deny them with extra_deny_syscalls"
+_RULES = "decide about calls with policy_fn, or deny them by rules"
 _GPU = "make the device visible with fs_writable"
 
 FIELDS: Dict[str, str] = {

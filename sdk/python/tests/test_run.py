@@ -13,8 +13,8 @@ import time
 import warnings
 
 from sandlock import (
-    BranchAction, ChildError, ConfinementError, ExitReason, PolicyError, Sandbox, SandboxError,
-    StdioMode, _run, list_profiles, load_profile,
+    BranchAction, ChildError, ConfinementError, ExitReason, PolicyError,
+    Sandbox, SandboxError, StdioMode, _run, list_profiles, load_profile,
 )
 
 from .place import LIMIT_S, Place, unique
@@ -25,7 +25,8 @@ SLEEP = ["sleep", "1000"]
 class Runs(Place):
     def test_without_a_workdir_there_is_no_branch_and_any_directory_does(self):
         os.chdir("/")
-        result = Sandbox().run(["sh", "-c", "pwd; echo x >/tmp/f && cat /tmp/f"])
+        result = Sandbox().run(
+            ["sh", "-c", "pwd; echo x >/tmp/f && cat /tmp/f"])
         self.assertEqual((result.stdout, result.changes, result.outcome),
                          (b"/\nx\n", [], "none"))
         self.assertEqual(self.stored(), [])
