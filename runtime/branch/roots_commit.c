@@ -141,17 +141,21 @@ static bool is_decided(const struct branch *b)
 	return root_has(b, "intent") || root_has(b, "done");
 }
 
-/* A root that was done, or is no longer under way, cannot be taken back. */
+/*
+ * A root that was done, of which a part was published, or that is no longer
+ * under way, cannot be taken back.
+ */
 static bool is_past_return(struct branch *b)
 {
 	bool decided = is_decided(b);
 
 	for (size_t i = 0; i < branch_n_roots(b); i++) {
 		struct branch *root = branch_root(b, i);
+		bool intent = root_has(root, "intent");
 
 		if (root_has(root, "done") ||
-		    (decided && !root_has(root, "prepared") &&
-		     !root_has(root, "intent")))
+		    (intent && commit_is_past_return(root)) ||
+		    (decided && !intent && !root_has(root, "prepared")))
 			return true;
 	}
 	return false;

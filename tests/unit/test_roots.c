@@ -254,7 +254,8 @@ static void a_conflict_in_one_root_publishes_nothing(void **state)
 	teardown(&r);
 }
 
-static bool commit_killed(struct roots *r, int step)
+static bool commit_killed(struct roots *r, int step, const char *const *paths,
+			  size_t n)
 {
 	pid_t pid = fork();
 	int status;
@@ -265,7 +266,7 @@ static bool commit_killed(struct roots *r, int step)
 
 		steps_left = step;
 		branch_step_hook = count_down;
-		_exit(commit(b, NULL, 0, &ret) < 0);
+		_exit(commit(b, paths, n, &ret) < 0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
@@ -317,13 +318,66 @@ static void whatever_the_kill_it_is_all_or_nothing(void **state)
 
 			setup(&r);
 			write_both(&r);
-			killed[back] = commit_killed(&r, step);
+			killed[back] = commit_killed(&r, step, NULL, 0);
 			recovered(&r, back);
 			teardown(&r);
 			n += killed[back];
 		}
 	}
 	assert_true(n > 20);
+}
+
+static bool is_gone(struct roots *r, int i)
+{
+	char path[420];
+
+	(void)snprintf(path, sizeof(path), "%s/gone", r->lower[i]);
+	return access(path, F_OK) < 0;
+}
+
+/* Of a part: both ways on are still there, or the one that is left is told. */
+static void part_recovered(struct roots *r, bool rollback)
+{
+	struct error err = ERROR_INIT;
+	enum recover_action action;
+	struct commit_result ret;
+	struct branch *b = find(r);
+	int n = branch_recover(b, rollback, &action, &err);
+
+	if (n < 0 && rollback && err.kind == ERR_STATE)
+		n = branch_recover(b, false, &action, &err);
+	branch_close(b);
+	if (n < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(is_gone(r, 0), is_gone(r, 2));
+	b = find(r);
+	assert_int_equal(commit(b, NULL, 0, &ret), 0);
+	branch_close(b);
+	assert_true(is_gone(r, 0) && is_gone(r, 2));
+	assert_null(find(r));
+}
+
+static void so_it_is_for_a_part(void **state)
+{
+	bool killed[2] = { true, true };
+
+	for (int step = 1; killed[0] || killed[1]; step++) {
+		for (int back = 0; back < 2; back++) {
+			struct roots r = { .lower = { "" } };
+			char first[420], last[420];
+			const char *paths[] = { first, last };
+
+			setup(&r);
+			write_both(&r);
+			(void)snprintf(first, sizeof(first), "%s/gone",
+				       r.lower[0]);
+			(void)snprintf(last, sizeof(last), "%s/gone",
+				       r.lower[2]);
+			killed[back] = commit_killed(&r, step, paths, 2);
+			part_recovered(&r, back);
+			teardown(&r);
+		}
+	}
 }
 
 static void an_unused_one_goes_and_the_name_is_free(void **state)
@@ -375,6 +429,7 @@ int main(void)
 		cmocka_unit_test(parts_go_by_absolute_paths),
 		cmocka_unit_test(a_conflict_in_one_root_publishes_nothing),
 		cmocka_unit_test(whatever_the_kill_it_is_all_or_nothing),
+		cmocka_unit_test(so_it_is_for_a_part),
 		cmocka_unit_test(an_unused_one_goes_and_the_name_is_free),
 		cmocka_unit_test(an_orphan_goes_but_not_one_with_changes),
 	};
