@@ -111,7 +111,29 @@ except OSError as e: print('errno', e.errno)"
 	expect_output 'cat: /tmp/l: Permission denied'
 	# Allowed by the callback, after it was denied by it.
 	ONLY=/etc run policy deny-path /etc/passwd 0 -- cat /etc/passwd
-	expect_output 'Operation not permitted'
+	expect_output 'cat: /etc/passwd: Permission denied'
 	ONLY=etc run policy deny-path env 0 -- sh -c '/usr/bin/env true'
 	expect_output 'denied -22'
+}
+
+@test "policy: no way through the links of /proc, but to what is a process's own" {
+	ONLY=/etc/passwd run policy deny-path env 0 -- sh -c '
+		/usr/bin/env true; ln -s /proc/self/root /tmp/r; ln -s r /tmp/q
+		for f in /proc/self/root/etc/passwd /tmp/q/etc/passwd \
+			/proc/1/root/etc/passwd /proc/$$/root/../etc/passwd \
+			/proc/thread-self/root/etc/passwd \
+			/proc/self/task/../root/etc/passwd; do
+			cat $f >/dev/null 2>&1 && echo "got $f"
+		done
+		cat /proc/self/status >/dev/null && echo status
+		cat /etc/mtab >/dev/null && echo mtab
+		echo x | cat /dev/stdin && echo stdin
+		cat /proc/self/fd/0 </dev/null && echo fd
+		cat /nothing/there 2>&1'
+	refute_output got
+	expect_output status
+	expect_output mtab
+	expect_output stdin
+	expect_output fd
+	expect_output "/nothing/there: No such file"
 }

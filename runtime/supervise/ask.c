@@ -92,17 +92,18 @@ void ask_done(struct ask *k)
 }
 
 bool ask_is_denied(const struct asker *a, struct call *c, const struct event *e,
-		   const char *real)
+		   const char *real, bool is_veiled)
 {
 	const struct denial d = {
 		.code = "fs.denied",
 		.call = e->syscall,
 		.error = EACCES,
 		.object = e->path,
-		.rule = "denied at run time",
+		.rule = is_veiled ? "a path through a link of /proc"
+				  : "denied at run time",
 	};
 
-	if (!denied_paths_has(a->denied_paths, e->path, real))
+	if (!is_veiled && !denied_paths_has(a->denied_paths, e->path, real))
 		return false;
 	denials_add_call(a->denials, c, &d);
 	return true;

@@ -52,9 +52,9 @@ enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
 void ask_done(struct ask *k);
 
 /* True, and on record, if what is to be opened or executed was denied at run
- * time. */
+ * time, or cannot be known (struct object). */
 bool ask_is_denied(const struct asker *a, struct call *c, const struct event *e,
-		   const char *real);
+		   const char *real, bool is_veiled);
 
 /* Who calls: pid, parent, program. For event_done. */
 void ask_fill_caller(struct event *e, struct call *c);

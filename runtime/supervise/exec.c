@@ -132,7 +132,8 @@ static bool is_denied(const struct exec_asker *a, struct call *c,
 {
 	const struct event e = { .syscall = "execve", .path = s->object.path };
 
-	return ask_is_denied(a->asker, c, &e, s->object.real);
+	return ask_is_denied(a->asker, c, &e, s->object.real,
+			     s->object.is_veiled);
 }
 
 static struct outcome before_exec(struct call *c, void *data)

@@ -3,15 +3,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "supervise/handler.h"
+
+enum { LINKS_MAX = 40 };
+
+enum way { WAY_MISSING, WAY_UNKNOWN, WAY_VEILED };
 
 /* What a magic link says; malloc'ed, NULL where it says nothing useful. */
 static char *read_link(const char *link)
@@ -80,6 +87,127 @@ static int find_missing(int root_fd, const char *whole, char **ret)
 	return 0;
 }
 
+/* Does what follows /proc/self/ go on behind one of its magic links? */
+static bool goes_behind(const char *rest)
+{
+	int behind_fd = 0;
+
+	while (*rest) {
+		size_t n = strcspn(rest, "/");
+		bool is_last = rest[n + strspn(rest + n, "/")] == '\0';
+
+		if (!is_last && ((n == 4 && strncmp(rest, "root", n) == 0) ||
+				 (n == 3 && strncmp(rest, "cwd", n) == 0)))
+			return true;
+		if (behind_fd && ++behind_fd > 2)
+			return true;
+		if (n == 2 && strncmp(rest, "fd", n) == 0)
+			behind_fd = 1;
+		rest += n + strspn(rest + n, "/");
+	}
+	return false;
+}
+
+/*
+ * The first link on the way of @path, at most @len bytes of it, that we cannot
+ * follow: 1 and where it ends; 0 if there is none.
+ */
+static int find_link(int root_fd, const char *path, size_t *ret_end,
+		     int *ret_fd)
+{
+	size_t end = strspn(path, "/");
+
+	while (path[end]) {
+		auto_free char *prefix = NULL;
+		auto_close int fd = -1, behind = -1;
+		struct stat st;
+
+		end += strcspn(path + end, "/");
+		prefix = strndup(path, end);
+		if (!prefix)
+			return -ENOMEM;
+		fd = fd_open_in_root(root_fd, prefix, O_PATH | O_NOFOLLOW, 0);
+		if (fd < 0 || fstat(fd, &st) < 0)
+			return 0;
+		if (S_ISLNK(st.st_mode))
+			behind = fd_open_in_root(root_fd, prefix, O_PATH, 0);
+		if (S_ISLNK(st.st_mode) && behind < 0) {
+			*ret_end = end;
+			*ret_fd = take_fd(&fd);
+			return 1;
+		}
+		end += strspn(path + end, "/");
+	}
+	return 0;
+}
+
+/* @path with the link that ends at @end replaced by what it says. */
+static char *expand(const char *path, size_t end, int link_fd)
+{
+	char target[PATH_MAX];
+	auto_(buf) struct buf b = BUF_INIT;
+	ssize_t n = readlinkat(link_fd, "", target, sizeof(target));
+	size_t dir = end;
+
+	if (n <= 0 || (size_t)n >= sizeof(target))
+		return NULL;
+	while (dir && path[dir - 1] != '/')
+		dir--;
+	if (*target != '/')
+		buf_add(&b, path, dir);
+	buf_add(&b, target, (size_t)n);
+	buf_add_str(&b, path + end);
+	return buf_take(&b, NULL);
+}
+
+/*
+ * Links of procfs are followed by the process that asks: those of another one
+ * are magic, and /proc/self does not exist for us. So their ways are only
+ * looked at.
+ */
+static enum way look_at_way(int root_fd, const char *path)
+{
+	auto_free char *way = strdup(path);
+	bool has_link = false;
+
+	for (int i = 0; way && i < LINKS_MAX; i++) {
+		auto_close int link_fd = -1;
+		char *next;
+		struct statfs fs;
+		size_t end = 0;
+		int r = find_link(root_fd, way, &end, &link_fd);
+		const char *rest = way + end + strspn(way + end, "/");
+		bool is_own =
+			end >= 4 && strncmp(way + end - 4, "self", 4) == 0;
+
+		if (r == 0)
+			return has_link ? WAY_UNKNOWN : WAY_MISSING;
+		if (r < 0 || fstatfs(link_fd, &fs) < 0)
+			return WAY_VEILED;
+		has_link = true;
+		if (fs.f_type == PROC_SUPER_MAGIC)
+			return (is_own ? goes_behind(rest) : *rest != '\0')
+				       ? WAY_VEILED
+				       : WAY_UNKNOWN;
+		next = expand(way, end, link_fd);
+		free(way);
+		way = next;
+	}
+	return WAY_VEILED;
+}
+
+/* What cannot be opened here: it does not exist, or not for us. */
+static int find_unopened(int root_fd, const char *whole, int error,
+			 struct object *ret)
+{
+	enum way way = look_at_way(root_fd, whole);
+
+	ret->is_veiled = way == WAY_VEILED;
+	return way == WAY_MISSING && error == -ENOENT
+		       ? find_missing(root_fd, whole, &ret->real)
+		       : 0;
+}
+
 int object_find(struct call *c, int dirfd, const char *path, bool follow,
 		struct object *ret)
 {
@@ -107,8 +235,8 @@ int object_find(struct call *c, int dirfd, const char *path, bool follow,
 	if (fd >= 0 && fstat(fd, &ret->st) == 0) {
 		ret->exists = true;
 		ret->real = real_path(fd);
-	} else if (fd == -ENOENT) {
-		r = find_missing(root_fd, whole, &ret->real);
+	} else if (fd < 0) {
+		r = find_unopened(root_fd, whole, fd, ret);
 		if (r < 0)
 			return r;
 	}

@@ -13,6 +13,9 @@ struct call;
 struct object {
 	char *path; /* as it was written, made absolute and normal */
 	char *real; /* what that leads to; NULL: cannot be known */
+	/* It goes on behind a magic link of /proc (/proc/self/root/etc): what
+	 * it leads to cannot be known, and must not be allowed. */
+	bool is_veiled;
 	bool exists;
 	struct stat st; /* if it exists */
 };

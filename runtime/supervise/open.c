@@ -143,7 +143,8 @@ static bool is_denied(const struct open_asker *a, struct call *c,
 {
 	const struct event e = { .syscall = "openat", .path = s->object.path };
 
-	return ask_is_denied(a->asker, c, &e, s->object.real);
+	return ask_is_denied(a->asker, c, &e, s->object.real,
+			     s->object.is_veiled);
 }
 
 static struct outcome before_open(struct call *c, void *data)
