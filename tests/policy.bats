@@ -137,3 +137,20 @@ except OSError as e: print('errno', e.errno)"
 	expect_output fd
 	expect_output "/nothing/there: No such file"
 }
+
+shows_denied() {
+	[ "$(sandlock inspect "$1" | jq -c .in_force.denied_paths)" = \
+		'["/etc/passwd"]' ]
+}
+
+@test "policy: inspect shows what was denied at run time" {
+	ONLY=/etc/passwd "$HELPERS/policy" deny-path env 0 -- \
+		sh -c '/usr/bin/env true; sleep 1000' >"$W/said" 2>&1 3>&- &
+	EMBEDDER=$!
+	started "$EMBEDDER"
+	eventually grep -q event "$W/said"
+	name=$(sandlock ps --json | jq -r '.sandboxes[0].name')
+	eventually shows_denied "$name"
+	sandlock kill "$name"
+	wait "$EMBEDDER" || true
+}
