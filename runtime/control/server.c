@@ -14,13 +14,13 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/quiet_thread.h"
 #include "control/peer.h"
 
 enum {
 	MAX_CONNECTIONS = 64,
 	MAX_SUBSCRIBERS = 16,
 	BACKLOG = 128,
-	STACK_BYTES = 256 * 1024,
 	/* Events that wait, for the thread and for each subscriber. */
 	EVENTS_BYTES_MAX = 256 * 1024
 };
@@ -399,20 +399,10 @@ static int listen_in(int dir_fd, int *ret)
 /* All signals are the main thread's. */
 static int start_thread(struct control_server *s)
 {
-	pthread_attr_t attr;
-	sigset_t all, old;
-	int r = pthread_attr_init(&attr);
+	int r = quiet_thread_make(&s->thread, serve, s);
 
-	if (r != 0)
-		return -r;
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-	r = pthread_create(&s->thread, &attr, serve, s);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	(void)pthread_attr_destroy(&attr);
 	s->has_thread = r == 0;
-	return -r;
+	return r;
 }
 
 CLEANUP_PTR(struct control_server, control_server_stop);

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/quiet_thread.h"
 #include "kernel/pidfd.h"
 #include "supervise/approvals.h"
 
@@ -22,7 +23,7 @@ CLEANUP_PTR(struct json_out, json_out_free);
 
 extern char **environ;
 
-enum { STACK_BYTES = 256 * 1024, TICK_MS = 100 };
+enum { TICK_MS = 100 };
 
 struct askhook {
 	struct approvals *book;
@@ -168,23 +169,6 @@ static void *serve(void *data)
 	return NULL;
 }
 
-static int start_thread(struct askhook *h)
-{
-	pthread_attr_t attr;
-	sigset_t all, old;
-	int r = pthread_attr_init(&attr);
-
-	if (r)
-		return -r;
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-	r = pthread_create(&h->thread, &attr, serve, h);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	(void)pthread_attr_destroy(&attr);
-	return -r;
-}
-
 struct askhook *askhook_start(struct approvals *book, const char *program,
 			      const char *sandbox)
 {
@@ -202,7 +186,7 @@ struct askhook *askhook_start(struct approvals *book, const char *program,
 	}
 	h->wake_fd = fds[0];
 	h->stop_fd = fds[1];
-	if (start_thread(h) == 0)
+	if (quiet_thread_make(&h->thread, serve, h) == 0)
 		return h;
 	(void)close(fds[0]);
 	(void)close(fds[1]);

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/quiet_thread.h"
 #include "supervise/approvals.h"
 #include "supervise/denied_paths.h"
 #include "supervise/net.h"
@@ -17,7 +18,7 @@
 CLEANUP_PTR(struct json, json_free);
 CLEANUP_PTR(struct json_out, json_out_free);
 
-enum { OPEN_MAX = 4096, STACK_BYTES = 256 * 1024 };
+enum { OPEN_MAX = 4096 };
 
 struct asklink {
 	struct approvals *book;
@@ -198,23 +199,6 @@ static void *serve(void *data)
 	return NULL;
 }
 
-static int start_thread(struct asklink *l)
-{
-	pthread_attr_t attr;
-	sigset_t all, old;
-	int r = pthread_attr_init(&attr);
-
-	if (r)
-		return -r;
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-	r = pthread_create(&l->thread, &attr, serve, l);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	(void)pthread_attr_destroy(&attr);
-	return -r;
-}
-
 struct asklink *asklink_start(struct approvals *book, struct net *net,
 			      struct denied_paths *paths, int sock)
 {
@@ -226,7 +210,7 @@ struct asklink *asklink_start(struct approvals *book, struct net *net,
 	l->net = net;
 	l->paths = paths;
 	l->sock = sock;
-	if (start_thread(l) < 0) {
+	if (quiet_thread_make(&l->thread, serve, l) < 0) {
 		free(l);
 		return NULL;
 	}

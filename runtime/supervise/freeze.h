@@ -31,8 +31,8 @@ struct call;
 struct freezer;
 
 /*
- * @list names every process of the sandbox but the caller's own may be left
- * out; it must not miss one that runs the sandbox's code. NULL on ENOMEM.
+ * @list names every process that runs the sandbox's code, the caller's own
+ * included: its other threads are stopped, too. NULL on ENOMEM.
  */
 struct freezer *freezer_new(processes_list_fn *list, void *data);
 /* After the supervisor. NULL is allowed. */
