@@ -398,6 +398,11 @@ static int send_order(struct link *l, const struct buf *b, struct error *err)
 {
 	int r = 0;
 
+	/* What is cut is not understood, and would hold for nothing. */
+	if (b->len > ASKLINK_MAX)
+		return error_say(err, ERR_USAGE, E2BIG,
+				 "the network rules are longer than %d bytes",
+				 ASKLINK_MAX);
 	(void)pthread_mutex_lock(&l->lock);
 	if (l->sock < 0 || send(l->sock, b->data, b->len, MSG_NOSIGNAL) < 0)
 		r = error_say(err, ERR_STATE, ECANCELED, "the run is over");

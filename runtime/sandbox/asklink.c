@@ -117,14 +117,19 @@ static void restrict_network(struct asklink *l, const struct json *rules,
 			     pid_t pid)
 {
 	const char *v[ASKLINK_RULES_MAX];
+	struct error err = ERROR_INIT;
 	size_t n = 0;
+	int r;
 
 	if (!l->net || rules->type != JSON_ARRAY)
 		return;
 	for (size_t i = 0; i < rules->n && n < ASKLINK_RULES_MAX; i++)
 		if (rules->items[i].type == JSON_STRING)
 			v[n++] = rules->items[i].text;
-	(void)net_restrict(l->net, pid, v, n, NULL);
+	r = net_restrict(l->net, pid, v, n, &err);
+	/* No room for it: better no network than one without the rules. */
+	if (r < 0 && r != -ESRCH)
+		(void)net_restrict(l->net, 0, NULL, 0, &err);
 }
 
 /* One that comes too late, or twice, changes nothing. */

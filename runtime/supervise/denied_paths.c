@@ -13,6 +13,7 @@ struct denied_paths {
 	pthread_mutex_t lock;
 	char **v;
 	size_t n;
+	bool all; /* one could not be noted */
 };
 
 struct denied_paths *denied_paths_new(void)
@@ -72,10 +73,9 @@ int denied_paths_add(struct denied_paths *d, const char *path)
 
 	if (*path != '/')
 		return -EINVAL;
-	if (!whole)
-		return -ENOMEM;
 	(void)pthread_mutex_lock(&d->lock);
-	r = append(d, &whole);
+	r = whole ? append(d, &whole) : -ENOMEM;
+	d->all |= r < 0;
 	(void)pthread_mutex_unlock(&d->lock);
 	return r;
 }
@@ -99,11 +99,12 @@ void denied_paths_remove(struct denied_paths *d, const char *path)
 bool denied_paths_has(struct denied_paths *d, const char *path,
 		      const char *real)
 {
-	bool found = false;
+	bool found;
 
 	if (!d)
 		return false;
 	(void)pthread_mutex_lock(&d->lock);
+	found = d->all;
 	for (size_t i = 0; i < d->n && !found; i++)
 		found = path_is_under(path, d->v[i]) ||
 			(real && path_is_under(real, d->v[i]));

@@ -19,7 +19,10 @@ struct denied_paths *denied_paths_new(void);
 void denied_paths_free(struct denied_paths *d);
 CLEANUP_PTR(struct denied_paths, denied_paths_free);
 
-/* An absolute path. -EINVAL, -ENOMEM, -ENOSPC for more than that many. */
+/*
+ * An absolute path. -EINVAL, -ENOMEM, -ENOSPC for more than that many: from
+ * the last two on everything is denied.
+ */
 int denied_paths_add(struct denied_paths *d, const char *path);
 /* Takes back exactly what was said; nothing that the request denies. */
 void denied_paths_remove(struct denied_paths *d, const char *path);
