@@ -90,10 +90,12 @@ class Run:
     def set_policy(self, policy: PolicyFn) -> None:
         self._callbacks = policy.install(self.pointer)
 
+    def _is_ours(self) -> bool:
+        """A forked child has a copy of the memory, not the sandbox."""
+        return self._pid_of_owner == os.getpid()
+
     def __del__(self) -> None:
-        # A forked child has a copy of the memory, not the sandbox.
-        if (getattr(self, "pointer", None)
-                and self._pid_of_owner == os.getpid()):
+        if getattr(self, "pointer", None) and self._is_ours():
             lib.sandbox_free(self.pointer)
 
     def create(self, cmd: Sequence[Text], stdin: Stdio, stdout: Stdio,
@@ -146,6 +148,8 @@ class Run:
 
     def stop(self) -> None:
         """Ends it, if it runs, and settles its branch."""
+        if not self._is_ours():
+            return
         self.kill_quietly()
         if self.is_running:
             self.wait()
@@ -167,7 +171,7 @@ class Run:
 
     @property
     def is_running(self) -> bool:
-        return self.state in (_ffi.STATE_CREATED, _ffi.STATE_RUNNING)
+        return self._is_ours() and self.state in (_ffi.STATE_CREATED, _ffi.STATE_RUNNING)
 
     @property
     def pid(self) -> Optional[int]:

@@ -275,6 +275,27 @@ class Runs(Place):
 
 
 class Popen(Place):
+    def test_a_forked_child_that_leaves_ends_nothing(self):
+        with Sandbox() as sandbox:
+            with sandbox.popen(["cat"], stdin=StdioMode.PIPED,
+                               stdout=StdioMode.PIPED) as process:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    pid = os.fork()
+                if pid == 0:
+                    # What leaving both blocks would do.
+                    try:
+                        process._run.stop()
+                        sandbox.__exit__(None, None, None)
+                    finally:
+                        os._exit(0)
+                os.waitpid(pid, 0)
+                self.assertEqual(process.stdin.write(b"x\n"), 2)
+                process.stdin.flush()
+                self.assertEqual(process.stdout.readline(), b"x\n")
+                process.stdin.close()
+                self.assertTrue(process.wait().success)
+
     def test_talking_to_it(self):
         sandbox = Sandbox()
         with sandbox.popen(["cat"], stdin=StdioMode.PIPED,
