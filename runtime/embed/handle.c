@@ -227,6 +227,9 @@ static int launch(struct sandlock_sandbox *s, struct sandlock_launch *l,
 
 	if (r < 0)
 		return r;
+	/* Whoever concludes the last run has not let go of it yet. */
+	while (s->reading)
+		(void)pthread_cond_wait(&s->changed, &s->lock);
 	report_clear(&s->report);
 	s->failure = (struct error)ERROR_INIT;
 	handle_forget(s);

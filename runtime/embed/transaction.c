@@ -303,7 +303,7 @@ static int run_all(struct sandlock_transaction *t, int64_t end_ms,
 	}
 	if (r == 0)
 		take_end(&t->stages[ret->n_run - 1], ret);
-	else if (ret->failed > 0)
+	else
 		decide_discard(&t->env, ret->name);
 	return r;
 }

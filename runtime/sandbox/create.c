@@ -103,9 +103,15 @@ static bool is_later_stage(const struct create *c)
 
 static int join_branch(struct create *c, struct error *err)
 {
-	int r = branch_find(c->store, c->plan->name, &c->branch, err);
+	auto_ptr(branch_close) struct branch *b = NULL;
+	int r = branch_find(c->store, c->plan->name, &b, err);
 
-	return r < 0 ? r : branch_join(c->branch, &c->command->owner, err);
+	if (r == 0)
+		r = branch_join(b, &c->command->owner, err);
+	/* Somebody else's is not ours to hand on. */
+	if (r == 0)
+		c->branch = take_ptr(&b);
+	return r;
 }
 
 /* Said once, before the command sees what lies under them. */
