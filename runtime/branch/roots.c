@@ -41,6 +41,31 @@ void roots_forget(struct branch *b, size_t i)
 		(b->n_others + 1 - i) * sizeof(*b->others));
 }
 
+/* A path in the store stays what it is. */
+static void drop_numbers(const char *name, char *text)
+{
+	char *at = text;
+
+	while ((at = strstr(at, name))) {
+		bool word = at > text && (at[-1] == '\'' || at[-1] == ' ');
+		size_t n;
+
+		at += strlen(name);
+		n = *at == '~' ? strspn(at + 1, "0123456789") : 0;
+		if (word && n)
+			memmove(at, at + 1 + n, strlen(at + 1 + n) + 1);
+	}
+}
+
+int roots_said(const struct branch *b, int r, struct error *err)
+{
+	if (r < 0 && err) {
+		drop_numbers(b->meta.name, err->msg);
+		drop_numbers(b->meta.name, err->hint);
+	}
+	return r;
+}
+
 static void name_root(const char *name, size_t i, char ret[ROOT_NAME_MAX])
 {
 	(void)snprintf(ret, ROOT_NAME_MAX, "%s~%zu", name, i + 1);
@@ -304,7 +329,7 @@ int branch_settle(struct branch *b, const struct exit_status *status,
 			i++;
 	}
 	if (r < 0)
-		return r;
+		return roots_said(b, r, err);
 	b->keep = b->n_others > 0;
 	r = root_settle(b, status, caller_waited, &part, err);
 	b->keep = false;
@@ -522,5 +547,5 @@ int branch_abort(struct branch *b, const char *const *paths, size_t n_paths,
 	r = n_paths ? abort_parts(b, paths, n_paths, err) : abort_whole(b, err);
 	if (!held)
 		branch_unlock(b);
-	return r;
+	return roots_said(b, r, err);
 }

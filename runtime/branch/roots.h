@@ -17,6 +17,12 @@ struct error;
 size_t roots_select(struct branch *b, size_t i, const char *const *paths,
 		    size_t n, const char **ret);
 
+/*
+ * Returns @r. What is said of another root by its name is said of the whole:
+ * no verb takes that name.
+ */
+int roots_said(const struct branch *b, int r, struct error *err);
+
 /* Closes and forgets a root that exists no more. */
 void roots_forget(struct branch *b, size_t i);
 

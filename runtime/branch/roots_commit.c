@@ -31,7 +31,7 @@ static int lock_all(struct branch *b, int timeout_ms, struct error *err)
 		r = branch_lock(b->others[i], timeout_ms, err);
 	if (r < 0)
 		unlock_others(b);
-	return r;
+	return roots_said(b, r, err);
 }
 
 /* ------------------------------------------------------------- preparing -- */
@@ -302,7 +302,7 @@ int branch_commit(struct branch *b, const struct commit_options *o,
 		branch_unlock(b);
 	if (r == 0)
 		*ret = result;
-	return r;
+	return roots_said(b, r, err);
 }
 
 static int recover_all(struct branch *b, bool rollback,
@@ -356,5 +356,5 @@ int branch_recover(struct branch *b, bool rollback, enum recover_action *ret,
 	unlock_others(b);
 	if (!held)
 		branch_unlock(b);
-	return r;
+	return roots_said(b, r, err);
 }

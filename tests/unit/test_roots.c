@@ -1,6 +1,8 @@
 /* Branches over several directories. */
 #include "branch_fixture.h"
 
+#include <sys/file.h>
+
 #include "branch/publish.h"
 
 enum { KILLED = 99, N = 3 };
@@ -380,6 +382,33 @@ static void so_it_is_for_a_part(void **state)
 	}
 }
 
+static void what_is_said_names_the_branch(void **state)
+{
+	const struct commit_options o = { .lock_timeout_ms = 0 };
+	struct error err = ERROR_INIT;
+	struct roots r = { .lower = { "" } };
+	struct commit_result ret;
+	char path[420];
+	struct branch *b;
+	int fd;
+
+	setup(&r);
+	write_both(&r);
+	(void)snprintf(path, sizeof(path), "%s/branches/b~3/lock",
+		       r.f.store_dir);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_EX), 0);
+	b = find(&r);
+	assert_true(branch_commit(b, &o, &ret, &err) < 0);
+	assert_int_equal(err.kind, ERR_LOCKED);
+	assert_non_null(strstr(err.msg, "branch 'b' is in use"));
+	assert_non_null(strstr(err.msg, "/b~3/lock')"));
+	branch_close(b);
+	(void)close(fd);
+	teardown(&r);
+}
+
 static void an_unused_one_goes_and_the_name_is_free(void **state)
 {
 	struct roots r = { .lower = { "" } };
@@ -430,6 +459,7 @@ int main(void)
 		cmocka_unit_test(a_conflict_in_one_root_publishes_nothing),
 		cmocka_unit_test(whatever_the_kill_it_is_all_or_nothing),
 		cmocka_unit_test(so_it_is_for_a_part),
+		cmocka_unit_test(what_is_said_names_the_branch),
 		cmocka_unit_test(an_unused_one_goes_and_the_name_is_free),
 		cmocka_unit_test(an_orphan_goes_but_not_one_with_changes),
 	};
