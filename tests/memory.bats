@@ -143,6 +143,26 @@ while True:
 	expect_output 'out of memory (--max-memory): process 2 inside was killed'
 }
 
+@test "memory: what a process uses whose first thread has ended is counted" {
+	limited 64M '
+import ctypes, threading
+def use():
+    while "State:\tZ" not in open("/proc/self/status").read():
+        time.sleep(0.01)
+    m = mmap.mmap(-1, 300 * M)
+    for i in range(0, 300 * M, 4096):
+        m[i] = 1
+    time.sleep(60)
+    os._exit(0)
+pid = os.fork()
+if pid == 0:
+    threading.Thread(target=use).start()
+    exit_thread = 60 if os.uname().machine == "x86_64" else 93
+    ctypes.CDLL(None).syscall(exit_thread, 0)
+print(os.waitpid(pid, 0)[1])'
+	expect_output 9
+}
+
 @test "memory: a build works under a limit" {
 	for i in 1 2 3 4 5 6 7 8; do
 		echo "#include <stdio.h>

@@ -185,6 +185,30 @@ at_most_threads() {
 	end_run
 }
 
+@test "supervisor: a process whose first thread has ended counts" {
+	run without_cgroups sandlock run --on-error=abort --on-exit=abort \
+		-P 4 -- /usr/bin/python3 -c "
+import ctypes, os, signal, threading
+exit_thread = 60 if os.uname().machine == 'x86_64' else 93
+kids = []
+while len(kids) < 9:
+    try:
+        pid = os.fork()
+    except BlockingIOError:
+        break
+    if pid == 0:
+        threading.Thread(target=signal.pause).start()
+        ctypes.CDLL(None).syscall(exit_thread, 0)
+    kids.append(pid)
+    while 'State:\tZ' not in open('/proc/%d/status' % pid).read():
+        pass
+for pid in kids:
+    os.kill(pid, signal.SIGKILL)
+print(len(kids))"
+	expect_status 0
+	expect_exactly 3
+}
+
 @test "supervisor: the time limit ends forks that are under way, too" {
 	run without_cgroups sandlock run --on-error=abort -t 1 -P 9 -- \
 		sh -c 'while :; do true & wait; done'

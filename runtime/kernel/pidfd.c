@@ -61,17 +61,17 @@ static bool stat_number(const char *field3, int n, uint64_t *ret)
 	return errno == 0 && end != p;
 }
 
-static int parse_stat(char *text, struct proc_stat *ret, uint64_t *ret_threads)
+static int parse_stat(char *text, struct proc_stat *ret)
 {
 	/* The name is the process's own and may hold ") R 1 (". */
 	const char *field3 = strrchr(text, ')');
-	uint64_t ppid, start, code = 0;
+	uint64_t ppid, start, threads, code = 0;
 
 	if (!field3 || field3[1] != ' ' || !field3[2])
 		return -EIO;
 	field3 += 2;
 	if (!stat_number(field3, 4, &ppid) ||
-	    !stat_number(field3, 20, ret_threads) ||
+	    !stat_number(field3, 20, &threads) ||
 	    !stat_number(field3, 22, &start))
 		return -EIO;
 	(void)stat_number(field3, 52, &code);
@@ -79,10 +79,11 @@ static int parse_stat(char *text, struct proc_stat *ret, uint64_t *ret_threads)
 	ret->ppid = (pid_t)ppid;
 	ret->start_time = start;
 	ret->exit_code = (int)code;
+	ret->threads = threads;
 	return 0;
 }
 
-static int read_stat(pid_t pid, struct proc_stat *ret, uint64_t *ret_threads)
+int proc_read_stat(pid_t pid, struct proc_stat *ret)
 {
 	char path[32], text[STAT_MAX];
 	auto_close int fd = -1;
@@ -98,19 +99,12 @@ static int read_stat(pid_t pid, struct proc_stat *ret, uint64_t *ret_threads)
 	if (n < 0)
 		return (int)n;
 	text[n] = '\0';
-	return parse_stat(text, ret, ret_threads);
+	return parse_stat(text, ret);
 }
 
-int proc_read_stat(pid_t pid, struct proc_stat *ret)
+bool proc_has_ended(const struct proc_stat *st)
 {
-	struct proc_stat st;
-	uint64_t threads;
-	int r = read_stat(pid, &st, &threads);
-
-	if (r < 0)
-		return r;
-	*ret = st;
-	return 0;
+	return (st->state == 'Z' || st->state == 'X') && st->threads <= 1;
 }
 
 int proc_id_of(pid_t pid, struct proc_id *ret)
@@ -128,14 +122,9 @@ int proc_id_of(pid_t pid, struct proc_id *ret)
 bool proc_is_alive(const struct proc_id *id)
 {
 	struct proc_stat st;
-	uint64_t threads;
 
-	if (read_stat(id->pid, &st, &threads) < 0)
-		return false;
-	if (st.start_time != id->start_time)
-		return false;
-	/* A leader that has exited before its threads shows up as Z too. */
-	return (st.state != 'Z' && st.state != 'X') || threads > 1;
+	return proc_read_stat(id->pid, &st) == 0 &&
+	       st.start_time == id->start_time && !proc_has_ended(&st);
 }
 
 int pidfd_open_pid(pid_t pid)

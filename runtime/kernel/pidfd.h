@@ -31,9 +31,12 @@ struct proc_stat {
 	char state;
 	pid_t ppid;
 	uint64_t start_time;
-	int exit_code; /* field 52, wait(2) format, valid while a zombie */
+	int exit_code;	  /* field 52, wait(2) format, valid while a zombie */
+	uint64_t threads; /* of its process, with itself */
 };
 int proc_read_stat(pid_t pid, struct proc_stat *ret);
+/* A process whose leader has ended lives on with its other threads. */
+bool proc_has_ended(const struct proc_stat *st);
 int proc_id_of(pid_t pid, struct proc_id *ret);
 
 /* True if that very process exists and is no zombie. */

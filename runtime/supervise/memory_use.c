@@ -63,6 +63,38 @@ static int use_by_rollup(int dir_fd, struct memory_use *ret)
 	return 0;
 }
 
+/* A leader that has ended has no memory, but its other threads have. */
+static int use_by_thread(int dir_fd, use_fn *fn, struct memory_use *ret)
+{
+	int tasks_fd =
+		openat(dir_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_dir DIR *d = tasks_fd < 0 ? NULL : fdopendir(tasks_fd);
+	struct dirent *e;
+
+	if (!d)
+		cleanup_close(&tasks_fd);
+	while (d && (e = readdir(d))) {
+		auto_close int fd = -1;
+
+		if (e->d_name[0] == '.')
+			continue;
+		fd = openat(dirfd(d), e->d_name,
+			    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0 && fn(fd, ret) == 0 && (ret->used || ret->shared))
+			return 0;
+	}
+	return 0;
+}
+
+static int use_of(int dir_fd, use_fn *fn, struct memory_use *ret)
+{
+	int r = fn(dir_fd, ret);
+
+	if (r < 0 || ret->used || ret->shared)
+		return r;
+	return use_by_thread(dir_fd, fn, ret);
+}
+
 static int add_process(int proc_fd, const char *name, use_fn *fn,
 		       uint64_t *ret_max, struct memory_use *ret)
 {
@@ -72,7 +104,7 @@ static int add_process(int proc_fd, const char *name, use_fn *fn,
 
 	if (fd < 0)
 		return errno == ENOENT || errno == ESRCH ? 0 : -errno;
-	if (fn(fd, &one) < 0)
+	if (use_of(fd, fn, &one) < 0)
 		return 0;
 	ret->used += one.used;
 	ret->shared += one.shared;

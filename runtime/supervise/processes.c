@@ -166,8 +166,7 @@ static int list_living(struct processes *p, struct living **ret, size_t *ret_n)
 	for (size_t i = 0; i < n; i++) {
 		struct proc_stat st;
 
-		if (proc_read_stat(pids[i], &st) < 0 || st.state == 'Z' ||
-		    st.state == 'X')
+		if (proc_read_stat(pids[i], &st) < 0 || proc_has_ended(&st))
 			continue;
 		v[n_living++] = (struct living){ st.ppid, st.start_time };
 	}
