@@ -188,7 +188,11 @@ static int seize(struct freezer *f, pid_t tid, pid_t tgid)
 
 	if (find(f, tid))
 		return 0;
-	if (proc_read_stat(tid, &st) < 0 || st.state == 'Z' || st.state == 'X')
+	e = proc_read_stat(tid, &st);
+	/* Who cannot be looked at, for want of descriptors, may run. */
+	if (e < 0 && e != -ESRCH)
+		return e;
+	if (e < 0 || st.state == 'Z' || st.state == 'X')
 		return 0;
 	t = add(f, tid);
 	if (!t)
@@ -292,7 +296,9 @@ static int seize_process(struct freezer *f, pid_t pid)
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	d = opendir(path);
-	while (d && (e = readdir(d))) {
+	if (!d)
+		return errno == ENOENT || errno == ESRCH ? 0 : -errno;
+	while ((e = readdir(d))) {
 		pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
 		int r;
 
@@ -400,10 +406,11 @@ static bool has_read(struct freezer *f)
 {
 	struct ran now = read_ran(f->caller);
 	struct proc_stat st;
-	int nr;
+	int nr, r = proc_read_stat(f->caller, &st);
 
-	if (proc_read_stat(f->caller, &st) < 0 || st.state == 'Z' ||
-	    st.state == 'X' || now.ns >= f->ran.ns + READ_NS)
+	if (r < 0)
+		return r == -ESRCH;
+	if (st.state == 'Z' || st.state == 'X' || now.ns >= f->ran.ns + READ_NS)
 		return true;
 	nr = task_blocked_in(f->caller);
 	if (nr >= 0 && nr != f->caller_nr)
