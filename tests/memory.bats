@@ -163,6 +163,33 @@ print(os.waitpid(pid, 0)[1])'
 	expect_output 9
 }
 
+@test "memory: the limit holds while calls wait for as many peers as can be" {
+	black_hole
+	ulimit -n 128
+	run $WITH sandlock run -m 128M --on-exit=abort --on-error=abort \
+		--net-allow "127.0.0.1:$port" -- /usr/bin/python3 -B -c "
+from a import *
+import errno, socket, threading
+threading.stack_size(65536)
+full = threading.Event()
+def connect():
+    s = socket.socket()
+    if s.connect_ex(('127.0.0.1', $port)) == errno.EMFILE:
+        full.set()
+for i in range(120):
+    threading.Thread(target=connect, daemon=True).start()
+print('full', full.wait(60), flush=True)
+m = mmap.mmap(-1, 300 * M)
+for i in range(0, 300 * M, 4096):
+    m[i] = 1
+time.sleep(60)
+print('used')
+os._exit(0)"
+	close_hole
+	expect_output 'full True'
+	[[ $output != *used* ]]
+}
+
 @test "memory: a build works under a limit" {
 	for i in 1 2 3 4 5 6 7 8; do
 		echo "#include <stdio.h>

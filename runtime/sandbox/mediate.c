@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -159,6 +160,18 @@ struct supervisor *mediation_supervisor(struct mediation *m)
 static const unsigned int never_interrupted =
 	TRAP_FORK | TRAP_EXEC | TRAP_OPEN | TRAP_RENAME;
 
+/* Every call that waits has a descriptor here: as many as we may have. Init
+ * exists by now, so that the sandbox keeps its own limit. */
+static void raise_files(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+		return;
+	l.rlim_cur = l.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &l);
+}
+
 static int begin_features(struct mediation *m, struct error *err)
 {
 	uint32_t mask = m->create->plan->mediated;
@@ -174,8 +187,10 @@ static int begin_features(struct mediation *m, struct error *err)
 		return r;
 	o.handlers = m->rows;
 	/* Peers that do not answer take a worker each, and nobody else's. */
-	if (m->net)
+	if (m->net) {
 		o.external_workers = NETWORK_WORKERS;
+		raise_files();
+	}
 	o.n_handlers = m->n_rows;
 	o.is_prompt = m->create->plan->traps & never_interrupted;
 	return supervisor_new(&o, &m->supervisor, err);

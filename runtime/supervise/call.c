@@ -160,7 +160,8 @@ int call_get_fd(struct call *c, int fd)
 		return (int)checked(c, -errno);
 	if (!call_is_valid(c))
 		return -ESRCH;
-	return take_fd(&got);
+	/* The lowest number that is free. */
+	return got < c->s->caller_fds_end ? take_fd(&got) : -EMFILE;
 }
 
 /* Opens what a link below /proc/TID stands for. */

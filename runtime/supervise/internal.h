@@ -36,6 +36,7 @@ enum {
 	LOCAL_RUN_NS = 200 * 1000, /* a local handler is short up to here */
 	THREAD_IDLE_MS = 1000,
 	THREAD_STACK_BYTES = 256 * 1024,
+	OWN_FDS_MAX = 256, /* of a small table a quarter */
 };
 
 /* ------------------------------------------------------------- table -- */
@@ -247,6 +248,9 @@ struct supervisor {
 	struct lane_queue local, external;
 	uint64_t park_timeout_ns;
 	size_t request_size;
+	/* Callers' descriptors are below: what is above is for our own work,
+	 * which must not fail for what callers have us hold. */
+	int caller_fds_end;
 	const struct log_sink *log;
 	bool is_prompt;
 	atomic_bool stopping;

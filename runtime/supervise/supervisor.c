@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -152,6 +154,18 @@ static int init_locks(struct supervisor *s, const struct supervisor_options *o)
 	return r;
 }
 
+static int end_of_callers_fds(void)
+{
+	struct rlimit l;
+	uint64_t n, own;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur > INT_MAX)
+		return INT_MAX;
+	n = l.rlim_cur;
+	own = n / 4 < OWN_FDS_MAX ? n / 4 : OWN_FDS_MAX;
+	return (int)(n - own);
+}
+
 int supervisor_new(const struct supervisor_options *o, struct supervisor **ret,
 		   struct error *err)
 {
@@ -163,6 +177,7 @@ int supervisor_new(const struct supervisor_options *o, struct supervisor **ret,
 		return error_set(err, ERR_SYSTEM, ENOMEM,
 				 "cannot make a supervisor");
 	s->log = o->log;
+	s->caller_fds_end = end_of_callers_fds();
 	s->park_timeout_ns = ms * UINT64_C(1000000);
 	r = notify_request_size(&s->request_size, err);
 	if (r < 0)
