@@ -25,11 +25,11 @@ struct create {
 	struct store *store;
 	struct branch *branch;
 	struct rootfs *rootfs;
-	struct mediation *mediation;   /* NULL: nothing is mediated */
-	struct denials *denials;       /* what is refused; NULL: no record */
-	struct approvals *approvals;   /* NULL: nobody is asked */
+	struct mediation *mediation; /* NULL: nothing is mediated */
+	struct denials *denials;     /* what is refused; NULL: no record */
+	struct approvals *approvals; /* NULL: nobody is asked */
 	struct denied_paths *denied_paths; /* at run time; or NULL */
-	struct control_server *server; /* or NULL */
+	struct control_server *server;	   /* or NULL */
 	struct seccomp_program filter;
 	bool has_filter;
 	int filter_fd; /* for the launcher, or -1 */
