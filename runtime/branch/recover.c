@@ -125,6 +125,7 @@ static int too_late(const struct branch *b, struct error *err)
 struct recovery {
 	struct branch *branch;
 	bool rollback;
+	bool strict;
 	int timeout_ms;
 };
 
@@ -152,7 +153,7 @@ static int run_recovery(void *data, struct sink *sink, struct error *err)
 		return r;
 	*gone = !rec->rollback && !p.partial;
 	if (!rec->rollback)
-		return commit_forward(b, &s, &p, false, err);
+		return commit_forward(b, &s, &p, rec->strict, err);
 	if (commit_is_past_return(b))
 		return too_late(b, err);
 	return commit_back(b, &s, &p, err);
@@ -167,6 +168,17 @@ int recover_intent(struct branch *b, bool rollback, int timeout_ms,
 
 	return sink_run(b, run_recovery, &rec, NULL, NULL, ret_gone,
 			sizeof(*ret_gone), err);
+}
+
+int publish_intent(struct branch *b, int timeout_ms, struct error *err)
+{
+	struct recovery rec = { .branch = b,
+				.strict = true,
+				.timeout_ms = timeout_ms };
+	bool gone;
+
+	return sink_run(b, run_recovery, &rec, NULL, NULL, &gone, sizeof(gone),
+			err);
 }
 
 static int clear_lower(void *data, int out_fd, struct error *err)

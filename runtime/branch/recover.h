@@ -32,6 +32,8 @@ bool commit_is_past_return(const struct branch *b);
  */
 int recover_intent(struct branch *b, bool rollback, int timeout_ms,
 		   bool *ret_gone, struct error *err);
+/* Forward for the first time: what has changed since the plan is refused. */
+int publish_intent(struct branch *b, int timeout_ms, struct error *err);
 
 /* One root's part of branch_commit, branch_recover; see roots.c. */
 int root_commit(struct branch *b, const struct commit_options *o,

@@ -507,11 +507,28 @@ static int abort_whole(struct branch *b, struct error *err)
 	return r < 0 ? r : root_abort(b, NULL, 0, err);
 }
 
+/* It was kept for the sake of another one. */
+static int remove_unused(struct branch *b, struct error *err)
+{
+	enum branch_state state;
+	int r = root_get_state(b, &state, err);
+	bool gone;
+
+	return r < 0 || state != BRANCH_PENDING
+		       ? r
+		       : branch_remove_if_empty(b, true, &gone, err);
+}
+
 static int abort_parts(struct branch *b, const char *const *paths, size_t n,
 		       struct error *err)
 {
 	auto_free const char **part = calloc(n, sizeof(*part));
-	int r = part ? 0 : error_set(err, ERR_SYSTEM, ENOMEM, "cannot select");
+	auto_free const char **first = calloc(n, sizeof(*first));
+	int r = part && first
+			? 0
+			: error_set(err, ERR_SYSTEM, ENOMEM, "cannot select");
+	/* As long as the others have what is theirs. */
+	size_t n_first = r == 0 ? roots_select(b, 0, paths, n, first) : 0;
 
 	for (size_t i = b->n_others; r == 0 && i > 0; i--) {
 		struct branch *root = b->others[i - 1];
@@ -523,11 +540,11 @@ static int abort_parts(struct branch *b, const char *const *paths, size_t n,
 			roots_forget(b, i);
 	}
 	if (r == 0) {
-		size_t n_part = roots_select(b, 0, paths, n, part);
-
 		b->keep = b->n_others > 0;
-		if (n_part)
-			r = root_abort(b, part, n_part, err);
+		if (n_first)
+			r = root_abort(b, first, n_first, err);
+		else if (!b->keep)
+			r = remove_unused(b, err);
 		b->keep = false;
 	}
 	return r;

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -118,10 +119,19 @@ static int prepare_all(struct branch *b, const struct commit_options *o,
 
 /* ------------------------------------------------------------ publishing -- */
 
-/* From wherever it was left, to the end: the first root comes last. */
-static int go_forward(struct branch *b, int timeout_ms, struct error *err)
+static int forward_root(struct branch *root, bool is_new, int timeout_ms,
+			struct error *err)
 {
 	bool gone;
+
+	return is_new ? publish_intent(root, timeout_ms, err)
+		      : recover_intent(root, false, timeout_ms, &gone, err);
+}
+
+/* From wherever it was left, to the end: the first root comes last. */
+static int go_forward(struct branch *b, bool is_new, int timeout_ms,
+		      struct error *err)
+{
 	int r = 0;
 
 	for (size_t i = branch_n_roots(b); r == 0 && i-- > 0;) {
@@ -131,7 +141,7 @@ static int go_forward(struct branch *b, int timeout_ms, struct error *err)
 			r = root_promise(root, err);
 		if (r == 0 && root_has(root, "intent") &&
 		    !root_has(root, "done"))
-			r = recover_intent(root, false, timeout_ms, &gone, err);
+			r = forward_root(root, is_new, timeout_ms, err);
 	}
 	return r;
 }
@@ -142,8 +152,9 @@ static bool is_decided(const struct branch *b)
 }
 
 /*
- * A root that was done, of which a part was published, or that is no longer
- * under way, cannot be taken back.
+ * What the first root decided is carried out, or a part of what a root was
+ * asked for is published already, and what was displaced by it gone. Other
+ * roots that are done are still whole as long as the first one is not.
  */
 static bool is_past_return(struct branch *b)
 {
@@ -153,25 +164,44 @@ static bool is_past_return(struct branch *b)
 		struct branch *root = branch_root(b, i);
 		bool intent = root_has(root, "intent");
 
-		if (root_has(root, "done") ||
-		    (intent && commit_is_past_return(root)) ||
+		if ((i == 0 || !decided || !intent) && root_has(root, "done"))
+			return true;
+		if ((intent && commit_is_past_return(root)) ||
 		    (decided && !intent && !root_has(root, "prepared")))
 			return true;
 	}
 	return false;
 }
 
+/* While the decision stands: they are as they were just before. */
+static int undo_done(struct branch *b, struct error *err)
+{
+	for (size_t i = 0; i < b->n_others; i++) {
+		struct branch *root = b->others[i];
+
+		if (!root_has(root, "done"))
+			continue;
+		branch_step("undone");
+		if (unlinkat(root->dir_fd, "done", 0) < 0 ||
+		    fsync(root->dir_fd) < 0)
+			return error_set(err, ERR_SYSTEM, errno,
+					 "cannot remove '%s/done'", root->dir);
+	}
+	return 0;
+}
+
 /* The decision is taken back first. */
 static int go_back(struct branch *b, int timeout_ms, struct error *err)
 {
 	bool gone;
-	int r = 0;
+	int r;
 
 	if (is_past_return(b))
 		return error_say(err, ERR_STATE, EALREADY,
 				 "the commit of branch '%s' is in part durable "
 				 "and cannot be taken back",
 				 b->meta.name);
+	r = undo_done(b, err);
 	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++) {
 		struct branch *root = branch_root(b, i);
 
@@ -185,7 +215,7 @@ static int go_back(struct branch *b, int timeout_ms, struct error *err)
 
 static int go_on(struct branch *b, int timeout_ms, struct error *err)
 {
-	return is_decided(b) ? go_forward(b, timeout_ms, err)
+	return is_decided(b) ? go_forward(b, false, timeout_ms, err)
 			     : go_back(b, timeout_ms, err);
 }
 
@@ -216,11 +246,12 @@ static int publish_all(struct branch *b, int timeout_ms, struct error *err)
 	int r = root_promise(b, err);
 
 	if (r == 0)
-		r = go_forward(b, timeout_ms, err);
+		r = go_forward(b, true, timeout_ms, err);
 	if (r == 0 || go_back(b, timeout_ms, &why) == 0)
 		return r;
 	return error_hint(err,
-			  "a part is published: 'sandlock recover %s' goes on",
+			  "a part is published: 'sandlock recover %s' goes "
+			  "on, with --rollback it goes back",
 			  b->meta.name);
 }
 

@@ -382,6 +382,84 @@ static void so_it_is_for_a_part(void **state)
 	}
 }
 
+/* The host writes to the first root when another one is done. */
+static char late_path[420];
+
+static void write_late(const char *step)
+{
+	FILE *f;
+
+	if (strcmp(step, "done") != 0 || !late_path[0])
+		return;
+	f = fopen(late_path, "a");
+	assert_non_null(f);
+	(void)fputs("late\n", f);
+	(void)fclose(f);
+	late_path[0] = '\0';
+}
+
+static void what_is_found_late_takes_all_back(void **state)
+{
+	struct roots r = { .lower = { "" } };
+	struct commit_result ret;
+	struct branch *b;
+
+	setup(&r);
+	write_both(&r);
+	(void)snprintf(late_path, sizeof(late_path), "%s/f", r.lower[0]);
+	b = find(&r);
+	branch_step_hook = write_late;
+	assert_true(commit(b, NULL, 0, &ret) < 0);
+	branch_step_hook = NULL;
+	branch_close(b);
+	assert_string_equal(late_path, "");
+	assert_false(is_gone(&r, 0) || is_new(&r, 2));
+	b = find(&r);
+	assert_int_equal(branch_abort(b, NULL, 0, NULL), 0);
+	branch_close(b);
+	teardown(&r);
+}
+
+static bool rollback_killed(struct roots *r, int step)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		enum recover_action action;
+		struct branch *b = find(r);
+
+		steps_left = step;
+		branch_step_hook = count_down;
+		if (b)
+			(void)branch_recover(b, true, &action, NULL);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status) == KILLED;
+}
+
+static void nor_does_it_matter_while_it_goes_back(void **state)
+{
+	bool killed = true;
+
+	for (int step = 5; killed; step += 4) {
+		bool back_killed = true;
+
+		for (int back = 1; back_killed; back++) {
+			struct roots r = { .lower = { "" } };
+
+			setup(&r);
+			write_both(&r);
+			killed = commit_killed(&r, step, NULL, 0);
+			back_killed = rollback_killed(&r, back);
+			recovered(&r, back % 2);
+			teardown(&r);
+		}
+	}
+}
+
 static void what_is_said_names_the_branch(void **state)
 {
 	const struct commit_options o = { .lock_timeout_ms = 0 };
@@ -459,6 +537,8 @@ int main(void)
 		cmocka_unit_test(a_conflict_in_one_root_publishes_nothing),
 		cmocka_unit_test(whatever_the_kill_it_is_all_or_nothing),
 		cmocka_unit_test(so_it_is_for_a_part),
+		cmocka_unit_test(what_is_found_late_takes_all_back),
+		cmocka_unit_test(nor_does_it_matter_while_it_goes_back),
 		cmocka_unit_test(what_is_said_names_the_branch),
 		cmocka_unit_test(an_unused_one_goes_and_the_name_is_free),
 		cmocka_unit_test(an_orphan_goes_but_not_one_with_changes),
