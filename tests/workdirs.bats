@@ -222,3 +222,24 @@ A $W/b/in"
 	wait
 	umount a/m1 a/m2
 }
+
+@test "workdirs: one directory by two names is refused" {
+	mkdir "$W/one" "$W/two"
+	mount --bind "$W/one" "$W/two"
+	run sandlock run --workdir "$W/one" --workdir "$W/two" -- true
+	umount "$W/two"
+	expect_status 125
+	expect_output "'$W/two' is the same directory as '$W/one'"
+}
+
+@test "workdirs: the last change of a nested one is discarded, and the branch goes" {
+	mkdir -p "$W/n/m"
+	echo 1 >"$W/n/m/f"
+	run sandlock run --name "$N" --workdir "$W/n" --workdir "$W/n/m" -- \
+		sh -c 'echo new >m/f'
+	expect_status 0
+	run sandlock abort "$N" "$W/n/m/f"
+	expect_status 0
+	run sandlock branches
+	refute_output "$N"
+}

@@ -68,6 +68,24 @@ bool host_has_branch(const struct host_context *h)
 	return !r->no_branch && !(h->chroot && has_root(&r->write));
 }
 
+/* By another name: what two branches say of one place contradicts. */
+static int check_other(const struct host_context *h, const char *flag,
+		       const char *path, struct error *err)
+{
+	struct stat st, other;
+
+	if (stat(path, &st) < 0)
+		return error_set(err, ERR_USAGE, errno, "%s '%s'", flag, path);
+	for (size_t i = 0; i < h->workdirs.n; i++)
+		if (stat(h->workdirs.v[i], &other) == 0 &&
+		    st.st_ino == other.st_ino && st.st_dev == other.st_dev)
+			return error_say(err, ERR_USAGE, EINVAL,
+					 "%s '%s' is the same directory as "
+					 "'%s': name one of them",
+					 flag, path, h->workdirs.v[i]);
+	return 0;
+}
+
 /* Once, whatever its name. */
 static int add_workdir(struct host_context *h, const char *flag,
 		       const char *path, struct error *err)
@@ -93,6 +111,9 @@ static int add_workdir(struct host_context *h, const char *flag,
 	for (size_t i = 0; i < h->workdirs.n; i++)
 		if (strcmp(h->workdirs.v[i], real) == 0)
 			return 0;
+	n = check_other(h, flag, real, err);
+	if (n < 0)
+		return n;
 	return spec_strings_add(&h->workdirs, real) < 0
 		       ? error_set(err, ERR_SYSTEM, ENOMEM, "%s", flag)
 		       : 0;
