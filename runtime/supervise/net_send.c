@@ -389,7 +389,8 @@ static void wait_for_room(const struct sending *m)
 
 /*
  * Waits after @sent bytes: 0 to try again, else the negative errno that the
- * call ends with if nothing was sent.
+ * call ends with if nothing was sent. Behind other messages of the call it must
+ * not be begun anew: they would go twice.
  */
 static int wait_more(struct sending *m, size_t sent, uint64_t deadline_ms)
 {
@@ -397,7 +398,7 @@ static int wait_more(struct sending *m, size_t sent, uint64_t deadline_ms)
 
 	if (is_over(deadline_ms))
 		return -EAGAIN;
-	if (sent) {
+	if (sent || m->w->sent) {
 		wait_for_room(m);
 		return call_is_interrupted(m->c) ? -EINTR : 0;
 	}
@@ -514,7 +515,9 @@ static ssize_t send_message(const struct net_lane *lane, struct call *c,
 	if (!call_effect_begin(c))
 		return -ESRCH;
 	r = send_all(&m, waits, lane->may_wait);
-	call_effect_end(c);
+	/* What was sent must not be sent again: that is the answer now. */
+	if (r < 0 && !w->sent)
+		call_effect_end(c);
 	return r;
 }
 

@@ -543,6 +543,39 @@ static void unix_names_are_gated(void **state)
 	(void)close(dir_fd);
 }
 
+/* The second half of what goes out has no room. */
+static int many_messages(void *arg)
+{
+	const struct itimerval often = { { 0, 50000 }, { 0, 50000 } };
+	struct sigaction sa = { .sa_handler = on_alarm,
+				.sa_flags = SA_RESTART };
+	struct iovec iov = { (void *)"m", 1 };
+	struct mmsghdr many[1000] = { 0 };
+	int fds[2], n, got = 0;
+	char c;
+
+	for (size_t i = 0; i < ARRAY_LEN(many); i++) {
+		many[i].msg_hdr.msg_iov = &iov;
+		many[i].msg_hdr.msg_iovlen = 1;
+	}
+	MUST(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds) == 0);
+	MUST(sigaction(SIGALRM, &sa, NULL) == 0);
+	MUST(setitimer(ITIMER_REAL, &often, NULL) == 0);
+	n = sendmmsg(fds[0], many, ARRAY_LEN(many), 0);
+	MUST(n > 0 && n < (int)ARRAY_LEN(many));
+	while (recv(fds[1], &c, 1, MSG_DONTWAIT) == 1)
+		got++;
+	MUST(got == n);
+	return 0;
+}
+
+static void messages_are_not_sent_twice(void **state)
+{
+	static const char *const pairs[] = { "network.allow", "*", NULL };
+
+	free(run(pairs, many_messages, NULL));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -550,6 +583,7 @@ int main(void)
 		cmocka_unit_test(a_held_connect_is_as_in_the_kernel),
 		cmocka_unit_test(nothing_comes_between_judging_and_doing),
 		cmocka_unit_test(every_message_is_judged),
+		cmocka_unit_test(messages_are_not_sent_twice),
 		cmocka_unit_test(streams_take_all_and_pass_descriptors),
 		cmocka_unit_test(what_leads_elsewhere_is_refused),
 		cmocka_unit_test(unix_names_are_gated),
