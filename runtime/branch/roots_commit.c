@@ -35,6 +35,14 @@ static int lock_all(struct branch *b, int timeout_ms, struct error *err)
 	return roots_said(b, r, err);
 }
 
+/* A conflict names a path in the root. */
+static int conflict_in(const struct branch *root, int r, struct error *err)
+{
+	if (r < 0 && err && err->kind == ERR_CONFLICT)
+		return error_wrap(err, "in '%s'", root->meta.lower);
+	return r;
+}
+
 /* ------------------------------------------------------------- preparing -- */
 
 static void unprepare_all(struct branch *b)
@@ -83,7 +91,7 @@ static int prepare_root(struct branch *b, size_t i,
 		own.paths = nothing;
 		own.n_paths = 1;
 	}
-	return root_prepare(root, &own, ret, err);
+	return conflict_in(root, root_prepare(root, &own, ret, err), err);
 }
 
 /* The first one is the last: it stays where something else does. */
@@ -141,7 +149,10 @@ static int go_forward(struct branch *b, bool is_new, int timeout_ms,
 			r = root_promise(root, err);
 		if (r == 0 && root_has(root, "intent") &&
 		    !root_has(root, "done"))
-			r = forward_root(root, is_new, timeout_ms, err);
+			r = conflict_in(
+				root,
+				forward_root(root, is_new, timeout_ms, err),
+				err);
 	}
 	return r;
 }

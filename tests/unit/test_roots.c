@@ -235,6 +235,8 @@ static void parts_go_by_absolute_paths(void **state)
 
 static void a_conflict_in_one_root_publishes_nothing(void **state)
 {
+	const struct commit_options o = { .lock_timeout_ms = 5000 };
+	struct error err = ERROR_INIT;
 	struct commit_result ret;
 	struct roots r = { .lower = { "" } };
 	struct branch *b;
@@ -245,7 +247,9 @@ static void a_conflict_in_one_root_publishes_nothing(void **state)
 	free(r.before[0]);
 	r.before[0] = snapshot(r.lower[0]);
 	b = find(&r);
-	assert_true(commit(b, NULL, 0, &ret) < 0);
+	assert_true(branch_commit(b, &o, &ret, &err) < 0);
+	assert_int_equal(err.kind, ERR_CONFLICT);
+	assert_non_null(strstr(err.msg, r.lower[0]));
 	branch_close(b);
 	assert_true(!is_new(&r, 0) && !is_new(&r, 2));
 	b = find(&r);
