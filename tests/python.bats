@@ -33,3 +33,25 @@ teardown() { finish; }
 @test "python: the cases that C and Go run, too" {
 	python_suite cases
 }
+
+@test "python: a library by a relative name runs no program of the current directory" {
+	mkdir "$W/evil"
+	printf '#!/bin/sh\ntouch %s/evil/ran\n' "$W" >"$W/evil/sandlock"
+	chmod 755 "$W/evil/sandlock"
+	cd "$BUILD" || return 1
+	run env -u SANDLOCK_PROGRAM python3 -c '
+import os, sys
+from ctypes import CDLL, byref, c_void_p, create_string_buffer
+lib = CDLL("./libsandlock.so")
+os.chdir(sys.argv[1])
+lib.sandlock_request_new.restype = c_void_p
+request = c_void_p(lib.sandlock_request_new())
+for key, value in (b"config.branch", b"false"), (b"program.args", b"true"):
+    lib.sandlock_request_set(request, key, value, b"test", None)
+sandbox = c_void_p()
+assert lib.sandlock_sandbox_new(None, request, byref(sandbox), None) == 0
+lib.sandlock_sandbox_create(sandbox, create_string_buffer(4096), None)
+lib.sandlock_sandbox_free(sandbox)' "$W/evil"
+	expect_status 0
+	[ ! -e "$W/evil/ran" ]
+}

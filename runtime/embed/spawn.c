@@ -159,23 +159,43 @@ static bool is_executable(const char *path)
 	return access(path, X_OK) == 0;
 }
 
-/* The directory of the object that this function is in. */
+static bool read_self(char ret[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
+
+	if (n < 0)
+		return false;
+	ret[n] = '\0';
+	return true;
+}
+
+/*
+ * In the directory of the object that this function is in. A relative name is
+ * how it was found once, and leads to whatever the current directory is now:
+ * the program that we are has another one.
+ */
 static bool find_beside(char ret[PATH_MAX])
 {
 	static const char *const at[] = { "sandlock", "../bin/sandlock",
 					  "../sandlock" };
+	char self[PATH_MAX];
+	const char *slash, *path;
 	Dl_info info;
-	const char *slash;
 
 	if (!dladdr((void *)spawn_supervisor, &info) || !info.dli_fname)
 		return false;
-	slash = strrchr(info.dli_fname, '/');
+	path = info.dli_fname;
+	if (path[0] != '/') {
+		if (!read_self(self))
+			return false;
+		path = self;
+	}
+	slash = strrchr(path, '/');
 	if (!slash)
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
-		int n = snprintf(ret, PATH_MAX, "%.*s/%s",
-				 (int)(slash - info.dli_fname), info.dli_fname,
-				 at[i]);
+		int n = snprintf(ret, PATH_MAX, "%.*s/%s", (int)(slash - path),
+				 path, at[i]);
 
 		if (n < PATH_MAX && is_executable(ret))
 			return true;
@@ -185,13 +205,8 @@ static bool find_beside(char ret[PATH_MAX])
 
 static bool is_self(char ret[PATH_MAX])
 {
-	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
-	const char *slash;
+	const char *slash = read_self(ret) ? strrchr(ret, '/') : NULL;
 
-	if (n < 0)
-		return false;
-	ret[n] = '\0';
-	slash = strrchr(ret, '/');
 	return slash && strcmp(slash, "/sandlock") == 0;
 }
 
