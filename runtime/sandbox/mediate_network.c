@@ -28,6 +28,7 @@ static int begin(struct mediation *m, struct error *err)
 	const struct net_options o = {
 		.rules = &c->plan->net,
 		.remap = q->port_remap,
+		.init = c->state->init.pid,
 		.denials = c->denials,
 		.asker = mediation_asker(m),
 		.request = q,
@@ -43,14 +44,23 @@ static int begin(struct mediation *m, struct error *err)
 	if (r < 0)
 		return r;
 	mediation_set_net(m, net);
+	mediation_set_state(m, net);
 	n = net_rows(net, rows);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = mediation_add_row(m, &rows[i], err);
 	return r;
 }
 
+static int started(struct mediation *m, void *state, pid_t pid,
+		   struct error *err)
+{
+	net_set_first(state, pid);
+	return 0;
+}
+
 const struct mediate_feature mediate_network = {
 	.flag = "a network rule",
 	.traps = traps,
 	.begin = begin,
+	.started = started,
 };

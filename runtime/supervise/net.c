@@ -32,6 +32,7 @@ struct net *net_new(const struct net_options *o)
 	n->denials = o->denials;
 	n->request = o->request;
 	n->asker = o->asker;
+	n->init = o->init;
 	n->quick = (struct net_lane){ n, false };
 	n->slow = (struct net_lane){ n, true };
 	n->names = net_names_new();
@@ -41,6 +42,11 @@ struct net *net_new(const struct net_options *o)
 	if (!n->names || !n->live || (o->remap && !n->ports))
 		return NULL;
 	return take_ptr(&n);
+}
+
+void net_set_first(struct net *n, pid_t first)
+{
+	n->first = first;
 }
 
 void net_free(struct net *n)

@@ -36,7 +36,8 @@ struct request;
 struct net_options {
 	const struct net_rules *rules; /* borrowed, pinned */
 	bool remap;		       /* ports that are bound are virtual */
-	struct denials *denials;       /* or NULL */
+	pid_t init; /* adopts orphans of the sandbox; 0: not known */
+	struct denials *denials;   /* or NULL */
 	const struct asker *asker; /* or NULL: what has to be asked is denied */
 	const struct request
 		*request; /* borrowed: where rules stand; or NULL */
@@ -48,6 +49,9 @@ struct net *net_new(const struct net_options *o);
 void net_free(struct net *n);
 CLEANUP_PTR(struct net, net_free);
 
+/* The one child of init that is no orphan; before the first call. */
+void net_set_first(struct net *n, pid_t first);
+
 /* Fills @ret with the rows of the trapped calls; they borrow @n. */
 size_t net_rows(struct net *n, struct handler ret[NET_ROWS]);
 
@@ -55,6 +59,8 @@ size_t net_rows(struct net *n, struct handler ret[NET_ROWS]);
  * From now on @process and what descends from it, or with 0 all that have no
  * rules of their own, reaches only what @rules allow (no host names), and never
  * more than the request's rules do. Takes the place of what was said before.
+ * An orphan could be anybody's: it reaches what every process may that has
+ * rules.
  * ERR_USAGE, ERR_NOT_FOUND, ERR_STATE. Thread-safe.
  */
 int net_restrict(struct net *n, pid_t process, const char *const *rules,

@@ -35,6 +35,7 @@ struct net {
 	const struct request *request;
 	const struct asker *asker;
 	struct ports *ports; /* NULL: nothing is remapped */
+	pid_t init, first;   /* see net.h */
 	struct net_names *names;
 	struct net_live *live;
 	struct net_lane quick, slow;

@@ -58,11 +58,17 @@ static struct entry *find(struct net_live *l, pid_t process,
 	return NULL;
 }
 
-/* Of the process, or of the nearest of its ancestors that has any. */
-static const struct net_rules *find_own(struct net_live *l, pid_t process)
+/*
+ * Of the process, or of the nearest of its ancestors that has any. Who its
+ * parent was nobody knows of a process that init has adopted.
+ */
+static const struct net_rules *find_own(const struct net *n, pid_t process,
+					bool *ret_is_adopted)
 {
+	struct net_live *l = n->live;
 	struct proc_stat st;
 
+	*ret_is_adopted = false;
 	for (int i = 0; i < ANCESTORS_MAX && process > 1; i++) {
 		const struct entry *e;
 
@@ -71,9 +77,26 @@ static const struct net_rules *find_own(struct net_live *l, pid_t process)
 		e = find(l, process, st.start_time);
 		if (e)
 			return &e->rules;
+		if (n->init && st.ppid == n->init) {
+			*ret_is_adopted = process != n->first;
+			return NULL;
+		}
 		process = st.ppid;
 	}
+	/* One of them has gone just now, or there are too many. */
+	*ret_is_adopted = process > 1;
 	return NULL;
+}
+
+static bool may_everybody(const struct net_live *l, struct net_layers layers,
+			  const struct net_dest *d)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		layers.process = l->v[i].process ? &l->v[i].rules : NULL;
+		if (layers.process && !net_decide(&layers, d).allowed)
+			return false;
+	}
+	return true;
 }
 
 struct net_verdict net_live_decide(struct net *n, struct call *c,
@@ -83,15 +106,18 @@ struct net_verdict net_live_decide(struct net *n, struct call *c,
 	struct net_layers layers = n->layers;
 	struct net_verdict v = net_decide(&layers, d);
 	const struct entry *all;
+	bool is_adopted = false;
 
 	(void)pthread_mutex_lock(&l->lock);
 	if (l->n) {
 		all = find(l, 0, 0);
 		layers.live = all ? &all->rules : NULL;
-		layers.process = find_own(l, call_tgid(c));
+		layers.process = find_own(n, call_tgid(c), &is_adopted);
 	}
 	/* Never more than the request allows. */
-	if ((layers.process || layers.live) && !net_decide(&layers, d).allowed)
+	if (((layers.process || layers.live) &&
+	     !net_decide(&layers, d).allowed) ||
+	    (is_adopted && !may_everybody(l, layers, d)))
 		v = (struct net_verdict){ false, NET_RULE_LIVE, -1 };
 	(void)pthread_mutex_unlock(&l->lock);
 	return v;

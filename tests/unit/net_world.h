@@ -43,7 +43,8 @@ static inline char *run(const char *const *pairs, int (*body)(void *),
 					.park_timeout_ms = DEADLINE_MS };
 	struct net_options no = { .rules = &rules,
 				  .denials = denials,
-				  .request = q };
+				  .request = q,
+				  .init = getpid() };
 	struct supervisor *s = NULL;
 	struct trapped t;
 
@@ -61,6 +62,7 @@ static inline char *run(const char *const *pairs, int (*body)(void *),
 		      ARRAY_LEN(trapped_nrs) - (no.remap ? 0 : NRS_NAMES), body,
 		      arg);
 	assert_int_equal(supervisor_add_listener(s, t.listener_fd, &err), 0);
+	net_set_first(net, t.pid);
 	trap_go(&t);
 	assert_int_equal(trap_wait(t.pid, PATIENCE_S), 0);
 	if (beside)

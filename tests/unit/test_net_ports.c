@@ -1,6 +1,8 @@
 /* Ports that a child binds, and rules that change while it runs. */
 #include "net_world.h"
 
+#include <sys/prctl.h>
+
 /* --------------------------------------------------------------- ports -- */
 
 static int bind_port(int type, uint16_t port, int *ret_fd)
@@ -199,6 +201,77 @@ static int lives(void *arg)
 	return 0;
 }
 
+/* What comes of a connect of one whose parent has ended. */
+static int in_orphan(struct sockaddr_in a)
+{
+	int fds[2], r = -1;
+	pid_t pid;
+
+	MUST(pipe(fds) == 0);
+	pid = fork();
+	if (pid == 0) {
+		pid = getpid();
+		if (fork())
+			_exit(0);
+		while (getppid() == pid)
+			(void)usleep(1000);
+		r = try_connect(SOCK_STREAM, a);
+		MUST(write(fds[1], &r, sizeof(r)) == sizeof(r));
+		_exit(0);
+	}
+	MUST(waitpid(pid, NULL, 0) == pid);
+	MUST(read(fds[0], &r, sizeof(r)) == sizeof(r));
+	return r;
+}
+
+static int orphans(void *arg)
+{
+	const struct live *l = arg;
+	struct sockaddr_in good = loopback(l->v.good);
+	pid_t pid = getpid();
+
+	MUST(in_orphan(good) == 0);
+	MUST(write(l->t.pipe_fd[1], &pid, sizeof(pid)) == sizeof(pid));
+	let_look(&l->t);
+	MUST(try_connect(SOCK_STREAM, good) == ECONNREFUSED);
+	MUST(in_orphan(good) == ECONNREFUSED);
+	return 0;
+}
+
+static void *restrict_one(void *arg)
+{
+	struct live *l = arg;
+	char byte;
+	pid_t pid;
+
+	MUST(read(l->t.pipe_fd[0], &pid, sizeof(pid)) == sizeof(pid));
+	MUST(read(l->t.pipe_fd[0], &byte, 1) == 1);
+	MUST(net_restrict(net, pid, NULL, 0, &err) == 0);
+	MUST(write(l->t.back_fd[1], "x", 1) == 1);
+	return NULL;
+}
+
+static void an_orphan_keeps_live_rules(void **state)
+{
+	struct live l;
+	char rule[64];
+	const char *const pairs[] = { "network.allow", rule, NULL };
+	pthread_t thread;
+
+	l.v.good_fd = server(SOCK_STREAM, &l.v.good);
+	assert_int_equal(pipe(l.t.pipe_fd), 0);
+	assert_int_equal(pipe(l.t.back_fd), 0);
+	(void)rule_for(rule, "tcp://", l.v.good);
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	assert_int_equal(pthread_create(&thread, NULL, restrict_one, &l), 0);
+	beside = &thread;
+	free(run(pairs, orphans, &l));
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+	(void)close(l.v.good_fd);
+}
+
 static void *restrict_step_by_step(void *arg)
 {
 	static const char *const all = "0.0.0.0/0", *const name = "a.example";
@@ -249,6 +322,7 @@ int main(void)
 		cmocka_unit_test(ports_are_bound_by_rule),
 		cmocka_unit_test(ports_are_remapped_while_they_are_bound),
 		cmocka_unit_test(live_rules_take_away_and_never_add),
+		cmocka_unit_test(an_orphan_keeps_live_rules),
 	};
 
 	return RUN_TESTS(tests);
