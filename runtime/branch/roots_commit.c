@@ -15,6 +15,7 @@
 #include "branch/publish.h"
 #include "branch/recover.h"
 #include "branch/roots.h"
+#include "branch/site.h"
 
 enum { LOCK_WAIT_MS = 5000 };
 
@@ -50,7 +51,8 @@ static void unprepare_all(struct branch *b)
 	for (size_t i = 0; i < branch_n_roots(b); i++) {
 		struct branch *root = branch_root(b, i);
 
-		if (root_has(root, "prepared"))
+		/* Also what was cut off before that was written. */
+		if (root_has(root, "prepared") || site_has_lower_stage(root))
 			(void)root_unprepare(root, NULL);
 	}
 }

@@ -301,6 +301,8 @@ static void recovered(struct roots *r, bool rollback)
 	branch_close(b);
 	if (n < 0)
 		fail_msg("%s", err.msg);
+	/* Nothing of ours is left in what is the user's. */
+	shell(r->f.lower, "! ls -a . 0 1 2 | grep sandlock");
 	assert_int_equal(is_new(r, 0), is_new(r, 2));
 	if (rollback && n == 0)
 		assert_false(is_new(r, 0));
