@@ -27,7 +27,13 @@ static const struct mediate_feature *const features[] = {
 	&mediate_ask,	    &mediate_network,
 };
 
-enum { NETWORK_WORKERS = 1024 };
+enum {
+	NETWORK_WORKERS = 1024,
+	/* A socket and the most descriptors of a message for each. More would
+	 * stall programs that are run from here and close all they could have.
+	 */
+	FILES_ENOUGH = NETWORK_WORKERS * 256,
+};
 
 struct owned {
 	void *p;
@@ -166,9 +172,9 @@ static void raise_files(void)
 {
 	struct rlimit l;
 
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= FILES_ENOUGH)
 		return;
-	l.rlim_cur = l.rlim_max;
+	l.rlim_cur = l.rlim_max < FILES_ENOUGH ? l.rlim_max : FILES_ENOUGH;
 	(void)setrlimit(RLIMIT_NOFILE, &l);
 }
 
