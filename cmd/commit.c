@@ -39,7 +39,10 @@ static const char *plural(size_t n)
 static int print_result(struct ctx *ctx, const char *name,
 			const struct sandlock_commit *c)
 {
-	if (c->n_skipped || !c->gone)
+	if (c->n_paths && !c->gone)
+		printf("committed %zu change%s of '%s', the rest is pending\n",
+		       c->n_published, plural(c->n_published), name);
+	else if (c->n_skipped || !c->gone)
 		printf("committed %zu change%s of '%s', %zu stay%s pending\n",
 		       c->n_published, plural(c->n_published), name,
 		       c->n_skipped, c->n_skipped == 1 ? "s" : "");
