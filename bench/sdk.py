@@ -61,6 +61,8 @@ class Sdk:
                     SANDLOCK_LIBRARY=self.library)
 
     def embedders(self):
+        if not os.access(self.api, os.X_OK):
+            raise RuntimeError("'%s' is missing: run make bench" % self.api)
         argv = {"C API": [self.api, "serve"]}
         for who, where in (("python", self.ours), ("python rust", self.rust)):
             if os.path.isdir(os.path.join(where, "sandlock")):
