@@ -28,6 +28,7 @@ enum {
 };
 static const char note_prefix[] = "move-";
 static const char temp_prefix[] = ".sandlock-move-";
+static const char link_name[] = ".sandlock-move-link";
 /* No attribute is hidden: the overlay's own are by the overlay. */
 static const char no_prefix[] = "/";
 
@@ -109,16 +110,18 @@ static int copy_up(int dirfd, const char *name)
  */
 static int link_again(int top_fd, const char *first, const struct walk_entry *e)
 {
-	char temp[NAME_LEN];
+	int r = 0;
 
-	(void)snprintf(temp, sizeof(temp), "%slink", temp_prefix);
-	(void)unlinkat(e->lower_dirfd, temp, 0);
-	if (linkat(top_fd, first, e->lower_dirfd, temp, 0) < 0)
+	(void)unlinkat(e->lower_dirfd, link_name, 0);
+	if (linkat(top_fd, first, e->lower_dirfd, link_name, 0) < 0)
 		return -errno;
-	if (renameat2(e->lower_dirfd, temp, e->lower_dirfd, e->name, 0) == 0)
-		return 0;
-	(void)unlinkat(e->lower_dirfd, temp, 0);
-	return -errno;
+	branch_step("link");
+	if (renameat2(e->lower_dirfd, link_name, e->lower_dirfd, e->name, 0) <
+	    0)
+		r = -errno;
+	/* Of two names that are one file already, none goes. */
+	(void)unlinkat(e->lower_dirfd, link_name, 0);
+	return r;
 }
 
 static int copy_up_file(int top_fd, struct link_table *links,
@@ -437,14 +440,14 @@ int branch_make_movable(const struct branch *b, int parent_fd, const char *name,
 	r = object_stat(dir_fd, "", &was);
 	if (r == 0)
 		r = object_stat(parent, "", &parent_was);
-	if (r == 0)
-		r = copy_up_all(dir_fd);
 	make_names(&n);
 	if (r == 0)
 		r = write_note(b, &n, path);
 	if (r < 0)
 		return outward(r);
-	r = exchange(parent, name, dir_fd, n.temp, &was);
+	r = copy_up_all(dir_fd);
+	if (r == 0)
+		r = exchange(parent, name, dir_fd, n.temp, &was);
 	branch_step("note");
 	if (r != -EUCLEAN) {
 		const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
@@ -483,6 +486,36 @@ static int undo_at(const struct branch *b, int parent_fd, const char *name,
 	return r;
 }
 
+/*
+ * Where @temp is by now: its parent may have been renamed meanwhile. A link
+ * that was to replace a file's second name is taken away on the way.
+ */
+static int find_temp(const struct branch *b, const char *temp, int *ret_fd)
+{
+	auto_(walk) struct walk w = { .depth = 0 };
+	struct walk_entry *e;
+	int r = walk_init(&w, -1, b->upper_fd, "", NULL);
+
+	while (r == 0 && (r = walk_next(&w, &e, NULL)) == 1) {
+		bool is_dir = S_ISDIR(e->lower.mode);
+
+		r = 0;
+		if (e->leaving)
+			continue;
+		if (is_dir && strcmp(e->name, temp) == 0) {
+			*ret_fd = fcntl(e->lower_dirfd, F_DUPFD_CLOEXEC, 3);
+			return *ret_fd < 0 ? -errno : 0;
+		}
+		if (is_dir)
+			r = walk_enter(&w, WALK_DELETED, WALK_NO_TAG, NULL);
+		else if (strcmp(e->name, link_name) == 0 &&
+			 e->lower.nlink > 1 &&
+			 unlinkat(e->lower_dirfd, e->name, 0) < 0)
+			r = -errno;
+	}
+	return r;
+}
+
 static int undo_note(const struct branch *b, const char *note)
 {
 	auto_(buf) struct buf path = BUF_INIT;
@@ -495,11 +528,11 @@ static int undo_note(const struct branch *b, const char *note)
 		return r;
 	(void)snprintf(temp, sizeof(temp), "%s%s", temp_prefix,
 		       note + strlen(note_prefix));
-	r = walk_lookup(b->upper_fd, buf_str(&path), &parent_fd, &name);
-	if (r == 0)
+	name = strrchr(buf_str(&path), '/');
+	name = name ? name + 1 : buf_str(&path);
+	r = find_temp(b, temp, &parent_fd);
+	if (r == 0 && parent_fd >= 0)
 		r = undo_at(b, parent_fd, name, temp);
-	else if (r == -ENOENT)
-		r = 0; /* its parent had not even been copied up */
 	if (r == 0 && unlinkat(b->dir_fd, note, 0) < 0)
 		r = -errno;
 	return r;

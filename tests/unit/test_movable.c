@@ -27,13 +27,18 @@ static void count_down(const char *step)
 		_exit(KILLED);
 }
 
-static int make_movable(const char *path)
+static int make_movable_in(const char *dir, const char *name, const char *path)
 {
-	int fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int r = branch_make_movable(current->branch, fd, path, path);
+	int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = branch_make_movable(current->branch, fd, name, path);
 
 	(void)close(fd);
 	return r;
+}
+
+static int make_movable(const char *path)
+{
+	return make_movable_in(".", path, path);
 }
 
 /* Without the inode numbers nothing tells that it has happened. */
@@ -77,6 +82,9 @@ static void nothing_shows_and_the_rename_succeeds(void **state)
 	fixture_close(&f);
 }
 
+/* Below a directory that is moved itself, once this was cut off. */
+static bool in_parent;
+
 static void go_on(void)
 {
 	pid_t pid = fork();
@@ -84,11 +92,15 @@ static void go_on(void)
 
 	if (pid == 0) {
 		branch_step_hook = count_down;
-		_exit(make_movable("d") < 0);
+		_exit((in_parent ? make_movable_in("top", "d", "top/d")
+				 : make_movable("d")) < 0);
 	}
 	if (waitpid(pid, &status, 0) != pid)
 		_exit(1);
 	result = WEXITSTATUS(status);
+	if (in_parent &&
+	    (make_movable("top") < 0 || rename("top", "renamed") < 0))
+		_exit(1);
 	/* The fixture's process says so to the test. */
 	if (result == KILLED && mkdir("was-killed", 0700) < 0)
 		_exit(1);
@@ -120,7 +132,7 @@ static char *listing(const char *dir)
 	return buf_take(&b, NULL);
 }
 
-static void whatever_the_step_it_is_cut_off_at_nothing_is_lost(void **state)
+static void cut_off_at_each_step(const char *script, int first)
 {
 	struct commit_options o = { .lock_timeout_ms = 5000 };
 	struct commit_result ret;
@@ -132,16 +144,18 @@ static void whatever_the_step_it_is_cut_off_at_nothing_is_lost(void **state)
 	if (geteuid() != 0)
 		skip();
 	current = &f;
-	for (int step = 1; killed; step++) {
+	for (int step = first; killed; step++) {
 		char *before, *after;
 
-		fixture_open(&f, lower_script);
+		fixture_open(&f, script);
 		before = listing(f.lower);
 		steps_left = step;
 		fixture_run(&f, NULL, go_on);
 		killed = strstr(f.seen, "was-killed");
 		if (f.branch && branch_commit(f.branch, &o, &ret, &err) < 0)
 			fail_msg("step %d: %s", step, err.msg);
+		if (in_parent)
+			shell(f.lower, "mv -T renamed top");
 		after = listing(f.lower);
 		if (strcmp(before, after) != 0)
 			print_error("step %d\n", step);
@@ -152,6 +166,25 @@ static void whatever_the_step_it_is_cut_off_at_nothing_is_lost(void **state)
 		n += killed;
 	}
 	assert_true(n > 10);
+}
+
+static void whatever_the_step_it_is_cut_off_at_nothing_is_lost(void **state)
+{
+	(void)state;
+	cut_off_at_each_step(lower_script, 1);
+}
+
+static void nor_where_its_parent_is_renamed_meanwhile(void **state)
+{
+	char script[sizeof(lower_script) + 64];
+
+	(void)state;
+	(void)snprintf(script, sizeof(script), "mkdir top; cd top; %s",
+		       lower_script);
+	in_parent = true;
+	/* A link that broke in step 1 is not known as one by the next. */
+	cut_off_at_each_step(script, 2);
+	in_parent = false;
 }
 
 static void fill_up(void)
@@ -217,6 +250,7 @@ int main(void)
 		cmocka_unit_test(nothing_shows_and_the_rename_succeeds),
 		cmocka_unit_test(
 			whatever_the_step_it_is_cut_off_at_nothing_is_lost),
+		cmocka_unit_test(nor_where_its_parent_is_renamed_meanwhile),
 		cmocka_unit_test(a_full_store_fails_it_and_leaves_the_tree),
 		cmocka_unit_test(a_mount_below_leaves_it_to_the_kernel),
 	};
