@@ -96,12 +96,21 @@ static const struct spec_seccomp_arg raw_inet6[] = {
 static const struct spec_seccomp_arg other_protocols[] = {
 	IS(2, IPPROTO_DCCP), ABOVE(2, IPPROTO_ICMPV6),
 };
-/* Source routes: packets would go to another address than was judged. */
+/*
+ * Source routes: packets would go to another address than was judged. A flow
+ * label carries options, too, and who sends with it need not own it.
+ */
 static const struct spec_seccomp_arg ipv4_options[] = {
 	IS(1, IPPROTO_IP), IS(2, IP_OPTIONS),
 };
-static const struct spec_seccomp_arg ipv6_options[] = {
-	IS(1, IPPROTO_IPV6), IS(2, IPV6_RTHDR), IS(2, IPV6_2292PKTOPTIONS),
+static const struct spec_seccomp_arg ipv6_rthdr[] = {
+	IS(1, IPPROTO_IPV6), IS(2, IPV6_RTHDR),
+};
+static const struct spec_seccomp_arg ipv6_pktoptions[] = {
+	IS(1, IPPROTO_IPV6), IS(2, IPV6_2292PKTOPTIONS),
+};
+static const struct spec_seccomp_arg ipv6_flowlabel[] = {
+	IS(1, IPPROTO_IPV6), IS(2, 32 /* IPV6_FLOWLABEL_MGR */),
 };
 /* An old name of AF_PACKET. */
 static const struct spec_seccomp_arg packet_inet[] = {
@@ -229,7 +238,9 @@ const struct syscall_row syscall_rows[] = {
 	ROW_IF("socket", NETWORK, EPERM, packet_inet, "SOCK_PACKET of inet"),
 	{ "socket", SYSCALLS_NETWORK, EPROTONOSUPPORT, ARGS(other_protocols), "of a protocol other than icmp, tcp, udp", SYSCALL_SHARED_NETWORK },
 	{ "setsockopt", SYSCALLS_NETWORK, EPERM, ARGS(ipv4_options), "IP_OPTIONS", SYSCALL_SHARED_NETWORK },
-	{ "setsockopt", SYSCALLS_NETWORK, EPERM, ARGS(ipv6_options), "IPV6_RTHDR, IPV6_2292PKTOPTIONS", SYSCALL_SHARED_NETWORK },
+	{ "setsockopt", SYSCALLS_NETWORK, EPERM, ARGS(ipv6_rthdr), "IPV6_RTHDR", SYSCALL_SHARED_NETWORK },
+	{ "setsockopt", SYSCALLS_NETWORK, EPERM, ARGS(ipv6_pktoptions), "IPV6_2292PKTOPTIONS", SYSCALL_SHARED_NETWORK },
+	{ "setsockopt", SYSCALLS_NETWORK, EPERM, ARGS(ipv6_flowlabel), "IPV6_FLOWLABEL_MGR", SYSCALL_SHARED_NETWORK },
 	ROW_IF("socketpair", NETWORK, EAFNOSUPPORT, other_families, "of a family other than unix, inet, inet6, netlink"),
 	{ "ioctl", SYSCALLS_NETWORK, EPERM, ARGS(interfaces), "SIOCGIF*, SIOCETHTOOL: interfaces of the host", SYSCALL_SHARED_NETWORK },
 };

@@ -117,6 +117,12 @@ def sockets():
         print(name, outcome(socket.socket, *args))
     s = socket.socket()
     print("options", outcome(s.setsockopt, 0, 4, b"\x83\x07\x04\x7f\0\0\1\0"))
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    # A label with a source route: dst, label, action, share, flags, ..., pad.
+    label = bytes(15) + b"\1" + bytes(4) + bytes([0, 1, 1, 0]) + bytes(8)
+    print("flowlabel", outcome(s.setsockopt, 41, 32, label))
+    print("rthdr", outcome(s.setsockopt, 41, 57, bytes(8)))
+    print("v6only", outcome(s.setsockopt, 41, 26, 1))
     print("names", outcome(socket.getaddrinfo, "localhost", 80))
     print("interfaces", outcome(socket.if_nameindex))
 
