@@ -51,7 +51,7 @@ A etc/d/"
 	echo s >root/secret/s
 	echo h >host/h
 	inside --cwd /data -w /through -r /etc --fs-deny /secret \
-		--fs-mount "/mnt/host:$W/host:ro" -r /not/there -- sh -c 'pwd
+		--fs-mount "/mnt/host:$W/host:ro" -- sh -c 'pwd
 		echo t >/through/t; echo d >d; cat /mnt/host/h
 		echo x >/etc/x || echo read-only; ls /secret; cat /secret/s; true'
 	expect_output /data
@@ -59,6 +59,10 @@ A etc/d/"
 	expect_output $'\nh\n'
 	refute_output $'\ns\n'
 	equal t "$(cat root/through/t)" t
+	refused 125 "-r '/not/there' inside of --chroot" \
+		sandlock run --chroot root -r /not/there -- true
+	refused 125 "-w '/host' inside of --chroot" \
+		sandlock run --chroot root -w /host -- true
 	run sandlock diff "$N"
 	expect_exactly "A data/d"
 	sandlock abort "$N"

@@ -340,6 +340,7 @@ static int make_rootfs(struct create *c, struct error *err)
 		.skeleton = p->skeleton,
 		.host_sources = p->host,
 		.hidden = hidden,
+		.hosts = p->hosts,
 		.log = c->env->log,
 	};
 

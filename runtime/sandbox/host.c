@@ -24,7 +24,7 @@ static void context_done(struct host_context *h)
 	spec_strings_done(&h->mask_bytes);
 	idmap_done(&h->idmap);
 	net_rules_done(&h->net);
-	host_forget_hosts(&h->hosts_path);
+	free(h->hosts);
 }
 
 static int real_dir(const char *flag, const char *path, char **ret,
@@ -260,7 +260,7 @@ static int fill_plan(struct plan *p, struct host_context *h,
 		return error_set(err, ERR_SYSTEM, -n, "arguments");
 	p->net = h->net;
 	h->net = (struct net_rules){ .connect.n = 0 };
-	p->hosts_path = take_ptr(&h->hosts_path);
+	p->hosts = take_ptr(&h->hosts);
 	p->host = true;
 	p->hidden = r->no_control_socket;
 	p->branch = host_has_branch(h);

@@ -38,7 +38,7 @@ struct host_context {
 	unsigned int traps;  /* what the supervisor is told of */
 	bool shared_network; /* of the host, by these rules: */
 	struct net_rules net;
-	char *hosts_path; /* of the sandbox's /etc/hosts; NULL: the host's */
+	char *hosts; /* text of the sandbox's /etc/hosts; NULL: the host's */
 };
 
 int host_plan(const struct sandbox_env *env, const struct request *r,
@@ -59,10 +59,8 @@ int host_view_mounts(struct host_context *h, struct json_out *o,
 int host_view_masks(struct host_context *h, struct json_out *o,
 		    struct error *err);
 
-/* host_net.c: fills h->net and, where names are pinned, h->hosts_path. */
+/* host_net.c: fills h->net and, where names are pinned, h->hosts. */
 int host_network(struct host_context *h, struct error *err);
-/* Removes the file, which is mounted by then or never will be. */
-void host_forget_hosts(char **path);
 
 /* host_ids.c: fills h->idmap, once the workdirs are known. */
 int host_find_ids(struct host_context *h, struct error *err);

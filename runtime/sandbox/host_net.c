@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -55,38 +54,6 @@ static int pin_all(struct net_rules *rules, struct buf *hosts,
 	return r;
 }
 
-/* A file of its own in memory, or where there is none in /tmp. */
-static int write_hosts(struct host_context *h, const struct buf *text,
-		       struct error *err)
-{
-	static const char *const places[] = { "/dev/shm", "/tmp" };
-	auto_close int fd = -1;
-	int r;
-
-	for (size_t i = 0; fd < 0 && i < ARRAY_LEN(places); i++) {
-		char path[64];
-
-		(void)snprintf(path, sizeof(path), "%s/sandlock-hosts.XXXXXX",
-			       places[i]);
-		fd = mkostemp(path, O_CLOEXEC);
-		if (fd >= 0)
-			h->hosts_path = strdup(path);
-		if (fd >= 0 && !h->hosts_path) {
-			(void)unlink(path);
-			return error_set(err, ERR_SYSTEM, ENOMEM, "/etc/hosts");
-		}
-	}
-	if (fd < 0)
-		return error_set(err, ERR_SYSTEM, errno,
-				 "cannot make a file for /etc/hosts");
-	r = fd_write_full(fd, text->data, text->len);
-	if (r == 0 && fchmod(fd, 0644) < 0)
-		r = -errno;
-	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "cannot write '%s'",
-				 h->hosts_path)
-		     : 0;
-}
-
 /* Ours come first, and so win; the host's own are still there, but not in a
  * root of its own. */
 static int make_hosts(struct host_context *h, struct buf *pinned,
@@ -102,7 +69,8 @@ static int make_hosts(struct host_context *h, struct buf *pinned,
 	buf_add(pinned, own.data, own.len);
 	if (buf_failed(pinned))
 		return error_set(err, ERR_SYSTEM, ENOMEM, "/etc/hosts");
-	return write_hosts(h, pinned, err);
+	h->hosts = strdup(buf_str(pinned));
+	return h->hosts ? 0 : error_set(err, ERR_SYSTEM, ENOMEM, "/etc/hosts");
 }
 
 /* Its calls are made by the kernel where no filter sees them. */
@@ -129,12 +97,4 @@ int host_network(struct host_context *h, struct error *err)
 	if (r == 0 && pinned.len)
 		r = make_hosts(h, &pinned, err);
 	return r;
-}
-
-void host_forget_hosts(char **path)
-{
-	if (*path)
-		(void)unlink(*path);
-	free(*path);
-	*path = NULL;
 }

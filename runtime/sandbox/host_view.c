@@ -336,43 +336,52 @@ static int add_sockets(const struct host_context *h, struct view *o,
 	return 0;
 }
 
-static void add_hosts(const struct host_context *h, struct view *o)
+/* The real path, outside, of what is @path inside of the root. */
+static int find_inside(int root_fd, const char *path, char *ret, size_t size)
 {
-	const struct mount_row m = { "/etc/hosts", "bind", h->hosts_path,
-				     "bind,ro,nosuid,nodev,noexec" };
+	auto_close int fd = fd_open_in_root(root_fd, path, O_PATH, 0);
+	char link[FD_PATH_MAX];
+	ssize_t n;
 
-	if (h->hosts_path)
-		add_mount(o, &m);
+	if (fd < 0)
+		return fd;
+	n = readlink(fd_proc_path(fd, link), ret, size - 1);
+	if (n < 0)
+		return -errno;
+	ret[n] = '\0';
+	return 0;
 }
 
-/* Paths are inside; what is not there is passed over. */
-static void add_inside(const struct host_context *h,
-		       const struct spec_strings *list, bool read_only,
-		       struct view *o)
+/* Paths are inside. */
+static int add_inside(const struct host_context *h,
+		      const struct spec_strings *list, const char *flag,
+		      bool read_only, struct view *o, struct error *err)
 {
 	auto_close int root_fd =
 		open(h->chroot, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	for (size_t i = 0; root_fd >= 0 && i < list->n; i++) {
-		auto_close int fd =
-			fd_open_in_root(root_fd, list->v[i], O_PATH, 0);
-		char link[FD_PATH_MAX], real[PATH_MAX];
-		ssize_t n = fd < 0 ? -1
-				   : readlink(fd_proc_path(fd, link), real,
-					      sizeof(real) - 1);
+	if (root_fd < 0)
+		return error_set(err, ERR_USAGE, errno, "--chroot '%s'",
+				 h->chroot);
+	for (size_t i = 0; i < list->n; i++) {
+		char real[PATH_MAX];
+		int r = find_inside(root_fd, list->v[i], real, sizeof(real));
 
-		if (n <= 0)
-			continue;
-		real[n] = '\0';
+		if (r < 0)
+			return error_set(err, ERR_USAGE, -r,
+					 "%s '%s' inside of --chroot '%s'",
+					 flag, list->v[i], h->chroot);
 		/* "/" is said by root.readonly, and by there being no branch.
 		 */
 		if (strcmp(real, h->chroot) != 0)
 			add_bind(o, real, list->v[i], read_only);
 	}
+	return 0;
 }
 
 /* A root of its own: what a kernel has to provide, and nothing of the host. */
-static void add_chroot(const struct host_context *h, struct view *o)
+static int add_chroot(const struct host_context *h, struct view *o,
+		      struct error *err)
 {
 	/* clang-format off */
 	const struct mount_row rows[] = {
@@ -382,12 +391,14 @@ static void add_chroot(const struct host_context *h, struct view *o)
 	};
 	const struct mount_row shm = { "/dev/shm", "tmpfs", "shm", "nosuid,noexec,nodev,mode=1777" };
 	/* clang-format on */
+	int n;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		add_mount(o, &rows[i]);
 	add_tmpfs(h, o, &shm);
-	add_inside(h, &h->request->read, true, o);
-	add_inside(h, &h->request->write, false, o);
+	n = add_inside(h, &h->request->read, "-r", true, o, err);
+	return n < 0 ? n
+		     : add_inside(h, &h->request->write, "-w", false, o, err);
 }
 
 static int add_host(const struct host_context *h, struct view *o,
@@ -417,18 +428,14 @@ int host_view_mounts(struct host_context *h, struct json_out *json,
 		     struct error *err)
 {
 	struct view view = { json, &h->mount_bytes, false }, *o = &view;
-	int n = 0;
+	int n;
 
 	json_out_array(json);
-	if (h->chroot)
-		add_chroot(h, o);
-	else
-		n = add_host(h, o, err);
+	n = h->chroot ? add_chroot(h, o, err) : add_host(h, o, err);
 	if (n == 0)
 		n = add_asked_mounts(h, o, err);
 	if (n == 0)
 		n = add_sockets(h, o, err);
-	add_hosts(h, o);
 	json_out_array_end(json);
 	if (n == 0 && view.failed)
 		n = error_set(err, ERR_SYSTEM, ENOMEM, "mounts");

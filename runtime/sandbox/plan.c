@@ -308,6 +308,6 @@ void plan_free(struct plan *p)
 	spec_strings_done(&p->workdirs);
 	idmap_done(&p->branch_idmap);
 	net_rules_done(&p->net);
-	host_forget_hosts(&p->hosts_path);
+	free(p->hosts);
 	free(p);
 }

@@ -43,7 +43,7 @@ struct plan {
 	bool hidden;	     /* no runtime directory, in no list */
 	unsigned int traps;  /* of a host command's filter: policy/syscalls.h */
 	struct net_rules net; /* of a host command, pinned */
-	char *hosts_path;     /* until it is mounted: host_net.c; or NULL */
+	char *hosts;	   /* the text of its /etc/hosts: host_net.c; or NULL */
 	uint32_t mediated; /* features of the supervisor: mediate.h; 0: none */
 };
 

@@ -57,6 +57,8 @@ struct rootfs_options {
 	 * rootfs_new is called is not hidden.
 	 */
 	const char *const *hidden;
+	/* The text of its /etc/hosts, or NULL: as it is. */
+	const char *hosts;
 	const struct log_sink *log;
 };
 

@@ -5,6 +5,7 @@
  * rootfs_target.c	destinations: resolved inside the root, created
  * rootfs_mounts.c	the entries of "mounts"
  * rootfs_bind.c	bind mounts and their sources
+ * rootfs_hosts.c		a hosts file of its own
  * rootfs_hidden.c	covers over the store and the runtime directory
  * rootfs_cgroup.c	entries of type cgroup
  * rootfs_copyup.c	tmpcopyup
@@ -105,6 +106,9 @@ int rootfs_change_recursive(const struct rootfs *r, const struct spec_mount *m,
 /* rootfs_bind.c */
 int rootfs_take_sources(struct rootfs *r, struct error *err);
 int rootfs_mount_bind(struct rootfs *r, size_t i, struct error *err);
+
+/* rootfs_hosts.c: over /etc/hosts, if the options have one. */
+int rootfs_mount_hosts(struct rootfs *r, struct error *err);
 
 /* rootfs_hidden.c */
 int rootfs_find_hidden(struct rootfs *r, struct error *err);

@@ -325,5 +325,5 @@ int rootfs_mount_all(struct rootfs *r, struct error *err)
 			return n;
 		}
 	}
-	return 0;
+	return rootfs_mount_hosts(r, err);
 }

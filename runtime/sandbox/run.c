@@ -155,8 +155,6 @@ static int start_inline(struct create *c, struct error *err)
 	const struct spec *s = c->plan->spec;
 	int sent, r;
 
-	/* Its file is mounted. */
-	host_forget_hosts(&c->plan->hosts_path);
 	r = begin_mediation(c, err);
 	if (r == 0)
 		r = tell_created(c, err);
