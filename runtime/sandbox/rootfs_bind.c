@@ -90,11 +90,37 @@ static int clone_in_root(struct rootfs *r, const struct spec_mount *m,
 	return 0;
 }
 
+/*
+ * A link that is only read is opened, not cloned: the kernel waits for a grace
+ * period of RCU where a clone is dropped that was never mounted.
+ */
+static int open_link(const struct spec_mount *m, int *ret_fd, struct error *err)
+{
+	auto_close int fd = open(m->source, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	int n;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return explain_source(m, errno, err);
+	if (S_ISLNK(st.st_mode)) {
+		*ret_fd = take_fd(&fd);
+		return 0;
+	}
+	n = mount_clone(fd, "", clone_flags(m));
+	if (n < 0)
+		return explain_source(m, -n, err);
+	*ret_fd = n;
+	return 0;
+}
+
 static int clone_on_host(const struct spec_mount *m, int *ret_fd,
 			 struct error *err)
 {
-	int fd = mount_clone(AT_FDCWD, m->source, clone_flags(m));
+	int fd;
 
+	if (m->copy_symlink)
+		return open_link(m, ret_fd, err);
+	fd = mount_clone(AT_FDCWD, m->source, clone_flags(m));
 	if (fd < 0)
 		return explain_source(m, -fd, err);
 	*ret_fd = fd;
@@ -110,10 +136,13 @@ static int map_ids(const struct rootfs *r, const struct spec_mount *m, int fd,
 				  .userns_fd = -1 };
 	const struct idmap *map = &m->mappings;
 	auto_close int ns_fd = -1;
+	struct stat st;
 	int n;
 
 	if (!m->idmap)
 		return 0;
+	if (fstat(fd, &st) == 0 && S_ISLNK(st.st_mode) && m->copy_symlink)
+		return 0; /* will be made anew, and is the host's own mount */
 	if (idmap_is_empty(map))
 		map = &r->o.spec->idmap;
 	if (idmap_is_empty(map)) {
