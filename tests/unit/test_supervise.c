@@ -19,7 +19,7 @@ enum {
 static const int trapped_nrs[] = { NR_A, NR_B, NR_C, NR_FORK };
 
 static struct error err;
-static size_t own_threads; /* without a supervisor */
+static size_t own_threads;	     /* without a supervisor */
 static pid_t own_session, own_group; /* 0 where begun outside, as in CI */
 
 static struct supervisor *supervise(const struct handler *h, size_t n,
