@@ -99,6 +99,8 @@ const struct opt opt_table[] = {
   "run although this kernel lacks PROTECTION: fs-refer, fs-truncate, net-tcp, fs-ioctl-dev, signal-scope or abstract-unix-scope (may be repeated)" },
 { V(RUN), "disable", 0, OPT_LIST, "PROTECTION", NULL, COMPLETE_NONE, 0,
   "run without PROTECTION although this kernel has it (may be repeated)" },
+{ V(RUN), "isolation", 0, OPT_ENUM, "HOW", "auto|namespaces|notify", COMPLETE_NONE, 0,
+  "what keeps it in: namespaces, or where none can be made Landlock and a supervisor (default: auto)" },
 { V(RUN), "control-socket", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, OPT_NEGATABLE,
   "let other commands list and ask the sandbox (default); without, ps does not show it" },
 { V(RUN), "explain", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,

@@ -168,6 +168,8 @@ const char *request_kind_form(enum request_kind kind)
 		return "seconds or \"1500ms\"";
 	case REQUEST_DISPOSE:
 		return "\"commit\"|\"abort\"|\"keep\"|\"defer\"";
+	case REQUEST_ISOLATION:
+		return "\"auto\"|\"namespaces\"|\"notify\"";
 	case REQUEST_ENV:
 		return "{NAME = string, ...}";
 	case REQUEST_MOUNTS:
@@ -190,6 +192,7 @@ static unsigned int kind_types(enum request_kind kind, const char **ret)
 	switch (kind) {
 	case REQUEST_STRING:
 	case REQUEST_DISPOSE:
+	case REQUEST_ISOLATION:
 	case REQUEST_USER:
 		*ret = "a string";
 		return 1 << TOML_STRING;

@@ -26,6 +26,7 @@ const struct request_key request_keys[] = {
 	KEY("program.no_coredump", NULL, REQUEST_BOOL, no_coredump, "no core files"),
 	KEY("program.control_socket", "control-socket", REQUEST_NOT, no_control_socket, "whether other commands can see it and ask it (default: true)"),
 	KEY("program.no_supervisor", "no-supervisor", REQUEST_BOOL, no_supervisor, "no process of ours answers for it: no control socket, no rule that needs one"),
+	KEY("program.isolation", "isolation", REQUEST_ISOLATION, isolation, "what keeps it in: namespaces, or Landlock and notification where there can be none"),
 	KEY("program.explain", "explain", REQUEST_BOOL, explain, "what files were out of reach goes on record, too"),
 	KEY("filesystem.read", "fs-read", REQUEST_LIST, read, "what may be read, instead of the system's directories"),
 	KEY("filesystem.write", "fs-write", REQUEST_LIST, write, "what is written through, past the branch"),
@@ -77,6 +78,28 @@ bool request_has_section(const char *name)
 	return false;
 }
 
+static const char *const isolations[] = {
+	[ISOLATION_AUTO] = "auto",
+	[ISOLATION_NAMESPACES] = "namespaces",
+	[ISOLATION_NOTIFY] = "notify",
+};
+
+int isolation_parse(const char *text, enum isolation *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(isolations); i++) {
+		if (strcmp(isolations[i], text) == 0) {
+			*ret = (enum isolation)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+const char *isolation_name(enum isolation i)
+{
+	return isolations[i];
+}
+
 struct request *request_new(void)
 {
 	struct request *r = calloc(1, sizeof(*r));
@@ -117,6 +140,9 @@ static void clear_key(struct request *r, const struct request_key *k)
 		break;
 	case REQUEST_DISPOSE:
 		*(enum disposition *)at = DISPOSE_UNSAID;
+		break;
+	case REQUEST_ISOLATION:
+		*(enum isolation *)at = ISOLATION_AUTO;
 		break;
 	case REQUEST_MOUNTS:
 		for (size_t i = 0; i < r->n_mounts; i++) {
@@ -373,6 +399,8 @@ static int set_value(struct request *r, const struct request_key *k,
 		return parse_time(value, at);
 	case REQUEST_DISPOSE:
 		return disposition_parse(value, at);
+	case REQUEST_ISOLATION:
+		return isolation_parse(value, at);
 	case REQUEST_MOUNTS:
 		return add_mount(r, value);
 	case REQUEST_USER:
@@ -405,6 +433,8 @@ static const char *kind_form(enum request_kind k)
 		return "seconds, or a number with ms, s, m or h";
 	case REQUEST_DISPOSE:
 		return "commit, abort, keep or defer";
+	case REQUEST_ISOLATION:
+		return "auto, namespaces or notify";
 	case REQUEST_MOUNTS:
 		return "/INSIDE:HOST, with :ro or :rw behind it";
 	case REQUEST_USER:
@@ -468,6 +498,7 @@ bool request_kind_is_rule(enum request_kind kind, enum net_rule_use *ret)
 	case REQUEST_COUNT:
 	case REQUEST_TIME:
 	case REQUEST_DISPOSE:
+	case REQUEST_ISOLATION:
 	case REQUEST_MOUNTS:
 	case REQUEST_USER:
 		break;

@@ -27,7 +27,11 @@ struct buf;
 struct error;
 struct json_out;
 
+/* What keeps a command in: see runtime/sandbox/host_tier.c. */
 enum isolation { ISOLATION_AUTO, ISOLATION_NAMESPACES, ISOLATION_NOTIFY };
+/* "auto", …; -EINVAL. */
+int isolation_parse(const char *text, enum isolation *ret);
+const char *isolation_name(enum isolation i);
 
 /* Parts of the confinement that may be missing or left out; bit numbers. */
 enum protection {
@@ -63,6 +67,7 @@ struct request {
 	gid_t gid;
 	bool clean_env, no_coredump, no_supervisor, explain;
 	bool no_control_socket; /* key control_socket, absent means true */
+	enum isolation isolation;
 	/* [filesystem] */
 	struct spec_strings read, write, deny;
 	struct request_mount *mounts;
@@ -93,7 +98,6 @@ struct request {
 	uint64_t timeout_ms;   /* 0: none */
 	/* command line and API only */
 	char *name;
-	enum isolation isolation;
 	uint32_t allow_degraded, disabled; /* 1 << enum protection */
 	bool interactive;
 	struct request_origin *origins; /* of the values of lists */
@@ -105,17 +109,18 @@ struct request {
  * of `run` that means the same, without the dashes, or NULL.
  */
 enum request_kind {
-	REQUEST_STRING,	 /* char * */
-	REQUEST_LIST,	 /* struct spec_strings */
-	REQUEST_BOOL,	 /* bool */
-	REQUEST_NOT,	 /* bool, true where the key says false */
-	REQUEST_SIZE,	 /* uint64_t: "512M" */
-	REQUEST_COUNT,	 /* uint32_t, at least 1 */
-	REQUEST_TIME,	 /* uint64_t ms: "90", "1.5s", "10m" */
-	REQUEST_DISPOSE, /* enum disposition */
-	REQUEST_ENV,	 /* struct spec_strings of "K=V"; a table in TOML */
-	REQUEST_MOUNTS,	 /* "INSIDE:HOST[:ro|:rw]" */
-	REQUEST_USER,	 /* "UID:GID" */
+	REQUEST_STRING,	   /* char * */
+	REQUEST_LIST,	   /* struct spec_strings */
+	REQUEST_BOOL,	   /* bool */
+	REQUEST_NOT,	   /* bool, true where the key says false */
+	REQUEST_SIZE,	   /* uint64_t: "512M" */
+	REQUEST_COUNT,	   /* uint32_t, at least 1 */
+	REQUEST_TIME,	   /* uint64_t ms: "90", "1.5s", "10m" */
+	REQUEST_DISPOSE,   /* enum disposition */
+	REQUEST_ISOLATION, /* enum isolation */
+	REQUEST_ENV,	   /* struct spec_strings of "K=V"; a table in TOML */
+	REQUEST_MOUNTS,	   /* "INSIDE:HOST[:ro|:rw]" */
+	REQUEST_USER,	   /* "UID:GID" */
 	/* struct spec_strings of rules; in TOML numbers are ports */
 	REQUEST_NET_ALLOW,
 	REQUEST_NET_DENY,

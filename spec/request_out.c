@@ -49,6 +49,8 @@ static bool is_set(const struct request *r, const struct request_key *k)
 		return *(const uint32_t *)at;
 	case REQUEST_DISPOSE:
 		return *(const enum disposition *)at != DISPOSE_UNSAID;
+	case REQUEST_ISOLATION:
+		return *(const enum isolation *)at != ISOLATION_AUTO;
 	case REQUEST_MOUNTS:
 		return r->n_mounts;
 	case REQUEST_USER:
@@ -255,6 +257,9 @@ static void put_value(struct sink *s, const struct request *r,
 	case REQUEST_DISPOSE:
 		put_string(s, disposition_name(*(const enum disposition *)at));
 		break;
+	case REQUEST_ISOLATION:
+		put_string(s, isolation_name(*(const enum isolation *)at));
+		break;
 	case REQUEST_MOUNTS:
 		put_mounts(s, r);
 		break;
@@ -423,6 +428,8 @@ static int visit_key(const struct visitor *v, const struct request *r,
 	case REQUEST_DISPOSE:
 		return visit(v,
 			     disposition_name(*(const enum disposition *)at));
+	case REQUEST_ISOLATION:
+		return visit(v, isolation_name(*(const enum isolation *)at));
 	case REQUEST_MOUNTS:
 		return visit_mounts(v, r);
 	case REQUEST_USER:

@@ -53,6 +53,11 @@ struct probe_seccomp {
 	int listener, killable, sync_wake, addfd_send;
 };
 int probe_namespaces(bool privileged, struct probe_namespaces *ret);
+/*
+ * False where nothing speaks against namespaces: no sysctl, filter or outer
+ * user namespace. Then they need not be tried.
+ */
+bool probe_doubts(bool privileged, bool initial);
 int probe_seccomp(struct probe_seccomp *ret);
 /*
  * 0, or the errno of why a supervisor cannot be told of system calls: EBUSY

@@ -203,6 +203,29 @@ static bool is_filtered(void)
 	return !at || at[strlen("\nSeccomp:\t")] != '0';
 }
 
+static bool file_says(const char *path, char what)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+
+	return fd_read_file(AT_FDCWD, path, 64, &b) == 0 &&
+	       buf_str(&b)[0] == what;
+}
+
+bool probe_doubts(bool privileged, bool initial)
+{
+	if (is_filtered())
+		return true;
+	if (privileged)
+		return false;
+	/* In an outer one a limit of its parents may count. */
+	return !initial ||
+	       file_says("/proc/sys/user/max_user_namespaces", '0') ||
+	       file_says("/proc/sys/kernel/unprivileged_userns_clone", '0') ||
+	       file_says("/proc/sys/kernel/"
+			 "apparmor_restrict_unprivileged_userns",
+			 '1');
+}
+
 int probe_listener(void)
 {
 	struct probe_seccomp p;

@@ -286,7 +286,6 @@ int host_plan(const struct sandbox_env *env, const struct request *r,
 	auto_ptr(plan_free) struct plan *p = plan_new();
 	struct host_context h = {
 		.request = r,
-		.privileged = caller_is_privileged(),
 		.terminal = terminal,
 		.home = find_home(),
 	};
@@ -294,7 +293,12 @@ int host_plan(const struct sandbox_env *env, const struct request *r,
 
 	if (!p)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "plan");
+	h.privileged = p->privileged;
+	h.initial = p->initial;
 	n = check_request(r, err);
+	if (n == 0)
+		n = host_find_tier(&h, err);
+	p->notify = h.notify;
 	if (r->name)
 		(void)snprintf(p->name, sizeof(p->name), "%s", r->name);
 	else

@@ -21,7 +21,8 @@
 /* What host_config has to know besides the request. */
 struct host_context {
 	const struct request *request;
-	bool privileged;
+	bool privileged, initial; /* as in struct plan */
+	bool notify;		  /* tier C: host_tier.c */
 	bool terminal;
 	const char *name;
 	char *cwd; /* real path where the command starts */
@@ -58,6 +59,13 @@ int host_view_mounts(struct host_context *h, struct json_out *o,
 		     struct error *err);
 int host_view_masks(struct host_context *h, struct json_out *o,
 		    struct error *err);
+
+/*
+ * host_tier.c: which tier, and so h->notify. What was asked for is taken as it
+ * is; without that namespaces, unless something here speaks against them and a
+ * try shows that they cannot be had.
+ */
+int host_find_tier(struct host_context *h, struct error *err);
 
 /* host_net.c: fills h->net and, where names are pinned, h->hosts. */
 int host_network(struct host_context *h, struct error *err);

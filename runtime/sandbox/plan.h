@@ -36,6 +36,12 @@ struct plan {
 	 * mounted where they are.
 	 */
 	bool host;
+	/*
+	 * Tier C: no namespace of its own. What it may reach is said by
+	 * Landlock rules, the rest by its supervisor, and a guard of ours holds
+	 * its processes together.
+	 */
+	bool notify;
 	bool skeleton;		      /* not with --chroot: root.path is it */
 	struct spec_strings workdirs; /* real paths; none: no branch */
 	bool cwd_is_wish;    /* the root will do where the cwd is not seen */

@@ -81,6 +81,8 @@ type Sandbox struct {
 	NoControlSocket bool
 	// NoSupervisor: nothing is mediated. What needs that is an error.
 	NoSupervisor bool
+	// Isolation is "namespaces" or "notify"; empty: what works here.
+	Isolation string
 
 	// PolicyFn decides about system calls while the command runs.
 	PolicyFn *PolicyFn
@@ -219,6 +221,7 @@ func (s *Sandbox) settings() ([]Setting, error) {
 		{"program.no_coredump", flag(s.NoCoredump, "true")},
 		{"program.control_socket", flag(s.NoControlSocket, "false")},
 		{"program.no_supervisor", flag(s.NoSupervisor, "true")},
+		{"program.isolation", text(s.Isolation)},
 		{"network.allow", s.NetAllow},
 		{"network.deny", s.NetDeny},
 		{"network.allow_bind", s.NetAllowBind},

@@ -78,6 +78,9 @@ static void any_value(enum request_kind kind, char text[256])
 	case REQUEST_DISPOSE:
 		strcpy(text, actions[dice(4)]);
 		break;
+	case REQUEST_ISOLATION:
+		strcpy(text, dice(2) ? "notify" : "namespaces");
+		break;
 	case REQUEST_ENV:
 		(void)snprintf(text, 256, "N%u.\"=%s", dice(9),
 			       any_text(a, ""));

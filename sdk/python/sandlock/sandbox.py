@@ -105,6 +105,7 @@ KEYS = {
     "fs_storage": "config.fs_storage", "name": "name",
     "control_socket": "program.control_socket",
     "no_supervisor": "program.no_supervisor",
+    "isolation": "program.isolation",
     "explain": "program.explain", "ask_exec": "ask.exec",
     "ask_open": "ask.open", "ask_connect": "ask.connect", "ask_by": "ask.by",
     "ask_timeout": "ask.timeout", "ask_limit": "ask.limit",
@@ -221,6 +222,8 @@ class Sandbox:
     explain: bool = False
     """Put on record which files were out of reach: ``sandlock logs``."""
     no_supervisor: bool = False
+    isolation: Optional[str] = None
+    """What keeps it in, ``namespaces`` or ``notify``: what works here, if None."""
     """No process answers for it: no control socket, no rule that needs one."""
 
     def __post_init__(self) -> None:
