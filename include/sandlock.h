@@ -630,6 +630,10 @@ int sandlock_sandbox_create(struct sandlock_sandbox *s,
 /* Returns when the command has been executed, or says why it cannot be. */
 int sandlock_sandbox_start(struct sandlock_sandbox *s,
 			   struct sandlock_error *err);
+/* create and start, in less time. On failure nothing is left. */
+int sandlock_sandbox_spawn(struct sandlock_sandbox *s,
+			   struct sandlock_launch *l,
+			   struct sandlock_error *err);
 
 enum sandlock_entry_kind {
 	SANDLOCK_ENTRY_NONE, /* not there on this side */
@@ -687,7 +691,7 @@ struct sandlock_report {
 int sandlock_sandbox_wait(struct sandlock_sandbox *s, int timeout_ms,
 			  const struct sandlock_report **ret,
 			  struct sandlock_error *err);
-/* create, start, wait. */
+/* spawn, wait. */
 int sandlock_sandbox_run(struct sandlock_sandbox *s, struct sandlock_launch *l,
 			 const struct sandlock_report **ret,
 			 struct sandlock_error *err);

@@ -220,8 +220,17 @@ static bool is_started(const struct sandlock_sandbox *s)
 	return s->flight.started || s->flight.concluded;
 }
 
+static void let_go(struct sandlock_sandbox *s)
+{
+	(void)channel_send(s->flight.process.sock, CHANNEL_GO, 0, NULL, 0, -1);
+}
+
+/*
+ * @go: it may be executed as soon as it is made, without asking us once more:
+ * two switches between processes less.
+ */
 static int launch(struct sandlock_sandbox *s, struct sandlock_launch *l,
-		  struct error *err)
+		  bool go, struct error *err)
 {
 	int r = check_free(s, err);
 
@@ -237,6 +246,8 @@ static int launch(struct sandlock_sandbox *s, struct sandlock_launch *l,
 	r = flight_begin(s, l, err);
 	if (r < 0)
 		return r;
+	if (go)
+		let_go(s);
 	(void)flight_pump(s, is_created, -1);
 	if (s->flight.created && !s->flight.half_known) {
 		s->state = SANDLOCK_SANDBOX_CREATED;
@@ -257,9 +268,19 @@ static void close_pipe(struct sandlock_stdio *s)
 		(void)close(take_fd(&s->fd));
 }
 
-API int sandlock_sandbox_create(struct sandlock_sandbox *s,
-				struct sandlock_launch *l,
-				struct sandlock_error *err)
+static int await_start(struct sandlock_sandbox *s, struct error *err)
+{
+	/* From here on it may run, whoever hears of it first. */
+	s->state = SANDLOCK_SANDBOX_RUNNING;
+	(void)flight_pump(s, is_started, -1);
+	if (s->flight.started)
+		return 0;
+	*err = s->failure;
+	return error_code(err);
+}
+
+static int create(struct sandlock_sandbox *s, struct sandlock_launch *l,
+		  bool go, struct sandlock_error *err)
 {
 	struct sandlock_stdio *streams[] = { &l->in, &l->out, &l->err };
 	struct error e = ERROR_INIT;
@@ -269,11 +290,27 @@ API int sandlock_sandbox_create(struct sandlock_sandbox *s,
 		if (streams[i]->kind == SANDLOCK_STDIO_PIPE)
 			streams[i]->fd = -1;
 	handle_begin(s);
-	r = launch(s, l, &e);
+	r = launch(s, l, go, &e);
+	if (r == 0 && go)
+		r = await_start(s, &e);
 	handle_finish(s);
 	for (size_t i = 0; r < 0 && i < ARRAY_LEN(streams); i++)
 		close_pipe(streams[i]);
 	return api_result(r, &e, err);
+}
+
+API int sandlock_sandbox_create(struct sandlock_sandbox *s,
+				struct sandlock_launch *l,
+				struct sandlock_error *err)
+{
+	return create(s, l, false, err);
+}
+
+API int sandlock_sandbox_spawn(struct sandlock_sandbox *s,
+			       struct sandlock_launch *l,
+			       struct sandlock_error *err)
+{
+	return create(s, l, true, err);
 }
 
 static int start(struct sandlock_sandbox *s, struct error *err)
@@ -281,14 +318,8 @@ static int start(struct sandlock_sandbox *s, struct error *err)
 	if (s->state != SANDLOCK_SANDBOX_CREATED)
 		return error_say(err, ERR_STATE, EINVAL,
 				 "nothing was created that could be started");
-	/* From here on it may run, whoever hears of it first. */
-	s->state = SANDLOCK_SANDBOX_RUNNING;
-	(void)channel_send(s->flight.process.sock, CHANNEL_GO, 0, NULL, 0, -1);
-	(void)flight_pump(s, is_started, -1);
-	if (s->flight.started)
-		return 0;
-	*err = s->failure;
-	return error_code(err);
+	let_go(s);
+	return await_start(s, err);
 }
 
 API int sandlock_sandbox_start(struct sandlock_sandbox *s,
@@ -343,10 +374,8 @@ API int sandlock_sandbox_run(struct sandlock_sandbox *s,
 			     const struct sandlock_report **ret,
 			     struct sandlock_error *err)
 {
-	int r = sandlock_sandbox_create(s, l, err);
+	int r = sandlock_sandbox_spawn(s, l, err);
 
-	if (r == 0)
-		r = sandlock_sandbox_start(s, err);
 	return r == 0 ? sandlock_sandbox_wait(s, -1, ret, err) : r;
 }
 

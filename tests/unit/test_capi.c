@@ -356,6 +356,36 @@ static void test_bad_streams_are_refused(void **state)
 	sandlock_sandbox_free(s);
 }
 
+static void test_spawn(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_sandbox *s = make(w, w->dir, NULL);
+	const char *const cat[] = { "cat", NULL };
+	const char *const none[] = { "/nonexistent/x", NULL };
+	struct sandlock_launch l = {
+		.argv = none,
+		.in.kind = SANDLOCK_STDIO_PIPE,
+		.out.kind = SANDLOCK_STDIO_CAPTURE,
+	};
+	const struct sandlock_report *r;
+
+	assert_int_equal(sandlock_sandbox_spawn(s, &l, &err), -ENOENT);
+	assert_int_equal(err.kind, SANDLOCK_ERR_EXEC_MISSING);
+	assert_int_equal(l.in.fd, -1);
+	assert_int_equal(sandlock_sandbox_get_state(s), SANDLOCK_SANDBOX_NEW);
+	l.argv = cat;
+	OK(sandlock_sandbox_spawn(s, &l, &err));
+	assert_int_equal(sandlock_sandbox_get_state(s),
+			 SANDLOCK_SANDBOX_RUNNING);
+	assert_true(sandlock_sandbox_pid(s) > 0);
+	assert_int_equal(sandlock_sandbox_start(s, &err), -EINVAL);
+	assert_int_equal(fd_write_full(l.in.fd, "word\n", 5), 0);
+	(void)close(l.in.fd);
+	OK(sandlock_sandbox_wait(s, -1, &r, &err));
+	assert_string_equal(r->out_data, "word\n");
+	sandlock_sandbox_free(s);
+}
+
 /* -------------------------------------------------------------- program -- */
 
 static void test_a_program_that_is_none(void **state)
@@ -627,6 +657,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_blocked_signals_are_not_inherited, begin, end),
 		cmocka_unit_test_setup_teardown(test_pipes_and_fds, begin, end),
+		cmocka_unit_test_setup_teardown(test_spawn, begin, end),
 		cmocka_unit_test_setup_teardown(test_bad_streams_are_refused,
 						begin, end),
 		cmocka_unit_test_setup_teardown(test_a_program_that_is_none,

@@ -246,6 +246,7 @@ PROTOTYPES: "dict[str, tuple[Any, list[Any]]]" = {
     "sandbox_free": (None, [_P]),
     "sandbox_create": (c_int, [_P, POINTER(Launch), _E]),
     "sandbox_start": (c_int, [_P, _E]),
+    "sandbox_spawn": (c_int, [_P, POINTER(Launch), _E]),
     "sandbox_wait": (c_int, [_P, c_int, POINTER(POINTER(Report)), _E]),
     "sandbox_kill": (c_int, [_P, _E]),
     "sandbox_signal": (c_int, [_P, c_int, _E]),

@@ -102,8 +102,21 @@ class Run:
                stderr: Stdio, timeout: Optional[float] = None,
                fds: Iterable[int] = ()) -> Tuple[int, int, int]:
         """The fds that are ours of streams that are pipes, -1 of others."""
+        return self._launch("create", lib.sandbox_create, cmd, stdin, stdout,
+                            stderr, timeout, fds)
+
+    def spawn(self, cmd: Sequence[Text], stdin: Stdio, stdout: Stdio,
+              stderr: Stdio, timeout: Optional[float] = None
+              ) -> Tuple[int, int, int]:
+        """:meth:`create` and :meth:`start`."""
+        return self._launch("start", lib.sandbox_spawn, cmd, stdin, stdout,
+                            stderr, timeout, ())
+
+    def _launch(self, step: str, function: Any, cmd: Sequence[Text], stdin: Stdio,
+                stdout: Stdio, stderr: Stdio, timeout: Optional[float],
+                fds: Iterable[int]) -> Tuple[int, int, int]:
         launch = launch_of(cmd, stdin, stdout, stderr, timeout, fds)
-        _ffi.call("create", lib.sandbox_create, self.pointer, byref(launch))
+        _ffi.call(step, function, self.pointer, byref(launch))
         fd_in, fd_out, fd_err = (
             s.fd if s.kind == _ffi.STDIO_PIPE else -1
             for s in (launch.stdin, launch.stdout, launch.stderr))

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import (
     Any, BinaryIO, Callable, Dict, List, Mapping, Optional, Sequence, Set,
-    Tuple, Union, cast,
+    Tuple, TypeVar, Union, cast,
 )
 
 from . import _ffi, _missing
 from ._ffi import Text, state_error
 from ._run import (
-    CAPTURE, INHERIT, NULL, PIPE, Request, Run, Stdio, check_command,
+    CAPTURE, INHERIT, NULL, PIPE, Request, Run, check_command,
 )
 from .exceptions import PolicyError, SandboxError, SandlockError
 from .pipeline import Stage
@@ -69,6 +69,7 @@ class Protection(IntEnum):
 _PROTECTIONS = ("fs-refer", "fs-truncate", "net-tcp", "fs-ioctl-dev",
                 "signal-scope", "abstract-unix-scope")
 _PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+_Made = TypeVar("_Made")
 _STDIO = {StdioMode.INHERIT: INHERIT, StdioMode.PIPED: PIPE,
           StdioMode.NULL: NULL}
 
@@ -333,9 +334,9 @@ class Sandbox:
             raise state_error("sandbox has a pending branch: commit() or "
                               "abort() it first", step)
 
-    def _create(self, cmd: Sequence[Text], stdio: Tuple[Stdio, Stdio, Stdio],
-                timeout: Optional[float] = None) -> Sequence[int]:
-        """Makes the run that this object has from now on."""
+    def _launch(self, make: Callable[[Run], _Made],
+                cmd: Sequence[Text]) -> "Tuple[Run, _Made]":
+        """Makes the run that this object has from now on, by ``make``."""
         check_command(cmd)
         with self._lock:
             self._check_idle("create")
@@ -344,10 +345,12 @@ class Sandbox:
             previous, self._run = self._run, None
         try:
             del previous  # frees it, which may take a moment
-            run = self._new_run()
-            fds = run.create(cmd, *stdio, timeout)
-            self._run = run
-            return fds
+            # Somebody may have to approve the start: kill() works meanwhile.
+            self._run = run = self._new_run()
+            return run, make(run)
+        except BaseException:
+            self._run = None
+            raise
         finally:
             self._is_starting = False
 
@@ -373,21 +376,21 @@ class Sandbox:
         return self._run_to_end(cmd, timeout, lambda run: None)
 
     def _run_to_end(self, cmd: Sequence[Text], timeout: Optional[float],
-                    made: Callable[[Run], None]) -> Result:
+                    told: Callable[[Run], None]) -> Result:
+        def make(run: Run) -> None:
+            told(run)
+            run.spawn(cmd, INHERIT, CAPTURE, CAPTURE, timeout)
+
         try:
-            self._create(cmd, (INHERIT, CAPTURE, CAPTURE), timeout)
-            run = cast(Run, self._run)
-            made(run)
-            return self._finish(run)
+            return self._finish(self._launch(make, cmd)[0])
         except SandlockError as e:
             if e.step == "configure" or e.kind == "state":
                 raise
             return failed(e)
 
     def _finish(self, run: Run) -> Result:
-        """Starts and waits; an exception of ours, as Ctrl-C, ends it."""
+        """Waits; an exception of ours, as Ctrl-C, ends it."""
         try:
-            run.start()
             return cast(Result, run.wait())
         except BaseException:
             run.stop()
@@ -411,7 +414,8 @@ class Sandbox:
 
     def create(self, cmd: Sequence[Text]) -> None:
         """Makes everything; the command waits for :meth:`start`."""
-        self._create(cmd, (INHERIT, CAPTURE, CAPTURE))
+        self._launch(lambda run: run.create(cmd, INHERIT, CAPTURE, CAPTURE),
+                     cmd)
 
     def start(self) -> None:
         """Lets the command run that :meth:`create` has made ready."""
@@ -424,8 +428,8 @@ class Sandbox:
 
     def spawn(self, cmd: Sequence[Text]) -> None:
         """:meth:`create` and :meth:`start`."""
-        self.create(cmd)
-        self.start()
+        self._launch(lambda run: run.spawn(cmd, INHERIT, CAPTURE, CAPTURE),
+                     cmd)
 
     def wait(self) -> Result:
         """The end of what :meth:`spawn` or :meth:`start` has started."""
@@ -437,21 +441,16 @@ class Sandbox:
         """Starts it with its streams as pipes, to talk to it while it runs."""
         modes = (_STDIO[StdioMode(stdin)], _STDIO[StdioMode(stdout)],
                  _STDIO[StdioMode(stderr)])
-        fds = self._create(cmd, modes)
-        run = cast(Run, self._run)
+        run, fds = self._launch(lambda run: run.spawn(cmd, *modes), cmd)
         process = Process(run, fds)
-        try:
-            run.start()
-        except BaseException:
-            process.close()
-            raise
         self._process = weakref.ref(process)
         return process
 
     def run_interactive(self, cmd: Sequence[Text]) -> int:
         """With our own streams; the exit status, -1 after a signal."""
-        self._create(cmd, (INHERIT, INHERIT, INHERIT))
-        return self._finish(cast(Run, self._run)).exit_code
+        run, _ = self._launch(
+            lambda run: run.spawn(cmd, INHERIT, INHERIT, INHERIT), cmd)
+        return self._finish(run).exit_code
 
     def cmd(self, args: Sequence[Text]) -> Stage:
         """A stage of a pipeline: ``a.cmd([...]) | b.cmd([...])``."""
