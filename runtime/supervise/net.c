@@ -599,7 +599,7 @@ static struct outcome connect_now(struct net *n, struct call *c,
 	act_end(&act);
 	if (r == EISCONN && forget_late(n, s->fd))
 		r = 0;
-	else if (r == 0 && waits && call_is_abandoned(c))
+	else if (r == 0 && waits && !call_effect_begin(c))
 		remember_late(n, s->fd);
 	return r ? OUTCOME_FAIL(r) : OUTCOME_VALUE(0);
 }
