@@ -220,6 +220,23 @@ s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 	came s/sock 2
 }
 
+@test "net: paths are bound by the caller's rights, umask and names" {
+	mkdir "$W/s"
+	inside --net-allow icmp://* -w "$W/s" -- path "$W/s/a" b /tmp/c /dev/d /usr/e /none/f
+	expect_output "$W/s/a $W/s/a 0o750 True"
+	expect_output "b b 0o750 True"
+	expect_output "/tmp/c /tmp/c 0o750 True"
+	expect_output "/dev/d EACCES"
+	expect_output "/usr/e EROFS"
+	expect_output "/none/f ENOENT"
+	[ "$(id -u)" = 0 ] || return 0
+	chmod 711 "$W/s"
+	rm "$W/s/a"
+	inside --net-allow icmp://* -w "$W/s" --user 12345:12345 -- path "$W/s/a" /tmp/c
+	expect_output "$W/s/a EACCES"
+	expect_output "/tmp/c /tmp/c 0o750 True"
+}
+
 @test "net: abstract unix sockets are reached by rule, or the sandbox's own" {
 	host_server "$N" abstract
 	inside --net-allow icmp://* -- unix "@$N"

@@ -1,8 +1,11 @@
 /* The rules of a shared network: supervise/net. */
 #include <errno.h>
+#include <sched.h>
+#include <sys/prctl.h>
 
 #include "base/error.h"
 #include "policy/syscalls.h"
+#include "sandbox/confine.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
 #include "sandbox/mediate.h"
@@ -21,14 +24,30 @@ static void free_net(void *p)
 	net_free(p);
 }
 
+/* The deputy of a caller: nothing of it is left once it has exited. */
+static int confine(void *data)
+{
+	const struct create *c = mediation_create(data);
+
+	if (!c->plan->spec->landlock.wanted)
+		return 0;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	return confine_landlock(c->plan->spec, &c->plan->workdirs, NULL);
+}
+
 static int begin(struct mediation *m, struct error *err)
 {
 	const struct create *c = mediation_create(m);
+	bool own = c->plan->new_flags & CLONE_NEWUSER;
 	const struct request *q = c->command->request;
 	const struct net_options o = {
 		.rules = &c->plan->net,
 		.remap = q->port_remap,
 		.init = c->state->init.pid,
+		.userns_of = own ? c->state->init.pid : 0,
+		.confine = confine,
+		.confine_data = m,
 		.denials = c->denials,
 		.asker = mediation_asker(m),
 		.request = q,

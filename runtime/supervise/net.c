@@ -33,6 +33,9 @@ struct net *net_new(const struct net_options *o)
 	n->request = o->request;
 	n->asker = o->asker;
 	n->init = o->init;
+	n->userns_of = o->userns_of;
+	n->confine = o->confine;
+	n->confine_data = o->confine_data;
 	n->quick = (struct net_lane){ n, false };
 	n->slow = (struct net_lane){ n, true };
 	n->names = net_names_new();

@@ -37,6 +37,11 @@ struct net_options {
 	const struct net_rules *rules; /* borrowed, pinned */
 	bool remap;		       /* ports that are bound are virtual */
 	pid_t init; /* adopts orphans of the sandbox; 0: not known */
+	/* In whose user namespace callers are; 0: in ours. */
+	pid_t userns_of;
+	/* Restricts the calling process as callers are; or NULL. */
+	int (*confine)(void *data);
+	void *confine_data;
 	struct denials *denials;   /* or NULL */
 	const struct asker *asker; /* or NULL: what has to be asked is denied */
 	const struct request

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "supervise/act.h"
 #include "supervise/net_internal.h"
 #include "supervise/ports.h"
 
@@ -98,10 +99,9 @@ static struct outcome bind_work(struct net *n, struct call *c,
 		r = bind_inet(n, c, &w->s, &w->a);
 		break;
 	case AF_UNIX:
-		/* The file is made in the caller's view, by its rights. */
-		if (is_path(&w->a))
-			return OUTCOME_GO;
-		r = net_names_bind(n->names, c, w->s.fd, &w->a);
+		r = is_path(&w->a)
+			    ? net_bind_path(n, c, w->s.fd, &w->a)
+			    : net_names_bind(n->names, c, w->s.fd, &w->a);
 		break;
 	case AF_NETLINK:
 		r = bind_netlink(&w->s, &w->a);
@@ -149,14 +149,12 @@ struct outcome net_listen(struct call *c, void *data)
 {
 	struct net *n = ((const struct net_lane *)data)->net;
 	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
+	struct act act = { false };
 	uint16_t port = 0;
 	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
 
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	/* Its peers see who called listen. */
-	if (s.family == AF_UNIX)
-		return OUTCOME_GO;
 	if (s.proto == NET_TCP) {
 		r = local_port(&s, &port);
 		if (r == 0 && !port)
@@ -165,8 +163,12 @@ struct outcome net_listen(struct call *c, void *data)
 		    !(n->ports && ports_virtual(n->ports, s.proto, port)))
 			r = judge_port(n, c, &s, port);
 	}
+	/* The peers of a unix socket see who listens. */
+	if (r == 0 && s.family == AF_UNIX)
+		r = act_begin(&act, c);
 	if (r == 0 && listen(s.fd, (int)call_arg(c, 1)) < 0)
 		r = -errno;
+	act_end(&act);
 	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_VALUE(0);
 }
 

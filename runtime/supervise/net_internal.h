@@ -35,7 +35,10 @@ struct net {
 	const struct request *request;
 	const struct asker *asker;
 	struct ports *ports; /* NULL: nothing is remapped */
-	pid_t init, first;   /* see net.h */
+	pid_t init, first;   /* see net.h, and the following, too */
+	pid_t userns_of;
+	int (*confine)(void *data);
+	void *confine_data;
 	struct net_names *names;
 	struct net_live *live;
 	struct net_lane quick, slow;
@@ -141,6 +144,13 @@ void net_names_free(struct net_names *v);
 /* Binds an abstract name (a.len of a family alone: one is made up). */
 int net_names_bind(struct net_names *v, struct call *c, int fd,
 		   const struct net_address *a);
+
+/*
+ * Binds a path in the view of the caller, whose rights, umask and Landlock
+ * domain decide.
+ */
+int net_bind_path(struct net *n, struct call *c, int fd,
+		  const struct net_address *a);
 
 /* net_send.c, net_bind.c: the handlers. */
 struct outcome net_sendto(struct call *c, void *data); /* and sendmsg */

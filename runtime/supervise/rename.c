@@ -4,28 +4,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <linux/magic.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/fsuid.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/uapi.h"
-
-enum { STATUS_MAX = 64 * 1024, GROUPS_MAX = 1024 };
+#include "supervise/deputy.h"
 
 struct renames {
 	const struct rename_branch *branches;
@@ -308,91 +300,6 @@ static int open_target(struct call *c, struct side *s, struct target *t)
 
 /* ------------------------------------------------------ in the helper -- */
 
-/* The caller's credentials, in the ids of the namespace we are in. */
-struct creds {
-	uid_t uid;
-	gid_t gid;
-	uint64_t caps;
-	gid_t groups[GROUPS_MAX];
-	size_t n_groups;
-};
-
-static const char *find_line(const char *text, const char *key)
-{
-	const char *p = strstr(text, key);
-
-	return p ? p + strlen(key) : NULL;
-}
-
-static int read_creds(pid_t tid, struct creds *ret)
-{
-	auto_(buf) struct buf b = BUF_INIT;
-	char path[40], *end;
-	const char *uid, *gid, *groups, *caps;
-	unsigned int u[4], g[4];
-	int r;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-	r = fd_read_file(AT_FDCWD, path, STATUS_MAX, &b);
-	if (r < 0)
-		return r;
-	uid = find_line(buf_str(&b), "\nUid:");
-	gid = find_line(buf_str(&b), "\nGid:");
-	groups = find_line(buf_str(&b), "\nGroups:");
-	caps = find_line(buf_str(&b), "\nCapEff:");
-	if (!uid || !gid || !groups || !caps ||
-	    sscanf(uid, "%u %u %u %u", u, u + 1, u + 2, u + 3) != 4 ||
-	    sscanf(gid, "%u %u %u %u", g, g + 1, g + 2, g + 3) != 4)
-		return -EPROTO;
-	ret->uid = u[3];
-	ret->gid = g[3];
-	ret->caps = strtoull(caps, NULL, 16);
-	ret->n_groups = 0;
-	for (;;) {
-		groups += strspn(groups, " \t");
-		if (*groups < '0' || *groups > '9' ||
-		    ret->n_groups == GROUPS_MAX)
-			return 0;
-		ret->groups[ret->n_groups++] = (gid_t)strtoul(groups, &end, 10);
-		groups = end;
-	}
-}
-
-static int set_effective(uint64_t caps)
-{
-	struct __user_cap_header_struct h = {
-		.version = _LINUX_CAPABILITY_VERSION_3,
-	};
-	struct __user_cap_data_struct d[2];
-
-	if (syscall(SYS_capget, &h, d) < 0)
-		return -errno;
-	d[0].effective = d[0].permitted & (uint32_t)caps;
-	d[1].effective = d[1].permitted & (uint32_t)(caps >> 32);
-	return syscall(SYS_capset, &h, d) < 0 ? -errno : 0;
-}
-
-/* Groups that may not be set cannot have been changed by the caller either. */
-static int become(const struct creds *k)
-{
-	if (syscall(SYS_setgroups, k->n_groups, k->groups) < 0 &&
-	    errno != EPERM)
-		return -errno;
-	(void)setfsgid(k->gid);
-	(void)setfsuid(k->uid);
-	if ((uid_t)setfsuid((uid_t)-1) != k->uid ||
-	    (gid_t)setfsgid((gid_t)-1) != k->gid)
-		return -EPERM;
-	return set_effective(k->caps);
-}
-
-static int become_all_powerful(void)
-{
-	(void)setfsuid(geteuid());
-	(void)setfsgid(getegid());
-	return set_effective(UINT64_MAX);
-}
-
 /*
  * May the caller? RENAME_WHITEOUT is checked like any other rename, and then
  * refused by every overlay (EINVAL), so that nothing can come of it. Of an
@@ -412,12 +319,9 @@ static bool caller_may(const struct stuck *s, const struct target *t,
 }
 
 struct work {
-	const struct renames *r;
-	pid_t tid;
 	const struct stuck *from, *to;
 	const struct target *target;
 	unsigned int flags;
-	pid_t parent;
 };
 
 static int make_movable(const struct stuck *s)
@@ -428,77 +332,21 @@ static int make_movable(const struct stuck *s)
 		       : 0;
 }
 
-static int enter_userns(pid_t init)
+static int work(void *data)
 {
-	auto_close int fd = -1;
-	char path[40];
-
-	if (!init)
-		return 0;
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)init);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 || setns(fd, CLONE_NEWUSER) < 0 ? -errno : 0;
-}
-
-static int die_with(pid_t parent)
-{
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	return getppid() == parent ? 0 : -EIO;
-}
-
-static int work(const struct work *w, struct creds *k)
-{
+	const struct work *w = data;
 	int r;
 
-	r = enter_userns(w->r->init);
-	if (r == 0)
-		r = read_creds(w->tid, k);
-	if (r == 0)
-		r = become(k);
-	if (r < 0)
-		return r;
 	if (!caller_may(w->from, w->target, w->flags))
 		return -EXDEV;
 	if (!(w->flags & RENAME_EXCHANGE) && is_full(w->target))
 		return -ENOTEMPTY;
-	r = become_all_powerful();
-	/* Changing ids has taken it away. */
-	if (r == 0)
-		r = die_with(w->parent);
+	r = deputy_become_all_powerful();
 	if (r == 0)
 		r = make_movable(w->from);
 	if (r == 0)
 		r = make_movable(w->to);
 	return r;
-}
-
-/*
- * Dies with the supervisor, whose thread waits for it. The result is an exit
- * status: errnos are small.
- */
-static int run_work(const struct work *w)
-{
-	struct creds *k = calloc(1, sizeof(*k));
-	pid_t pid = k ? fork() : -1;
-	int status = 0;
-
-	if (pid == 0) {
-		sigset_t none;
-
-		(void)sigemptyset(&none);
-		if (die_with(w->parent) < 0)
-			_exit(EIO);
-		(void)sigprocmask(SIG_SETMASK, &none, NULL);
-		(void)umask(0);
-		_exit(-work(w, k));
-	}
-	free(k);
-	if (pid < 0)
-		return -EIO;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -EIO;
-	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
 }
 
 /* ------------------------------------------------------------- handler -- */
@@ -559,13 +407,12 @@ static struct outcome mend(struct renames *r, struct call *c, struct request *q,
 {
 	auto_(stuck) struct stuck to = STUCK_INIT;
 	auto_(target) struct target t = TARGET_INIT;
-	struct work w = { .r = r,
-			  .tid = call_tid(c),
-			  .from = from,
-			  .to = &to,
-			  .target = &t,
-			  .flags = q->flags,
-			  .parent = getpid() };
+	struct work w = {
+		.from = from, .to = &to, .target = &t, .flags = q->flags
+	};
+	const struct deputy d = {
+		.tid = call_tid(c), .init = r->init, .work = work, .data = &w
+	};
 	int n = open_target(c, &q->to, &t);
 
 	if (n < 0)
@@ -579,7 +426,7 @@ static struct outcome mend(struct renames *r, struct call *c, struct request *q,
 	if (is_pointless(q, from, &t) || !call_is_valid(c))
 		return OUTCOME_GO;
 	(void)pthread_mutex_lock(&r->lock);
-	n = run_work(&w);
+	n = deputy_run(&d);
 	(void)pthread_mutex_unlock(&r->lock);
 	return n == 0 || n == -EXDEV ? OUTCOME_GO : OUTCOME_FAIL(-n);
 }

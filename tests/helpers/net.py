@@ -89,6 +89,22 @@ def own(path):
     unix(path)
 
 
+def path(*paths):
+    os.umask(0o027)
+    for p in paths:
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        bound = outcome(s.bind, p)
+        if bound != "ok":
+            print(p, bound)
+            continue
+        s.listen(1)
+        c = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        c.connect(p)
+        who = c.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        print(p, s.getsockname(), oct(os.lstat(p).st_mode & 0o777),
+              struct.unpack("3i", who)[1] == os.getuid())
+
+
 def listen(port, ready=None):
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

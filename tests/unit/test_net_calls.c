@@ -543,6 +543,81 @@ static void unix_names_are_gated(void **state)
 	(void)close(dir_fd);
 }
 
+/* One address: a path, or, by its family, a port that no rule allows. */
+struct two_faced {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_un un;
+	} at;
+	int fd, udp_fd, unix_fd;
+	atomic_bool is_over;
+};
+
+static void *change_faces(void *arg)
+{
+	struct two_faced *f = arg;
+
+	for (unsigned int i = 0; !atomic_load(&f->is_over); i++) {
+		bool is_path = i % 2;
+
+		*(volatile sa_family_t *)&f->at.any.sa_family =
+			is_path ? AF_UNIX : AF_INET;
+		(void)dup2(is_path ? f->unix_fd : f->udp_fd, f->fd);
+	}
+	return NULL;
+}
+
+static int bind_races(void *arg)
+{
+	const struct names *v = arg;
+	struct two_faced f = {
+		.at.in = loopback(('a' << 8) | 'a'), /* "aa\177" */
+		.udp_fd = socket(AF_INET, SOCK_DGRAM, 0),
+		.unix_fd = socket(AF_UNIX, SOCK_DGRAM, 0),
+	};
+	const char *path = f.at.un.sun_path;
+	struct sockaddr_in got;
+	socklen_t n = sizeof(got);
+	int paths = 0, refused = 0;
+	pthread_t t;
+
+	MUST(chdir(v->dir) == 0);
+	f.fd = dup(f.udp_fd);
+	MUST(pthread_create(&t, NULL, change_faces, &f) == 0);
+	for (int i = 0; i < RACES || paths < 20 || !refused; i++) {
+		int r = bind(f.fd, &f.at.any, sizeof(f.at.in));
+
+		refused += r < 0 && errno == EACCES;
+		if (unlink(path) < 0)
+			continue;
+		paths++;
+		r = socket(AF_UNIX, SOCK_DGRAM, 0);
+		(void)dup2(r, f.unix_fd);
+		(void)close(r);
+	}
+	atomic_store(&f.is_over, true);
+	MUST(pthread_join(t, NULL) == 0);
+	MUST(getsockname(f.udp_fd, (struct sockaddr *)&got, &n) == 0);
+	MUST(got.sin_port == 0);
+	return 0;
+}
+
+static void a_path_that_is_bound_becomes_no_port(void **state)
+{
+	static const char *const pairs[] = { "network.allow", "icmp://*",
+					     NULL };
+	struct names v;
+	int dir_fd;
+
+	if (TRAP_TSAN)
+		skip();
+	dir_fd = unit_tmpdir(v.dir);
+	free(run(pairs, bind_races, &v));
+	(void)rmdir(v.dir);
+	(void)close(dir_fd);
+}
+
 /* The second half of what goes out has no room. */
 static int many_messages(void *arg)
 {
@@ -587,6 +662,7 @@ int main(void)
 		cmocka_unit_test(streams_take_all_and_pass_descriptors),
 		cmocka_unit_test(what_leads_elsewhere_is_refused),
 		cmocka_unit_test(unix_names_are_gated),
+		cmocka_unit_test(a_path_that_is_bound_becomes_no_port),
 	};
 
 	return RUN_TESTS(tests);
