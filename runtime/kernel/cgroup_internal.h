@@ -113,9 +113,13 @@ int cgroup_v1_apply(const struct cgroup *c, enum cgroup_ctl ctl,
 		    const struct spec_resources *r, struct error *err);
 int cgroup_v2_apply(const struct cgroup *c, unsigned int ctls,
 		    const struct spec_resources *r, struct error *err);
-/* "+memory" in every directory from the root to the parent. */
+/*
+ * "+memory" in every directory from the root to the parent. A cgroup that has
+ * controllers on has no processes of its own: with @rootless those of our own
+ * cgroup, which was delegated to us, all move into a leaf of it.
+ */
 int cgroup_v2_enable(const struct cgroup *c, const char *const *names, size_t n,
-		     struct error *err);
+		     bool rootless, struct error *err);
 
 /* The same on v1 and v2. */
 int cgroup_check_shares(uint64_t shares, struct error *err);

@@ -232,7 +232,8 @@ static int check_v2(const struct cgroup *c, unsigned int v2,
 }
 
 static int prepare_v2(const struct cgroup *c, unsigned int v2,
-		      const struct spec_resources *r, struct error *err)
+		      const struct spec_resources *r, bool rootless,
+		      struct error *err)
 {
 	auto_(buf) struct buf available = BUF_INIT;
 	struct names enable = { .n = 0 };
@@ -245,7 +246,8 @@ static int prepare_v2(const struct cgroup *c, unsigned int v2,
 	for (size_t i = 0; e == 0 && i < r->n_unified; i++)
 		e = add_unified_name(c, r->unified[i].key, buf_str(&available),
 				     &enable, err);
-	return e < 0 ? e : cgroup_v2_enable(c, enable.v, enable.n, err);
+	return e < 0 ? e
+		     : cgroup_v2_enable(c, enable.v, enable.n, rootless, err);
 }
 
 static void warn_ignored(const struct cgroup *c, const struct spec_resources *r)
@@ -268,7 +270,7 @@ int cgroup_apply(struct cgroup *c, const struct spec_resources *r,
 			e = cgroup_node_make(c, (enum cgroup_ctl)i, err);
 	}
 	if (e == 0 && v2)
-		e = prepare_v2(c, v2, r, err);
+		e = prepare_v2(c, v2, r, rootless, err);
 	for (int i = CTL_FREEZER; e == 0 && i < CTL_COUNT; i++) {
 		if (v1 & CTL_BIT(i))
 			e = cgroup_v1_apply(c, (enum cgroup_ctl)i, r, err);

@@ -2,14 +2,19 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/path.h"
 #include "kernel/cgroup_internal.h"
 #include "spec/spec.h"
 
-enum { DEFAULT_PERIOD_US = 100000 };
+enum { DEFAULT_PERIOD_US = 100000, MOVE_TRIES = 16 };
+
+/* No name of a sandbox begins so. */
+static const char leaf_name[] = ".sandlock";
 
 static int enable_error(const char *dir, const char *names, int sys,
 			struct error *err)
@@ -19,13 +24,43 @@ static int enable_error(const char *dir, const char *names, int sys,
 			names, dir);
 	if (sys == EBUSY)
 		return error_hint(err, "move the processes of that cgroup into "
-				       "a child of it first");
+				       "a child of it first, or start in one "
+				       "of your own: systemd-run --user "
+				       "--scope -p Delegate=yes");
 	return error_hint(err, "they must be enabled in every parent, and "
 			       "delegated to you if you are not root");
 }
 
+/* Some may fork meanwhile: their children are moved in the next round. */
+static int move_into_leaf(const char *dir)
+{
+	auto_free char *leaf = path_join(dir, leaf_name);
+
+	if (!leaf)
+		return -ENOMEM;
+	if (mkdir(leaf, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	for (int i = 0; i < MOVE_TRIES; i++) {
+		auto_(buf) struct buf b = BUF_INIT;
+		auto_free char *pids = NULL;
+		char *save = NULL;
+		int r = cgroup_read(dir, "cgroup.procs", &b);
+
+		if (r < 0 || !b.len)
+			return r;
+		pids = buf_take(&b, NULL);
+		for (char *p = pids ? strtok_r(pids, "\n", &save) : NULL; p;
+		     p = strtok_r(NULL, "\n", &save)) {
+			r = cgroup_write_raw(leaf, "cgroup.procs", p);
+			if (r < 0 && r != -ESRCH)
+				return r;
+		}
+	}
+	return -EBUSY;
+}
+
 static int enable_in(const char *dir, const char *const *names, size_t n,
-		     struct error *err)
+		     bool may_move, struct error *err)
 {
 	auto_(buf) struct buf now = BUF_INIT, missing = BUF_INIT;
 	int r = cgroup_read(dir, "cgroup.subtree_control", &now);
@@ -40,14 +75,17 @@ static int enable_in(const char *dir, const char *const *names, size_t n,
 	if (r == 0 && missing.len)
 		r = cgroup_write_raw(dir, "cgroup.subtree_control",
 				     buf_str(&missing));
+	if (r == -EBUSY && may_move && move_into_leaf(dir) == 0)
+		r = cgroup_write_raw(dir, "cgroup.subtree_control",
+				     buf_str(&missing));
 	return r < 0 ? enable_error(dir, buf_str(&missing), -r, err) : 0;
 }
 
 int cgroup_v2_enable(const struct cgroup *c, const char *const *names, size_t n,
-		     struct error *err)
+		     bool rootless, struct error *err)
 {
 	const char *dir = c->node[CTL_UNIFIED].dir;
-	auto_free char *path = NULL;
+	auto_free char *path = NULL, *own = NULL;
 	size_t root;
 
 	if (n == 0)
@@ -56,6 +94,8 @@ int cgroup_v2_enable(const struct cgroup *c, const char *const *names, size_t n,
 	if (!path)
 		return error_set(err, ERR_SYSTEM, ENOMEM,
 				 "cannot enable cgroup controllers");
+	if (rootless && cgroup_path_of(0, "", &own) < 0)
+		own = NULL;
 	root = strlen(dir) - strlen(c->path);
 	for (size_t i = root; path[i]; i++) {
 		int r;
@@ -63,7 +103,8 @@ int cgroup_v2_enable(const struct cgroup *c, const char *const *names, size_t n,
 		if (path[i] != '/')
 			continue;
 		path[i] = '\0';
-		r = enable_in(path, names, n, err);
+		r = enable_in(path, names, n,
+			      own && strcmp(path + root, own) == 0, err);
 		path[i] = '/';
 		if (r < 0)
 			return r;

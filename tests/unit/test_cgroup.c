@@ -317,6 +317,58 @@ static void test_join_without_clone_into_cgroup(void **state)
 	assert_int_equal(WEXITSTATUS(wait_status(pid)), 0);
 }
 
+static int own_limit(void)
+{
+	struct spec_hugepage page = { (char *)"2MB", 4194304 };
+	struct spec_resources r = { .n_hugepages = 1, .hugepages = &page };
+	struct cgroup_options o = { .name = "below",
+				    .resources = &r,
+				    .rootless = true };
+	struct cgroup *c = NULL;
+	auto_free char *own = NULL;
+	bool is_in_leaf, has_limit;
+
+	if (cgroup_write_raw(dir_in("unified/", name), "cgroup.procs", "0"))
+		return 2;
+	if (cgroup_make(&o, &c, &err) < 0) {
+		print_error("%s\n", err.msg);
+		return 3;
+	}
+	is_in_leaf =
+		cgroup_path_of(0, "", &own) == 0 && strstr(own, "/.sandlock");
+	has_limit =
+		cgroup_has_file(c->node[CTL_UNIFIED].dir, "hugetlb.2MB.max");
+	if (cgroup_remove(c, &err) < 0)
+		return 4;
+	cgroup_free(c);
+	return !is_in_leaf || !has_limit;
+}
+
+/* Who was given a cgroup is in it: then it cannot have controllers. */
+static void test_make_below_the_own_one(void **state)
+{
+	char own[PATH_MAX], leaf[PATH_MAX + 16];
+	int status = -1;
+	pid_t pid;
+
+	need(CGROUP_HYBRID);
+	if (!cgroup_has_file(UNIFIED, "hugetlb.2MB.current") &&
+	    cgroup_write_raw(UNIFIED, "cgroup.subtree_control", "+hugetlb")) {
+		print_message("needs a controller on the unified hierarchy\n");
+		skip();
+	}
+	(void)snprintf(own, sizeof(own), "%s", dir_in("unified/", name));
+	(void)snprintf(leaf, sizeof(leaf), "%s/.sandlock", own);
+	assert_int_equal(mkdir(own, 0755), 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(own_limit());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	(void)rmdir(leaf);
+	assert_int_equal(rmdir(own), 0);
+	assert_int_equal(status, 0);
+}
+
 /* The init inside gave its controllers on and moved below. */
 static void test_join_where_only_a_child_takes_processes(void **state)
 {
@@ -429,6 +481,7 @@ int main(void)
 		CGROUP_TEST(test_attach_a_running_process),
 		CGROUP_TEST(test_join_without_clone_into_cgroup),
 		CGROUP_TEST(test_join_where_only_a_child_takes_processes),
+		CGROUP_TEST(test_make_below_the_own_one),
 		CGROUP_TEST(test_views),
 		CGROUP_TEST(test_stats_have_runcs_shape),
 	};
