@@ -1,6 +1,8 @@
 """Where a test works: a directory of its own, and a store below it."""
 from __future__ import annotations
 
+import fcntl
+import glob
 import os
 import shutil
 import subprocess
@@ -21,17 +23,43 @@ def unique(name):
     return f"{name}-{os.getpid()}"
 
 
+def is_locked(directory):
+    try:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+
+
 class Place(unittest.TestCase):
     """self.workdir is on a real disk; nothing may be left behind."""
 
     def setUp(self):
         self.base = tempfile.mkdtemp(prefix="slpy.", dir="/var/tmp")
-        self.addCleanup(shutil.rmtree, self.base, True)
+        self.addCleanup(self._remove)
         self.workdir = os.path.join(self.base, "work")
         self.store = os.path.join(self.base, "store")
         os.mkdir(self.workdir)
         self._set("SANDLOCK_ROOT", os.path.join(self.base, "run"))
         self._set("SANDLOCK_STORE", self.store)
+
+    def _remove(self):
+        """What the store's removers are at is theirs until they let go."""
+        self.eventually(lambda: not any(map(is_locked, glob.glob(
+            os.path.join(self.store, "trash", "*")))), "a remover hangs")
+        for at, names, _files in os.walk(self.base):
+            for name in names:
+                path = os.path.join(at, name)
+                # The work directory of an overlay has no permissions.
+                if not os.path.islink(path):
+                    os.chmod(path, 0o700)
+        shutil.rmtree(self.base)
 
     def _set(self, name, value):
         before = os.environ.get(name)
