@@ -10,15 +10,17 @@ is installed.
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import logging
 import os
+import threading
 from ctypes import (
     CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int,
     c_long, c_size_t, c_ubyte, c_uint, c_uint16, c_uint32, c_uint64, c_void_p,
 )
-from typing import Any, Iterable, Optional, Union
+from typing import Any, Iterable, Iterator, Optional, Union
 
 from . import exceptions as exc
 
@@ -375,6 +377,26 @@ def strings(texts: Iterable[Text]) -> Any:
     """A NULL-terminated array of C strings."""
     data = [encode(t) for t in texts]
     return (c_char_p * (len(data) + 1))(*data, None)
+
+
+_callback = threading.local()
+
+
+@contextlib.contextmanager
+def callback(sandbox: c_void_p) -> Iterator[None]:
+    """Around what a thread of the library calls. No run ends before it
+    returns, so it must not wait for its own."""
+    _callback.sandbox = sandbox.value
+    try:
+        yield
+    finally:
+        _callback.sandbox = None
+
+
+def is_callback(sandbox: Optional[c_void_p] = None) -> bool:
+    """Whether this thread is in a callback, of ``sandbox`` or of any."""
+    own = getattr(_callback, "sandbox", None)
+    return own is not None and (sandbox is None or own == sandbox.value)
 
 
 def state_error(message: str, step: str) -> exc.SandboxError:

@@ -73,6 +73,11 @@ def launch_of(cmd: Sequence[Text], stdin: Stdio, stdout: Stdio,
         n_fds=len(numbers))
 
 
+def _free(pointer: c_void_p, _callbacks: Any) -> None:
+    """``_callbacks`` live until the last of them has returned."""
+    lib.sandbox_free(pointer)
+
+
 class Run:
     """Any thread may call anything. The C handle is freed when nobody has a
     reference to this any more, so never while a call is in it."""
@@ -80,11 +85,9 @@ class Run:
     def __init__(self, request: Request, has_roots: bool = False) -> None:
         self.has_roots = has_roots  # more than one workdir
         self._pid_of_owner = os.getpid()
-        self.pointer: Optional[c_void_p] = None
-        pointer = c_void_p()
+        self.pointer = c_void_p()
         _ffi.call("configure", lib.sandbox_new, byref(_ffi.env),
-                  request.pointer, byref(pointer))
-        self.pointer = pointer
+                  request.pointer, byref(self.pointer))
         self._callbacks: Any = None
 
     def set_policy(self, policy: PolicyFn) -> None:
@@ -95,8 +98,17 @@ class Run:
         return self._pid_of_owner == os.getpid()
 
     def __del__(self) -> None:
-        if getattr(self, "pointer", None) and self._is_ours():
+        if not getattr(self, "pointer", None) or not self._is_ours():
+            return
+        if not _ffi.is_callback():
             lib.sandbox_free(self.pointer)
+            return
+        # It waits for the callback that we are in.
+        try:
+            threading.Thread(target=_free, name="sandlock-free",
+                             args=(self.pointer, self._callbacks)).start()
+        except RuntimeError:
+            pass  # the interpreter ends, and with it what runs
 
     def create(self, cmd: Sequence[Text], stdin: Stdio, stdout: Stdio,
                stderr: Stdio, timeout: Optional[float] = None,
@@ -127,6 +139,9 @@ class Run:
 
     def wait(self, timeout: Optional[float] = None) -> Optional[Result]:
         """The result, or None if it still runs when the time is over."""
+        if _ffi.is_callback(self.pointer):
+            raise _ffi.state_error("a callback cannot wait for its own "
+                                   "sandbox", "wait")
         deadline = None if timeout is None else time.monotonic() + timeout
         is_main = threading.current_thread() is threading.main_thread()
         while True:
@@ -160,11 +175,12 @@ class Run:
             pass
 
     def stop(self) -> None:
-        """Ends it, if it runs, and settles its branch."""
+        """Ends it, if it runs, and settles its branch; in its own callback
+        that is left to whoever waits for it."""
         if not self._is_ours():
             return
         self.kill_quietly()
-        if self.is_running:
+        if self.is_running and not _ffi.is_callback(self.pointer):
             self.wait()
 
     def pause(self) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple, Union, cast
+from typing import (
+    TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple, Union, cast,
+)
 
 from ._ffi import Text
 from ._run import CAPTURE, INHERIT, Run, Stdio, check_command, use_fd
@@ -56,8 +58,7 @@ class Pipeline:
         The first stage reads our standard input. After ``timeout`` seconds all
         are killed.
         """
-        group = _Group(timeout)
-        try:
+        def add_all(group: _Group) -> None:
             source = INHERIT
             for stage in self.stages[:-1]:
                 read_fd, write_fd = group.pipe()
@@ -65,13 +66,8 @@ class Pipeline:
                 source = use_fd(read_fd)
             group.add(self.stages[-1], source,
                       CAPTURE if stdout is None else use_fd(stdout), CAPTURE)
-            return group.run("Pipeline timed out")
-        except SandlockError as e:
-            if e.step == "configure":
-                raise
-            return failed(e)
-        finally:
-            group.close()
+
+        return _run_all(add_all, timeout, "Pipeline timed out")
 
 
 class NamedStage:
@@ -117,8 +113,7 @@ class GatherPipeline:
     def run(self, timeout: Optional[float] = None) -> Result:
         """The consumer's result. The last source is its standard input, the
         others are its fds 3, 4 and so on."""
-        group = _Group(timeout)
-        try:
+        def add_all(group: _Group) -> None:
             fds = []
             for _name, stage in self.sources:
                 read_fd, write_fd = group.pipe()
@@ -129,13 +124,8 @@ class GatherPipeline:
                              in zip(self.sources, numbers))
             group.add(self.consumer, use_fd(fds[-1]), CAPTURE, CAPTURE,
                       fds[:-1], **{VARIABLE: names})
-            return group.run("Gather timed out")
-        except SandlockError as e:
-            if e.step == "configure":
-                raise
-            return failed(e)
-        finally:
-            group.close()
+
+        return _run_all(add_all, timeout, "Gather timed out")
 
 
 class _Group:
@@ -188,3 +178,18 @@ class _Group:
         for run in self.runs:
             if run.is_running:
                 run.stop()
+
+
+def _run_all(add: Callable[[_Group], None], timeout: Optional[float],
+             timed_out: str) -> Result:
+    """As of one run, only what was asked for wrongly is raised."""
+    group = _Group(timeout)
+    try:
+        add(group)
+        return group.run(timed_out)
+    except SandlockError as e:
+        if e.step == "configure":
+            raise
+        return failed(e)
+    finally:
+        group.close()

@@ -6,6 +6,7 @@ import os
 import threading
 from ctypes import c_void_p
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 from . import _ffi, _missing
@@ -201,40 +202,43 @@ class PolicyFn:
         policy.is_deferred = True
         return policy
 
-    def install(self, sandbox: Optional[c_void_p]) -> Any:
+    def install(self, sandbox: c_void_p) -> Any:
         """Returns what has to live as long as the sandbox."""
         if self.is_deferred:
-            later = _ffi.DEFERRED_FN(self._call_deferred)
+            later = _ffi.DEFERRED_FN(partial(self._call_deferred, sandbox))
             _ffi.call("configure", lib.sandbox_set_deferred_policy, sandbox,
                       later, None, _ffi.FREE_FN())
             return later
-        now = _ffi.POLICY_FN(self._call)
+        now = _ffi.POLICY_FN(partial(self._call, sandbox))
         _ffi.call("configure", lib.sandbox_set_policy, sandbox, now, None,
                   _ffi.FREE_FN())
         return now
 
-    def _call(self, _data: Any, event: Any, pointer: Any) -> int:
+    def _call(self, sandbox: c_void_p, _data: Any, event: Any,
+              pointer: Any) -> int:
         context = PolicyContext(pointer)
-        try:
-            return to_verdict(self.fn(to_event(event.contents), context))
-        except BaseException:
-            _ffi.log.exception("policy_fn failed: the call is denied")
-            return _DENY
-        finally:
-            context._pointer = None
+        with _ffi.callback(sandbox):
+            try:
+                return to_verdict(self.fn(to_event(event.contents), context))
+            except BaseException:
+                _ffi.log.exception("policy_fn failed: the call is denied")
+                return _DENY
+            finally:
+                context._pointer = None
 
-    def _call_deferred(self, _data: Any, event: Any, pointer: Any,
-                       handle: Any) -> None:
+    def _call_deferred(self, sandbox: c_void_p, _data: Any, event: Any,
+                       pointer: Any, handle: Any) -> None:
         approval = Approval(handle) if handle else None
         context = PolicyContext(pointer)
-        try:
-            self.fn(to_event(event.contents), context, approval)
-        except BaseException:
-            _ffi.log.exception("policy_fn failed: the call is denied")
-            if approval:
-                approval.close()
-        finally:
-            context._pointer = None
+        with _ffi.callback(sandbox):
+            try:
+                self.fn(to_event(event.contents), context, approval)
+            except BaseException:
+                _ffi.log.exception("policy_fn failed: the call is denied")
+                if approval:
+                    approval.close()
+            finally:
+                context._pointer = None
 
 
 def to_verdict(value: Any) -> int:

@@ -53,6 +53,38 @@ class Verdicts(Place):
         self.assertTrue([e for e in seen if e.category == "file"
                          and e.path and e.path.endswith("/f")])
 
+    def test_a_sandbox_that_is_dropped_in_its_own_callback(self):
+        boxes, dropped = [], threading.Event()
+
+        def drop(event, context):
+            if is_echo(event):
+                boxes.clear()
+                gc.collect()
+                dropped.set()
+
+        boxes.append(Sandbox(policy_fn=drop))
+        boxes[0].spawn(TRY)
+        self.assertTrue(dropped.wait(LIMIT_S))
+        self.eventually(lambda: not self.running())
+        for thread in threading.enumerate():
+            if thread.name == "sandlock-free":
+                thread.join(LIMIT_S)
+
+    def test_a_callback_cannot_wait_for_its_own_sandbox(self):
+        seen = []
+
+        def wait(event, context):
+            if is_echo(event):
+                try:
+                    sandbox.wait()
+                except SandboxError as e:
+                    seen.append(e.kind)
+
+        sandbox = Sandbox(policy_fn=wait)
+        sandbox.spawn(TRY)
+        self.assertTrue(sandbox.wait().success)
+        self.assertEqual(seen, ["state"])
+
     def test_an_exception_denies(self):
         def fail(event, context):
             if is_echo(event):
