@@ -172,7 +172,8 @@ $B/examples/%: examples/c/%.c $B/libsandlock.a include/sandlock.h
 
 examples: $(example_bin)
 
-unit-build: $(unit_bin) $B/tests/embed $B/tests/policy $(example_bin)
+unit-build: $(unit_bin) $B/tests/embed $B/tests/policy $B/tests/handle \
+		$(example_bin)
 fuzz-build: $(fuzz_bin)
 
 unit: $(unit_bin)

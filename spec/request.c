@@ -216,6 +216,7 @@ void request_free(struct request *r)
 		return;
 	for (size_t i = 0; i < request_n_keys; i++)
 		clear_key(r, &request_keys[i]);
+	spec_strings_done(&r->handled);
 	free_origins(r);
 	free(r->name);
 	free(r);

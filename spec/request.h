@@ -100,6 +100,9 @@ struct request {
 	char *name;
 	uint32_t allow_degraded, disabled; /* 1 << enum protection */
 	bool interactive;
+	/* System calls that the embedder handles, one for each handler. */
+	struct spec_strings handled;
+	uint64_t handled_timeout_ms; /* of a call in all of them; 0: default */
 	struct request_origin *origins; /* of the values of lists */
 	size_t n_origins;
 };

@@ -48,6 +48,11 @@ enum { CHANNEL_DATA_MAX = 64 * 1024 };
 #define SETTING_STORE "@store"
 #define SETTING_REFUSE "@refuse_conflicts"
 
+/* A system call that is handled: one for each handler, in order; and how long
+ * a call may be in them, in ms. */
+#define SETTING_HANDLER "@handler"
+#define SETTING_HANDLED_MS "@handled_ms"
+
 /* Of a stage: "join", "hand_on" (to the embedder), or both in two settings. */
 #define SETTING_STAGE "@stage"
 

@@ -32,8 +32,10 @@ struct settings {
 	const struct sandlock_launch *launch;
 };
 
-static void add_setting(struct settings *s, const char *key, const char *value)
+static void add_setting(void *data, const char *key, const char *value)
 {
+	struct settings *s = data;
+
 	buf_add(&s->b, key, strlen(key) + 1);
 	buf_add(&s->b, value, strlen(value) + 1);
 }
@@ -67,6 +69,7 @@ static int make_settings(const struct sandlock_sandbox *s, struct settings *x)
 		add_setting(x, SETTING_STAGE, "join");
 	if (s->hand_on)
 		add_setting(x, SETTING_STAGE, "hand_on");
+	handlers_each_setting(s, add_setting, x);
 	r = request_each(s->request, copy_setting, x);
 	for (size_t i = 0; l->argv && l->argv[i]; i++)
 		add_setting(x, "program.args", l->argv[i]);
@@ -101,24 +104,45 @@ static int send_settings(struct sandlock_sandbox *s,
 	return 0;
 }
 
-static int begin_guest(struct sandlock_sandbox *s, struct error *err)
+static unsigned int invited(const struct sandlock_sandbox *s)
+{
+	unsigned int mask = 0;
+
+	for (int i = 0; i < GUESTS; i++)
+		if (s->guests[i].begin)
+			mask |= 1U << i;
+	return mask;
+}
+
+static int begin_guest(struct sandlock_sandbox *s, int i, struct error *err)
 {
 	struct flight *f = &s->flight;
 	int r;
 
-	if (!s->guest.begin)
-		return 0;
-	f->guest_here = f->guest_busy = true;
-	r = s->guest.begin(s->guest.data, f->process.events, err);
-	if (r < 0)
-		f->guest_here = f->guest_busy = false;
+	f->guests_here |= 1U << i;
+	f->guests_busy++;
+	r = s->guests[i].begin(s->guests[i].data, f->process.guests[i], err);
+	if (r < 0) {
+		f->guests_here &= ~(1U << i);
+		f->guests_busy--;
+	}
+	return r;
+}
+
+static int begin_guests(struct sandlock_sandbox *s, struct error *err)
+{
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < GUESTS; i++)
+		if (invited(s) & 1U << i)
+			r = begin_guest(s, i, err);
 	return r;
 }
 
 void flight_guest_done(struct sandlock_sandbox *s)
 {
 	(void)pthread_mutex_lock(&s->lock);
-	s->flight.guest_busy = false;
+	s->flight.guests_busy--;
 	(void)pthread_cond_broadcast(&s->changed);
 	(void)pthread_mutex_unlock(&s->lock);
 }
@@ -144,10 +168,9 @@ int flight_begin(struct sandlock_sandbox *s, struct sandlock_launch *l,
 	f->msg = malloc(sizeof(*f->msg));
 	if (!f->msg)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "supervisor");
-	r = spawn_supervisor(s->env.program, l, s->guest.begin, &f->process,
-			     err);
+	r = spawn_supervisor(s->env.program, l, invited(s), &f->process, err);
 	if (r == 0)
-		r = begin_guest(s, err);
+		r = begin_guests(s, err);
 	if (r == 0)
 		r = send_settings(s, l, err);
 	if (r < 0) {
@@ -431,10 +454,12 @@ void flight_end(struct sandlock_sandbox *s)
 	if (f->process.sock >= 0)
 		(void)close(take_fd(&f->process.sock));
 	reap(f);
-	if (f->guest_here) {
-		f->guest_here = false;
+	for (int i = 0; i < GUESTS; i++) {
+		if (!(f->guests_here & 1U << i))
+			continue;
+		f->guests_here &= ~(1U << i);
 		(void)pthread_mutex_unlock(&s->lock);
-		s->guest.end(s->guest.data);
+		s->guests[i].end(s->guests[i].data);
 		(void)pthread_mutex_lock(&s->lock);
 	}
 	flight_forget(s);
@@ -484,7 +509,7 @@ int flight_pump(struct sandlock_sandbox *s, flight_done_fn *done,
 		if (late)
 			return -ETIMEDOUT;
 		/* Nothing more is said while calls back are still running. */
-		if (s->reading || (s->flight.over && s->flight.guest_busy)) {
+		if (s->reading || (s->flight.over && s->flight.guests_busy)) {
 			if (end_ms < 0)
 				(void)pthread_cond_wait(&s->changed, &s->lock);
 			else
@@ -498,7 +523,7 @@ int flight_pump(struct sandlock_sandbox *s, flight_done_fn *done,
 		s->reading = true;
 		if (!s->flight.over)
 			read_some(s, end_ms);
-		if (s->flight.over && !s->flight.guest_busy)
+		if (s->flight.over && !s->flight.guests_busy)
 			conclude(s);
 		s->reading = false;
 		(void)pthread_cond_broadcast(&s->changed);

@@ -75,8 +75,9 @@ void handle_forget(struct sandlock_sandbox *s)
 
 static void free_handle(struct sandlock_sandbox *s)
 {
-	if (s->guest.free)
-		s->guest.free(s->guest.data);
+	for (int i = 0; i < GUESTS; i++)
+		if (s->guests[i].free)
+			s->guests[i].free(s->guests[i].data);
 	request_free(s->request);
 	handle_free_env(&s->env);
 	handle_forget(s);
@@ -112,8 +113,7 @@ API int sandlock_sandbox_new(const struct sandlock_env *env,
 	if (!s)
 		return api_result(error_set(&e, ERR_SYSTEM, ENOMEM, "sandbox"),
 				  &e, err);
-	s->flight.process =
-		(struct spawned){ .sock = -1, .stdio = { -1, -1, -1 } };
+	s->flight.process = (struct spawned)SPAWNED_INIT;
 	s->flight.pidfd = -1;
 	s->owner = getpid();
 	s->request = request_new();
@@ -155,8 +155,9 @@ API void sandlock_sandbox_free(struct sandlock_sandbox *s)
 	if (!s)
 		return;
 	if (s->owner != getpid()) {
-		/* The thread of the guest is not here. */
-		s->guest.free = NULL;
+		/* The threads of the guests are not here. */
+		for (int i = 0; i < GUESTS; i++)
+			s->guests[i].free = NULL;
 		flight_forget(s);
 		free_handle(s);
 		return;

@@ -5,6 +5,7 @@
  *	flight.c	one run: its supervisor, what it says, its streams
  *	handle.c	the calls that make, run and watch it
  *	decide.c	pending: publish, discard
+ *	policy.c, handlers.c	who is called back
  */
 #ifndef SANDLOCK_EMBED_HANDLE_H
 #define SANDLOCK_EMBED_HANDLE_H
@@ -21,7 +22,7 @@ struct request;
 
 /*
  * Whoever serves calls back from the supervisor of a sandbox, over a socket of
- * its own (struct spawned, events), on a thread of its own:
+ * its own (struct spawned, guests), on threads of its own:
  *
  *	begin -> (the thread) -> flight_guest_done -> end
  *
@@ -42,8 +43,8 @@ struct flight {
 	struct spawned process; /* pid 0: none */
 	int pidfd;
 	pid_t pid;
-	bool guest_here; /* begun, and not ended */
-	bool guest_busy;
+	unsigned int guests_here; /* a mask: begun, and not ended */
+	unsigned int guests_busy; /* how many */
 	bool created, started;
 	bool half_known; /* created, but there was no memory for its name */
 	bool over;	 /* it has said its last word, or is dead */
@@ -73,10 +74,10 @@ struct sandlock_sandbox {
 	struct sandlock_env env;
 	struct request *request;
 	enum sandlock_sandbox_state state;
-	bool busy;	    /* somebody creates, starts, commits or aborts */
-	bool reading;	    /* somebody reads what the supervisor says */
-	struct guest guest; /* begin NULL: none */
-	bool join, hand_on; /* it is a stage */
+	bool busy;    /* somebody creates, starts, commits or aborts */
+	bool reading; /* somebody reads what the supervisor says */
+	struct guest guests[GUESTS]; /* begin NULL: none */
+	bool join, hand_on;	     /* it is a stage */
 	struct flight flight;
 	char *name;
 	struct root *roots; /* none without a branch */
@@ -105,6 +106,12 @@ void flight_forget(struct sandlock_sandbox *s);
 int64_t flight_now_ms(void);
 /* By the guest's thread, as the last thing; takes the lock. */
 void flight_guest_done(struct sandlock_sandbox *s);
+
+/* handlers.c: what the supervisor has to know of them. */
+void handlers_each_setting(const struct sandlock_sandbox *s,
+			   void (*fn)(void *data, const char *key,
+				      const char *value),
+			   void *data);
 
 /* handle.c: strings that are ours. */
 int handle_copy_env(const struct sandlock_env *from, struct sandlock_env *to);

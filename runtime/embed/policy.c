@@ -511,7 +511,7 @@ static int set_policy(struct sandlock_sandbox *s, const struct policy *from,
 	struct policy *p;
 	int r;
 
-	if (s->guest.begin || s->state != SANDLOCK_SANDBOX_NEW)
+	if (s->guests[GUEST_POLICY].begin || s->state != SANDLOCK_SANDBOX_NEW)
 		return error_say(err, ERR_STATE, EBUSY,
 				 "a policy is set once, before the first run");
 	r = request_set(q, "ask.by", "callback", "policy", err);
@@ -523,7 +523,7 @@ static int set_policy(struct sandlock_sandbox *s, const struct policy *from,
 	if (!p)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "policy");
 	*p = *from;
-	s->guest = (struct guest){ begin, end, free_policy, p };
+	s->guests[GUEST_POLICY] = (struct guest){ begin, end, free_policy, p };
 	return 0;
 }
 

@@ -113,22 +113,41 @@ static int give_all(struct given *g, const struct sandlock_launch *l,
 	return 0;
 }
 
+/* Behind the fds that are passed on: the channel, and then who is called back.
+ */
+struct words {
+	char preserve[16], sock[16], guests[GUESTS][16];
+};
+
+static void write_words(struct words *w, size_t n_fds, unsigned int guests)
+{
+	int fd = 3 + (int)n_fds;
+
+	(void)snprintf(w->preserve, sizeof(w->preserve), "%zu", n_fds);
+	(void)snprintf(w->sock, sizeof(w->sock), "%d", fd);
+	for (int i = 0; i < GUESTS; i++)
+		(void)snprintf(w->guests[i], sizeof(w->guests[i]), "%d",
+			       guests & 1U << i ? ++fd : -1);
+}
+
 static int execute(const char *program, const struct given *g, size_t n_fds,
-		   bool events, pid_t *ret)
+		   unsigned int guests, pid_t *ret)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
-	char sock[16], preserve[16], second[16];
+	struct words w;
 	char *const argv[] = {
-		(char *)SUPERVISOR_NAME, preserve, sock,
-		events ? second : NULL,	 NULL,
+		(char *)SUPERVISOR_NAME,
+		w.preserve,
+		w.sock,
+		w.guests[GUEST_POLICY],
+		w.guests[GUEST_HANDLERS],
+		NULL,
 	};
 	sigset_t none, all;
 	int r;
 
-	(void)snprintf(preserve, sizeof(preserve), "%zu", n_fds);
-	(void)snprintf(sock, sizeof(sock), "%zu", 3 + n_fds);
-	(void)snprintf(second, sizeof(second), "%zu", 4 + n_fds);
+	write_words(&w, n_fds, guests);
 	r = posix_spawn_file_actions_init(&actions);
 	if (r)
 		return -r;
@@ -249,7 +268,7 @@ static int give_socket(struct given *g, int *ours)
 }
 
 static int spawn_with(const char *program, struct given *g,
-		      const struct sandlock_launch *l, bool events,
+		      const struct sandlock_launch *l, unsigned int guests,
 		      struct spawned *s, struct error *err)
 {
 	int r = give_all(g, l, s, err);
@@ -257,10 +276,11 @@ static int spawn_with(const char *program, struct given *g,
 	if (r < 0)
 		return r;
 	r = give_socket(g, &s->sock);
-	if (r == 0 && events)
-		r = give_socket(g, &s->events);
+	for (int i = 0; r == 0 && i < GUESTS; i++)
+		if (guests & 1U << i)
+			r = give_socket(g, &s->guests[i]);
 	if (r == 0)
-		r = execute(program, g, l->n_fds, events, &s->pid);
+		r = execute(program, g, l->n_fds, guests, &s->pid);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot execute '%s' as a supervisor",
@@ -269,10 +289,11 @@ static int spawn_with(const char *program, struct given *g,
 }
 
 int spawn_supervisor(const char *program, const struct sandlock_launch *l,
-		     bool events, struct spawned *ret, struct error *err)
+		     unsigned int guests, struct spawned *ret,
+		     struct error *err)
 {
 	struct spawned s = SPAWNED_INIT;
-	struct given g = { .first_free = 3 + (int)l->n_fds + 2 };
+	struct given g = { .first_free = 3 + (int)l->n_fds + 1 + GUESTS };
 	char path[PATH_MAX];
 	int r;
 
@@ -284,7 +305,7 @@ int spawn_supervisor(const char *program, const struct sandlock_launch *l,
 	if (r < 0)
 		return r;
 	g.fds = calloc((size_t)g.first_free, sizeof(*g.fds));
-	r = g.fds ? spawn_with(path, &g, l, events, &s, err)
+	r = g.fds ? spawn_with(path, &g, l, guests, &s, err)
 		  : error_set(err, ERR_SYSTEM, ENOMEM, "supervisor");
 	given_done(&g);
 	if (r < 0)
@@ -297,7 +318,8 @@ int spawn_supervisor(const char *program, const struct sandlock_launch *l,
 void spawned_done(struct spawned *s)
 {
 	cleanup_close(&s->sock);
-	cleanup_close(&s->events);
+	for (int i = 0; i < GUESTS; i++)
+		cleanup_close(&s->guests[i]);
 	for (int i = 0; i < 3; i++)
 		cleanup_close(&s->stdio[i]);
 	*s = (struct spawned)SPAWNED_INIT;

@@ -5,24 +5,32 @@
 #include "base/error.h"
 #include "embed/channel.h"
 
+/* Who is called back: each has a SOCK_SEQPACKET pair of its own. */
+enum guest_kind {
+	GUEST_POLICY,	/* sandbox/asklink.h */
+	GUEST_HANDLERS, /* sandbox/calllink.h */
+	GUESTS
+};
+
 struct spawned {
 	pid_t pid;
 	int sock;
-	int events;   /* -1: none */
-	int stdio[3]; /* our ends, where there is a pipe; else -1 */
+	int guests[GUESTS]; /* -1: none */
+	int stdio[3];	    /* our ends, where there is a pipe; else -1 */
 };
 
-#define SPAWNED_INIT                                              \
-	{                                                         \
-		.sock = -1, .events = -1, .stdio = { -1, -1, -1 } \
+#define SPAWNED_INIT                                                      \
+	{                                                                 \
+		.sock = -1, .guests = { -1, -1 }, .stdio = { -1, -1, -1 } \
 	}
 
 /*
- * @events: with a second SOCK_SEQPACKET pair, for calls back. ERR_USAGE for
- * what cannot be a stream; ERR_SYSTEM.
+ * @guests: a mask of 1 << enum guest_kind. ERR_USAGE for what cannot be a
+ * stream; ERR_SYSTEM.
  */
 int spawn_supervisor(const char *program, const struct sandlock_launch *l,
-		     bool events, struct spawned *ret, struct error *err);
+		     unsigned int guests, struct spawned *ret,
+		     struct error *err);
 void spawned_done(struct spawned *s);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "embed/channel.h"
 #include "embed/report.h"
+#include "embed/spawn.h"
 #include "kernel/cgroup.h"
 #include "sandbox/create.h"
 #include "sandbox/serve.h"
@@ -25,9 +26,9 @@
 
 struct service {
 	int sock;
-	int embedder_fd; /* pidfd */
-	int watch_fd;	 /* epoll: both */
-	int events_fd;	 /* for calls back, or -1 */
+	int embedder_fd;       /* pidfd */
+	int watch_fd;	       /* epoll: both */
+	int guest_fds[GUESTS]; /* for calls back, or -1 */
 	unsigned int preserve_fds;
 	struct sandbox_env env;
 	struct log_sink sink;
@@ -54,6 +55,13 @@ static int send_error(struct service *s, enum channel_type type,
 	return channel_send(s->sock, type, -1, err, sizeof(*err), -1);
 }
 
+static int add_handled(struct request *r, const char *name, struct error *err)
+{
+	return spec_strings_add(&r->handled, name) < 0
+		       ? error_set(err, ERR_SYSTEM, ENOMEM, "handlers")
+		       : 0;
+}
+
 static int set(struct service *s, const char *key, const char *value,
 	       struct error *err)
 {
@@ -71,6 +79,10 @@ static int set(struct service *s, const char *key, const char *value,
 		s->env.store = value;
 	else if (strcmp(key, SETTING_REFUSE) == 0)
 		s->refuse_conflicts = true;
+	else if (strcmp(key, SETTING_HANDLED_MS) == 0)
+		s->request->handled_timeout_ms = strtoull(value, NULL, 10);
+	else if (strcmp(key, SETTING_HANDLER) == 0)
+		return add_handled(s->request, value, err);
 	else if (strcmp(key, SETTING_STAGE) == 0)
 		*(strcmp(value, "join") == 0 ? &s->join : &s->hand_on) = true;
 	else
@@ -275,7 +287,8 @@ static int run(struct service *s, struct channel_end *ret, struct error *err)
 	struct command_options o = {
 		.request = s->request,
 		.hooks = &hooks,
-		.events_fd = s->events_fd,
+		.events_fd = s->guest_fds[GUEST_POLICY],
+		.calls_fd = s->guest_fds[GUEST_HANDLERS],
 		.preserve_fds = s->preserve_fds,
 	};
 	struct sandbox_result result;
@@ -329,7 +342,8 @@ static int watch(struct service *s)
 
 static int get_ready(struct service *s)
 {
-	int keep[] = { s->sock, s->events_fd };
+	int keep[] = { s->sock, s->guest_fds[GUEST_POLICY],
+		       s->guest_fds[GUEST_HANDLERS] };
 
 	s->request = request_new();
 	if (!s->request || s->preserve_fds > LIMIT_PRESERVE_FDS ||
@@ -341,19 +355,21 @@ static int get_ready(struct service *s)
 	return watch(s);
 }
 
-/* sandlock-supervisor PRESERVED-FDS CHANNEL-FD [EVENTS-FD] */
+/* sandlock-supervisor PRESERVED-FDS CHANNEL-FD GUEST-FD..., -1: none */
 API int sandlock_supervisor_main(int argc, char **argv)
 {
 	struct service *s = calloc(1, sizeof(*s));
 	int r = -1;
 
-	if (argc < 3 || argc > 4 || !s) {
+	if (argc < 3 || argc > 3 + GUESTS || !s) {
 		free(s);
 		return 2;
 	}
 	s->preserve_fds = (unsigned int)strtoul(argv[1], NULL, 10);
 	s->sock = (int)strtol(argv[2], NULL, 10);
-	s->events_fd = argc > 3 ? (int)strtol(argv[3], NULL, 10) : -1;
+	for (int i = 0; i < GUESTS; i++)
+		s->guest_fds[i] =
+			argc > 3 + i ? (int)strtol(argv[3 + i], NULL, 10) : -1;
 	if (get_ready(s) == 0)
 		r = serve(s);
 	request_free(s->request);

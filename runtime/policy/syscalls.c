@@ -150,6 +150,12 @@ static int check_denied(const struct request *r, struct error *err)
 	return 0;
 }
 
+static bool is_handled(const struct request *r, unsigned int traps,
+		       const char *name)
+{
+	return (traps & TRAP_HANDLED) && is_listed(&r->handled, name);
+}
+
 /* A group that is denied by name stays denied. */
 static bool row_holds(const struct syscall_row *row, const struct request *r,
 		      bool shared_network)
@@ -232,6 +238,10 @@ static int add_table(struct spec_seccomp *s, const struct request *r,
 	for (size_t i = 0; n == 0 && i < syscall_rows_len; i++) {
 		const struct syscall_row *row = &syscall_rows[i];
 
+		/* One that is handled is trapped as a whole, and judged by the
+		 * supervisor. */
+		if (row->n_args && is_handled(r, traps, row->name))
+			continue;
 		if (row_holds(row, r, shared_network))
 			n = add_call(s, row->name,
 				     action_for(traps, row->error), row->error,
@@ -263,16 +273,25 @@ static int add_extra(struct spec_seccomp *s, const struct request *r,
 	return n;
 }
 
-static int add_traps(struct spec_seccomp *s, unsigned int traps)
+static int add_traps(struct spec_seccomp *s, const struct request *r,
+		     unsigned int traps)
 {
 	int n = 0;
 
 	for (size_t i = 0; n == 0 && i < ARRAY_LEN(trap_rows); i++) {
 		const struct trap_row *row = &trap_rows[i];
 
-		if ((row->traps & traps) && !is_denied(s, row->name))
+		if ((row->traps & traps) && !is_denied(s, row->name) &&
+		    !is_handled(r, traps, row->name))
 			n = add_call(s, row->name, SECCOMP_RET_USER_NOTIF, 0,
 				     row->args, row->n_args);
+	}
+	for (size_t i = 0; n == 0 && i < r->handled.n; i++) {
+		const char *name = r->handled.v[i];
+
+		if (is_handled(r, traps, name) && !is_denied(s, name))
+			n = add_call(s, name, SECCOMP_RET_USER_NOTIF, 0, NULL,
+				     0);
 	}
 	/* A trapped call is killed, not interrupted, once it was received. */
 	if (n == 0 && traps)
@@ -296,7 +315,7 @@ int policy_filter(const struct request *r, unsigned int traps,
 	if (n == 0)
 		n = add_extra(&s, r, traps);
 	if (n == 0)
-		n = add_traps(&s, traps);
+		n = add_traps(&s, r, traps);
 	if (n < 0) {
 		spec_seccomp_done(&s);
 		return error_set(err, ERR_SYSTEM, -n,
@@ -326,8 +345,11 @@ int policy_thread_filter(const struct request *r, struct spec_seccomp *ret,
 	return 0;
 }
 
-bool policy_is_trapped(const char *name, unsigned int traps)
+bool policy_is_trapped(const struct request *r, const char *name,
+		       unsigned int traps)
 {
+	if (is_handled(r, traps, name))
+		return true;
 	for (size_t i = 0; i < ARRAY_LEN(trap_rows); i++)
 		if ((trap_rows[i].traps & traps) &&
 		    strcmp(trap_rows[i].name, name) == 0)
@@ -335,12 +357,25 @@ bool policy_is_trapped(const char *name, unsigned int traps)
 	return false;
 }
 
-void policy_traps_json(unsigned int traps, struct json_out *o)
+/* Of what is handled: not trapped for another reason, nor named before. */
+static bool is_news(const struct request *r, unsigned int traps, size_t i)
+{
+	const struct spec_strings before = { .v = r->handled.v, .n = i };
+
+	return !policy_is_trapped(r, r->handled.v[i], traps & ~TRAP_HANDLED) &&
+	       !is_listed(&before, r->handled.v[i]);
+}
+
+void policy_traps_json(const struct request *r, unsigned int traps,
+		       struct json_out *o)
 {
 	json_out_array(o);
 	for (size_t i = 0; i < ARRAY_LEN(trap_rows); i++)
 		if (trap_rows[i].traps & traps)
 			json_out_str(o, trap_rows[i].name);
+	for (size_t i = 0; (traps & TRAP_HANDLED) && i < r->handled.n; i++)
+		if (is_news(r, traps, i))
+			json_out_str(o, r->handled.v[i]);
 	json_out_array_end(o);
 }
 

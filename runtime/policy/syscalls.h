@@ -78,8 +78,9 @@ enum syscall_trap {
 	 * for ENOSYS, which is no refusal: libc tries another call then.
 	 */
 	TRAP_DENIED = 1 << 7,
-	TRAP_CONNECT = 1 << 8, /* connections alone, for the record */
-	TRAP_MEMORY = 1 << 9,  /* memory that is no process's */
+	TRAP_CONNECT = 1 << 8,	/* connections alone, for the record */
+	TRAP_MEMORY = 1 << 9,	/* memory that is no process's */
+	TRAP_HANDLED = 1 << 10, /* what an embedder handles: request.handled */
 };
 
 /*
@@ -119,10 +120,23 @@ bool policy_refusal(const struct request *r, bool shared_network,
 		    struct syscall_refusal *ret);
 
 /* True if one of @traps but TRAP_DENIED traps some calls of @name. */
-bool policy_is_trapped(const char *name, unsigned int traps);
+bool policy_is_trapped(const struct request *r, const char *name,
+		       unsigned int traps);
 
 /* The calls that @traps trap, but for TRAP_DENIED, as a JSON array of names. */
-void policy_traps_json(unsigned int traps, struct json_out *o);
+void policy_traps_json(const struct request *r, unsigned int traps,
+		       struct json_out *o);
+
+/*
+ * Whether an embedder may handle @name: ERR_USAGE, with why not, or with the
+ * name that may have been meant.
+ */
+int policy_check_handled(const struct request *r, bool shared_network,
+			 const char *name, struct error *err);
+/* This machine's; -1: none of that name. */
+int policy_syscall_number(const char *name);
+/* malloc'ed; NULL: none of that number. */
+char *policy_syscall_name(int nr);
 
 /* The table as a JSON array of objects. */
 void policy_syscalls_json(struct json_out *o);

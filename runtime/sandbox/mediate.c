@@ -24,15 +24,15 @@
 static const struct mediate_feature *const features[] = {
 	&mediate_refusals,  &mediate_unreached, &mediate_explain,
 	&mediate_processes, &mediate_memory,	&mediate_rename,
-	&mediate_ask,	    &mediate_network,
+	&mediate_ask,	    &mediate_network,	&mediate_handlers,
 };
 
 enum {
-	NETWORK_WORKERS = 1024,
+	EXTERNAL_WORKERS = 1024,
 	/* A socket and the most descriptors of a message for each. More would
 	 * stall programs that are run from here and close all they could have.
 	 */
-	FILES_ENOUGH = NETWORK_WORKERS * 256,
+	FILES_ENOUGH = EXTERNAL_WORKERS * 256,
 };
 
 struct owned {
@@ -164,7 +164,7 @@ struct supervisor *mediation_supervisor(struct mediation *m)
 
 /* No program expects EINTR of these. */
 static const unsigned int never_interrupted =
-	TRAP_FORK | TRAP_EXEC | TRAP_OPEN | TRAP_RENAME;
+	TRAP_FORK | TRAP_EXEC | TRAP_OPEN | TRAP_RENAME | TRAP_HANDLED;
 
 /* Every call that waits has a descriptor here: as many as we may have. Init
  * exists by now, so that the sandbox keeps its own limit. */
@@ -181,6 +181,7 @@ static void raise_files(void)
 static int begin_features(struct mediation *m, struct error *err)
 {
 	uint32_t mask = m->create->plan->mediated;
+	const struct request *q = m->create->command->request;
 	struct supervisor_options o = { .log = m->create->env->log };
 	int r = 0;
 
@@ -192,12 +193,14 @@ static int begin_features(struct mediation *m, struct error *err)
 	if (r < 0)
 		return r;
 	o.handlers = m->rows;
-	/* Peers that do not answer take a worker each, and nobody else's. */
-	if (m->net) {
-		o.external_workers = NETWORK_WORKERS;
+	/* Peers, or an embedder, that do not answer take a worker each, and
+	 * nobody else's. */
+	if (m->net || q->handled.n) {
+		o.external_workers = EXTERNAL_WORKERS;
 		raise_files();
 	}
 	o.n_handlers = m->n_rows;
+	o.park_timeout_ms = (uint32_t)q->handled_timeout_ms;
 	o.is_prompt = m->create->plan->traps & never_interrupted;
 	return supervisor_new(&o, &m->supervisor, err);
 }
@@ -240,6 +243,28 @@ static bool is_inside(pid_t pid, pid_t init)
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)init);
 	return stat(path, &ours) == 0 && ours.st_dev == theirs.st_dev &&
 	       ours.st_ino == theirs.st_ino;
+}
+
+void mediation_signal(const struct mediation *m, int sig)
+{
+	pid_t init = m->create->state->init.pid, *pids = NULL;
+	size_t n = 0;
+
+	/* With init its pid namespace dies. */
+	if (sig == SIGKILL) {
+		(void)pidfd_signal(m->create->pidfd, sig);
+		return;
+	}
+	if (mediation_list(m->create, &pids, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		auto_close int pidfd = pidfd_open_pid(pids[i]);
+
+		/* It may be another's number by now. */
+		if (pidfd >= 0 && is_inside(pids[i], init))
+			(void)pidfd_signal(pidfd, sig);
+	}
+	free(pids);
 }
 
 static int tell_features(struct mediation *m, pid_t pid, struct error *err)
@@ -311,10 +336,18 @@ void mediation_calls(const struct mediation *m, struct json_out *o)
 	json_out_object_end(o);
 }
 
+static void stop_features(struct mediation *m)
+{
+	for (size_t i = 0; i < ARRAY_LEN(features); i++)
+		if (m->states[i] && features[i]->stop)
+			features[i]->stop(m->states[i]);
+}
+
 void mediation_end(struct mediation *m)
 {
 	if (!m)
 		return;
+	stop_features(m);
 	/* Who waits for an answer is denied. */
 	if (m->create->approvals)
 		approvals_close(m->create->approvals);

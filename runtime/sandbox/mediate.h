@@ -57,6 +57,9 @@ struct mediate_feature {
 	 */
 	int (*started)(struct mediation *m, void *state, pid_t pid,
 		       struct error *err);
+	/* Or NULL. The payload is dead, handlers still run: what they wait for
+	 * does not come any more. With a state only. */
+	void (*stop)(void *state);
 };
 
 extern const struct mediate_feature mediate_refusals;
@@ -67,6 +70,7 @@ extern const struct mediate_feature mediate_memory;
 extern const struct mediate_feature mediate_rename;
 extern const struct mediate_feature mediate_network;
 extern const struct mediate_feature mediate_ask;
+extern const struct mediate_feature mediate_handlers;
 
 /*
  * Which features are on, as a mask for mediation_begin, and their traps.
@@ -95,6 +99,8 @@ struct net *mediation_net(const struct mediation *m);
  * a struct create. A processes_list_fn.
  */
 int mediation_list(void *data, pid_t **ret, size_t *ret_n);
+/* Sends @sig to every process in the sandbox. */
+void mediation_signal(const struct mediation *m, int sig);
 /* NULL in @begin. */
 struct supervisor *mediation_supervisor(struct mediation *m);
 

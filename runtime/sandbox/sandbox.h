@@ -130,6 +130,7 @@ struct command_options {
 	const struct request *request;
 	const struct command_hooks *hooks; /* or NULL */
 	int events_fd; /* with hooks: calls back to an embedder, or -1 */
+	int calls_fd;  /* the same for request->handled: sandbox/calllink.h */
 	bool terminal; /* one of its own, else our streams as they are */
 	unsigned int preserve_fds;
 	/*

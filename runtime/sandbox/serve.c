@@ -129,7 +129,8 @@ static void add_in_force(const struct create *c, struct json_out *o)
 	add_namespaces(c->plan->spec, o);
 	json_out_int_member(o, "landlock_abi", landlock_abi());
 	json_out_key(o, "trapped");
-	policy_traps_json(c->mediation ? c->plan->traps : 0, o);
+	policy_traps_json(c->command->request,
+			  c->mediation ? c->plan->traps : 0, o);
 	json_out_str_member(o, "branch", c->branch ? "overlay" : NULL);
 	if (c->denied_paths) {
 		json_out_key(o, "denied_paths");

@@ -25,6 +25,11 @@ uint64_t call_arg(const struct call *c, unsigned int i)
 						     : 0;
 }
 
+const struct seccomp_notif *call_notification(const struct call *c)
+{
+	return &c->req.notif;
+}
+
 pid_t call_tid(const struct call *c)
 {
 	return (pid_t)c->req.notif.pid;

@@ -45,6 +45,7 @@
 
 struct account;
 struct gate;
+struct seccomp_notif;
 
 enum lane { LANE_INLINE, LANE_LOCAL, LANE_EXTERNAL };
 
@@ -94,6 +95,8 @@ struct handler {
 
 int call_nr(const struct call *c);
 uint64_t call_arg(const struct call *c, unsigned int i); /* 0..5 */
+/* As the kernel has told it. */
+const struct seccomp_notif *call_notification(const struct call *c);
 pid_t call_tid(const struct call *c); /* thread, as we see it */
 pid_t call_tgid(struct call *c);      /* process; 0 if it is gone */
 /* Absolute CLOCK_MONOTONIC, ns: when the parks of this call must be over. */

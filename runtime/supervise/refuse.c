@@ -93,7 +93,8 @@ static void add(struct refusals *f, const char *name, unsigned int traps)
 	    why.error == ENOSYS)
 		return;
 	f->v[f->n] =
-		(struct refused){ f, name, policy_is_trapped(name, traps) };
+		(struct refused){ f, name,
+				  policy_is_trapped(f->request, name, traps) };
 	f->rows[f->n] = (struct handler){
 		.name = name,
 		.nr = nr,

@@ -1,0 +1,25 @@
+/*
+ * The calls of one run that handlers answer: the embedder's end of
+ * sandbox/calllink.h.
+ *
+ *	calls_new -> calls_serve, on a thread of its own, until the supervisor
+ *	closes its end and no handler runs -> calls_put
+ *
+ * The thread only reads, so that the supervisor never waits to send; handlers
+ * run on others, which are made as they are needed. A call that is answered
+ * later holds a reference: it may outlive the run, and then is cancelled.
+ */
+#ifndef SANDLOCK_EMBED_CALLS_H
+#define SANDLOCK_EMBED_CALLS_H
+
+#include "sandlock.h"
+
+struct calls;
+
+/* @sock and the rows are borrowed until calls_serve returns. NULL on ENOMEM. */
+struct calls *calls_new(int sock, const struct sandlock_handler *rows,
+			size_t n_rows, unsigned int max_threads);
+void calls_serve(struct calls *l);
+void calls_put(struct calls *l);
+
+#endif

@@ -1,0 +1,131 @@
+/* System calls that an embedder handles: sandbox/calllink.h. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "policy/syscalls.h"
+#include "sandbox/calllink.h"
+#include "sandbox/create.h"
+#include "sandbox/host.h"
+#include "sandbox/mediate.h"
+
+/* What a row points to. */
+struct handled {
+	struct calllink *link;
+	unsigned int which;
+};
+
+struct handlers_state {
+	struct calllink *link;
+	struct handled *v;
+};
+
+static unsigned int traps(const struct host_context *h)
+{
+	return h->request->handled.n ? TRAP_HANDLED : 0;
+}
+
+static struct outcome handle(struct call *c, void *data)
+{
+	const struct handled *h = data;
+
+	return calllink_ask(h->link, c, h->which);
+}
+
+static void kill_all(void *data, int sig)
+{
+	mediation_signal(data, sig);
+}
+
+static void free_state(void *p)
+{
+	struct handlers_state *s = p;
+
+	calllink_free(s->link);
+	free(s->v);
+	free(s);
+}
+
+static int check(const struct create *c, struct error *err)
+{
+	const struct spec_strings *names = &c->command->request->handled;
+	int r = 0;
+
+	if (!c->command->hooks || c->command->calls_fd < 0)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "there is nobody to handle '%s'", names->v[0]);
+	for (size_t i = 0; r == 0 && i < names->n; i++)
+		r = policy_check_handled(
+			c->command->request,
+			c->plan->spec->ns[SPEC_NS_NETWORK].want ==
+				SPEC_NS_INHERIT,
+			names->v[i], err);
+	return r;
+}
+
+static int add_rows(struct mediation *m, struct handlers_state *s,
+		    const struct spec_strings *names, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < names->n; i++) {
+		const struct handler row = {
+			.name = names->v[i],
+			.nr = policy_syscall_number(names->v[i]),
+			.lane = LANE_EXTERNAL,
+			.fn = handle,
+			.data = &s->v[i],
+		};
+
+		s->v[i] = (struct handled){ s->link, (unsigned int)i };
+		r = mediation_add_row(m, &row, err);
+	}
+	return r;
+}
+
+static int begin(struct mediation *m, struct error *err)
+{
+	const struct create *c = mediation_create(m);
+	const struct spec_strings *names = &c->command->request->handled;
+	struct handlers_state *s;
+	int r = check(c, err);
+
+	if (r < 0)
+		return r;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	r = mediation_own(m, s, free_state, err);
+	if (r < 0)
+		return r;
+	s->v = calloc(names->n, sizeof(*s->v));
+	s->link = calllink_new(c->command->calls_fd, kill_all, m);
+	if (!s->v || !s->link)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	mediation_set_state(m, s);
+	return add_rows(m, s, names, err);
+}
+
+static int started(struct mediation *m, void *state, pid_t pid,
+		   struct error *err)
+{
+	struct handlers_state *s = state;
+	int r = calllink_start(s->link);
+
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
+				 "cannot make a thread for handlers")
+		     : 0;
+}
+
+static void stop(void *state)
+{
+	calllink_close(((struct handlers_state *)state)->link);
+}
+
+const struct mediate_feature mediate_handlers = {
+	.flag = "a handler of system calls",
+	.traps = traps,
+	.begin = begin,
+	.started = started,
+	.stop = stop,
+};
