@@ -933,7 +933,7 @@ struct sandlock_handler {
  * call that were added before; of what those refuse or carry out it does not
  * hear. @free_fn is called on @data once, after the last call of any handler,
  * by sandlock_sandbox_free, or here on failure. ERR_USAGE for a call that
- * cannot be handled (close, exit, read, write, wait4 and a few more), that is
+ * cannot be handled (close, exit, wait4 and a few more), that is
  * refused anyway, or for more than 256 handlers; ERR_STATE.
  *
  * A run is not over while a handler runs; one that has not begun by then never

@@ -84,6 +84,12 @@ static int check_rule(const struct at *at, void *obj)
 			   r->errno_ret);
 }
 
+bool spec_seccomp_is_ours(const struct spec_seccomp *s)
+{
+	return s->listener_path &&
+	       strcmp(s->listener_path, SPEC_OWN_LISTENER) == 0;
+}
+
 /*
  * The supervisor of a NOTIFY rule gets the listener by a write(2) of the
  * process itself, which must not wait for that supervisor.
@@ -103,7 +109,8 @@ static int check_notify(const struct at *at, const struct spec_seccomp *s)
 			continue;
 		notify = true;
 		for (size_t j = 0; j < r->names.n; j++)
-			if (strcmp(r->names.v[j], "write") == 0)
+			if (strcmp(r->names.v[j], "write") == 0 &&
+			    !spec_seccomp_is_ours(s))
 				return at_fail_member(
 					at, "syscalls",
 					"SCMP_ACT_NOTIFY cannot be used for "

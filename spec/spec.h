@@ -226,6 +226,15 @@ struct spec_seccomp {
 	char *listener_path, *listener_metadata;
 };
 
+/*
+ * The listener path of a filter that our own supervisor listens to. In such a
+ * one read and write may be SCMP_ACT_NOTIFY: who hands the listener over then
+ * does without (sandbox/launcher/main.c).
+ */
+#define SPEC_OWN_LISTENER "/dev/null/supervisor"
+/* Says whether write may be trapped, by the listener path. */
+bool spec_seccomp_is_ours(const struct spec_seccomp *s);
+
 /* Frees what it holds; leaves it empty. */
 void spec_seccomp_done(struct spec_seccomp *s);
 struct json_out;

@@ -119,6 +119,20 @@ call uname in 1"
 	expect_output "exit 3"
 }
 
+@test "handlers: read and write, which also start a command" {
+	run handle write=path:1+continue read=continue -- echo hi there
+	expect_output "path hi there"
+	expect_output "exit 0"
+	run handle write=return:9 -- sh -c 'echo hi there; exit 3'
+	refute_output hi
+	expect_output "exit 3"
+	run handle write=errno:1 read=errno:1 -- nosuch
+	expect_output "executable file not found"
+	expect_output "called 0"
+	run handle syscalls.extra_deny=pwritev2 write=continue -- true
+	expect_output "'write' cannot be handled while 'pwritev2' is denied"
+}
+
 @test "handlers: what cannot be handled" {
 	run handle opnat=continue -- true
 	expect_output "'opnat' is no system call of this machine (did you mean 'openat'?)"

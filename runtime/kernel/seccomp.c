@@ -250,11 +250,6 @@ static int add_rule(scmp_filter_ctx ctx, const struct spec_seccomp_rule *r,
 				  name);
 			continue;
 		}
-		/* The write that hands over the listener would wait for it. */
-		if (action == SCMP_ACT_NOTIFY && nr == SCMP_SYS(write))
-			return error_say(err, ERR_BUNDLE, EINVAL,
-					 "SCMP_ACT_NOTIFY cannot be used for "
-					 "the write syscall");
 		e = add_call(ctx, r, action, nr);
 		if (e < 0)
 			return rule_error(name, -e, err);
@@ -345,11 +340,17 @@ static int compile_to_fit(const struct spec_seccomp *s,
 	return 0;
 }
 
-static bool uses_notify(const struct spec_seccomp *s)
+/* @name NULL: of anything. */
+static bool notifies_of(const struct spec_seccomp *s, const char *name)
 {
 	for (size_t i = 0; i < s->n_rules; i++) {
-		if (s->rules[i].action == SECCOMP_RET_USER_NOTIF)
-			return true;
+		const struct spec_seccomp_rule *r = &s->rules[i];
+
+		if (r->action != SECCOMP_RET_USER_NOTIF)
+			continue;
+		for (size_t j = 0; j < r->names.n; j++)
+			if (!name || strcmp(r->names.v[j], name) == 0)
+				return true;
 	}
 	return false;
 }
@@ -394,7 +395,13 @@ int seccomp_program_get(const struct spec_seccomp *s, const char *cache_dir,
 		return error_say(err, ERR_BUNDLE, EINVAL,
 				 "SCMP_ACT_NOTIFY cannot be used as default "
 				 "action");
-	p.has_notify = uses_notify(s);
+	p.has_notify = notifies_of(s, NULL);
+	p.traps_io = notifies_of(s, "read") || notifies_of(s, "write");
+	/* The write that hands over the listener would wait for it. */
+	if (notifies_of(s, "write") && !spec_seccomp_is_ours(s))
+		return error_say(err, ERR_BUNDLE, EINVAL,
+				 "SCMP_ACT_NOTIFY cannot be used for the write "
+				 "syscall");
 	r = filter_flags(s, p.has_notify, &p.flags, err);
 	if (r < 0)
 		return r;

@@ -19,6 +19,7 @@ struct seccomp_program {
 	size_t n_insns;
 	unsigned int flags; /* SECCOMP_FILTER_FLAG_* */
 	bool has_notify;
+	bool traps_io; /* read or write are among what is notified of */
 };
 
 void seccomp_program_done(struct seccomp_program *p);

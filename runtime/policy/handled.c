@@ -25,8 +25,8 @@ static const struct {
 	{ "exit_group",      "what ends is not held up" },
 	{ "rt_sigreturn",    "it is part of how the kernel delivers signals" },
 	{ "restart_syscall", "it is part of how the kernel delivers signals" },
-	{ "read",            "a command is started with it" },
-	{ "write",           "a command is started with it" },
+	{ "preadv2",         "a command is started with it" },
+	{ "pwritev2",        "a command is started with it" },
 };
 /* clang-format on */
 
@@ -76,6 +76,23 @@ static bool is_refused(const struct request *r, bool shared_network,
 	       !(ret->row && ret->row->n_args);
 }
 
+/* Whoever starts the command has to do without what is handled. */
+static int check_start(const struct request *r, bool shared_network,
+		       const char *name, struct error *err)
+{
+	struct syscall_refusal why;
+
+	if (strcmp(name, "read") != 0 && strcmp(name, "write") != 0)
+		return 0;
+	if (!is_refused(r, shared_network, "preadv2", &why) &&
+	    !is_refused(r, shared_network, "pwritev2", &why))
+		return 0;
+	return error_say(err, ERR_USAGE, EINVAL,
+			 "'%s' cannot be handled while '%s' is denied: nothing "
+			 "would run",
+			 name, why.extra);
+}
+
 int policy_check_handled(const struct request *r, bool shared_network,
 			 const char *name, struct error *err)
 {
@@ -90,7 +107,7 @@ int policy_check_handled(const struct request *r, bool shared_network,
 	if (policy_syscall_number(name) < 0)
 		return say_unknown(name, err);
 	if (!is_refused(r, shared_network, name, &why))
-		return 0;
+		return check_start(r, shared_network, name, err);
 	(void)error_say(err, ERR_USAGE, EINVAL,
 			"the system call '%s' is refused here, so that it "
 			"never gets to a handler",

@@ -186,7 +186,7 @@ static int add_filter(const struct host_context *h, struct json_out *o,
 		return n;
 	/* Never connected to: our supervisor is there. */
 	if (h->traps)
-		s.listener_path = strdup("/dev/null/supervisor");
+		s.listener_path = strdup(SPEC_OWN_LISTENER);
 	json_out_key(o, "seccomp");
 	spec_seccomp_write(&s, o);
 	spec_seccomp_done(&s);

@@ -87,9 +87,10 @@ int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
 	if (!all)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot execute '%s'",
 				 path);
-	(void)snprintf(control, sizeof(control), "%d:%d:%zu:%u:%d", status_fd,
-		       filter ? filter_fd : 0, filter ? filter->n_insns : 0,
-		       filter ? filter->flags : 0, init);
+	(void)snprintf(control, sizeof(control), "%d:%d:%zu:%u:%d:%d",
+		       status_fd, filter ? filter_fd : 0,
+		       filter ? filter->n_insns : 0, filter ? filter->flags : 0,
+		       init, filter && filter->traps_io);
 	all[0] = control;
 	all[1] = (char *)path;
 	memcpy(all + 2, argv, n * sizeof(*all));

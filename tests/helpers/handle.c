@@ -21,8 +21,10 @@
  *	keep		never answers; freed after the run
  *	drop		frees it unanswered
  *	twice:N		answers with errno N, and again with errno 1
- * OPTION: threads=N timeout=MS, wait=MS (for the end; then main says go, and
- * waits on), name=NAME, or a KEY=VALUE of the request.
+ * OPTION: threads=N timeout=MS, name=NAME, a KEY=VALUE of the request, or what
+ * main does once it has read a line:
+ *	wait=MS		waits for the end so long, says go, and waits on
+ *	free=MS		frees the sandbox; another thread says go after so long
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -40,7 +42,7 @@ struct handler {
 	int i;
 	char *name, *steps;
 	enum sandlock_exception on_exception;
-	atomic_int freed, called;
+	atomic_int freed, called, ended;
 	atomic_bool is_over; /* nothing may call it */
 };
 
@@ -243,6 +245,7 @@ static int handle(void *data, struct sandlock_call *c,
 	free(steps);
 	if (h->freed)
 		printf("freed too early\n");
+	h->ended++;
 	return r;
 }
 
@@ -305,21 +308,71 @@ static void print_end(int r, const struct sandlock_report *report,
 		printf("exit %d\n", report->result.exit_value);
 }
 
+static long long now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000LL + ts.tv_nsec / 1000000;
+}
+
+static void read_line(void)
+{
+	char line[64];
+
+	(void)!fgets(line, sizeof(line), stdin);
+}
+
+static void *say_go(void *data)
+{
+	nap(*(int *)data);
+	go = true;
+	return NULL;
+}
+
+static void print_running(const char *when)
+{
+	printf("%s: %d began, %d run, freed %d\n", when, handlers[0].called,
+	       handlers[0].called - handlers[0].ended, handlers[0].freed);
+}
+
+/* The free has to wait for what runs. */
+static void free_it(struct sandlock_sandbox *s, int ms)
+{
+	pthread_t thread;
+
+	read_line();
+	print_running("before the free");
+	pthread_create(&thread, NULL, say_go, &ms);
+	sandlock_sandbox_free(s);
+	print_running("after the free");
+	pthread_join(thread, NULL);
+	exit(0);
+}
+
 static int run(struct sandlock_sandbox *s, struct sandlock_launch *l,
-	       int wait_ms, const struct sandlock_report **ret,
+	       int wait_ms, int free_ms, const struct sandlock_report **ret,
 	       struct sandlock_error *err)
 {
 	int r = sandlock_sandbox_create(s, l, err);
+	long long begin;
 
 	if (r == 0)
 		r = sandlock_sandbox_start(s, err);
+	if (r == 0 && free_ms)
+		free_it(s, free_ms);
 	if (r == 0 && wait_ms) {
-		printf("in time %d\n",
+		read_line();
+		begin = now_ms();
+		printf("waited %d\n",
 		       sandlock_sandbox_wait(s, wait_ms, ret, err));
-		printf("called by then %d\n", handlers[0].called);
+		printf("late by %lld ms\n", now_ms() - begin - wait_ms);
+		print_running("before the end");
 		go = true;
 	}
-	return r < 0 ? r : sandlock_sandbox_wait(s, -1, ret, err);
+	r = r < 0 ? r : sandlock_sandbox_wait(s, -1, ret, err);
+	print_running("at the end");
+	return r;
 }
 
 int main(int argc, char **argv)
@@ -333,7 +386,7 @@ int main(int argc, char **argv)
 	struct sandlock_error err = { 0 };
 	struct sandlock_launch l = { .argv = NULL };
 	unsigned int threads = 0;
-	int i, r = 0, timeout_ms = 0, wait_ms = 0;
+	int i, r = 0, timeout_ms = 0, wait_ms = 0, free_ms = 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sandlock_request_set(q, "config.branch", "false", "test", &err);
@@ -346,6 +399,8 @@ int main(int argc, char **argv)
 			timeout_ms = atoi(value);
 		else if (strncmp(argv[i], "wait=", 5) == 0)
 			wait_ms = atoi(value);
+		else if (strncmp(argv[i], "free=", 5) == 0)
+			free_ms = atoi(value);
 		else if (strncmp(argv[i], "name=", 5) == 0 ||
 			 memchr(argv[i], '.', (size_t)(value - argv[i]))) {
 			value[-1] = '\0';
@@ -361,7 +416,7 @@ int main(int argc, char **argv)
 		r = sandlock_sandbox_limit_handlers(s, threads,
 						    (uint64_t)timeout_ms, &err);
 	if (r == 0)
-		r = run(s, &l, wait_ms, &report, &err);
+		r = run(s, &l, wait_ms, free_ms, &report, &err);
 	print_end(r, report, &err);
 	for (i = 0; i < n_handlers; i++)
 		handlers[i].is_over = true;

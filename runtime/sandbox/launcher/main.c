@@ -8,8 +8,9 @@
  * the seccomp filter from having to allow more than execve: the filter is
  * loaded here, right before it.
  *
- *	argv[0]	"STATUS_FD:FILTER_FD:N_INSNS:FLAGS:INIT", unsigned decimals;
- *		FILTER_FD is a file of struct sock_filter, N_INSNS 0: no filter
+ *	argv[0]	"STATUS_FD:FILTER_FD:N_INSNS:FLAGS:INIT:TRAPS_IO", unsigned
+ *		decimals; FILTER_FD is a file of struct sock_filter, N_INSNS 0:
+ *		no filter
  *	argv[1]	the program, resolved by init
  *	argv[2]...	its argv
  *
@@ -19,8 +20,8 @@
  *
  * A filter with a listener is loaded here, too: the number of the listener
  * goes to STATUS_FD after an int of 0, and one byte is read before the program
- * is executed. Until then write, read and close are called, which are never
- * trapped.
+ * is executed. Until then write, read and close are called, which are not
+ * trapped; with TRAPS_IO pwritev2 and preadv2 instead of the first two.
  *
  * With INIT the launcher stays as pid 1 of a host command: it forks the
  * payload, passes signals on to it, reaps what is orphaned and ends as the
@@ -37,6 +38,7 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <linux/signal.h>
+#include <linux/uio.h>
 #include <linux/wait.h>
 
 #if defined(__x86_64__)
@@ -111,11 +113,26 @@ static unsigned long next_number(const char **p)
 	return n;
 }
 
-static void fail(long status_fd, long error)
+/* At the current position, which is -1: as write and read. */
+static long do_io(long nr, long fd, void *data, unsigned long n)
+{
+	struct iovec iov = { .iov_base = data, .iov_len = n };
+
+	return call6(nr, fd, (long)&iov, 1, -1, -1, 0);
+}
+
+static long write_all(long fd, void *data, unsigned long n, unsigned long traps)
+{
+	if (traps)
+		return do_io(__NR_pwritev2, fd, data, n);
+	return call6(__NR_write, fd, (long)data, (long)n, 0, 0, 0);
+}
+
+static void fail(long status_fd, long error, unsigned long traps)
 {
 	int sys = (int)-error;
 
-	(void)call6(__NR_write, status_fd, (long)&sys, sizeof(sys), 0, 0, 0);
+	(void)write_all(status_fd, &sys, sizeof(sys), traps);
 	(void)call6(__NR_exit_group,
 		    error == -ENOENT || error == -ENOTDIR ? 127 : 126, 0, 0, 0,
 		    0, 0);
@@ -135,14 +152,14 @@ static long load_filter(long fd, unsigned long n, unsigned long flags)
 }
 
 /* Returns once somebody else has the listener and answers. */
-static void hand_over(long status_fd, long listener_fd)
+static void hand_over(long status_fd, long listener_fd, unsigned long traps)
 {
 	int said[2] = { 0, (int)listener_fd };
 	char byte;
 
-	if (call6(__NR_write, status_fd, (long)said, sizeof(said), 0, 0, 0) !=
-		    sizeof(said) ||
-	    call6(__NR_read, status_fd, (long)&byte, 1, 0, 0, 0) != 1)
+	if (write_all(status_fd, said, sizeof(said), traps) != sizeof(said) ||
+	    (traps ? do_io(__NR_preadv2, status_fd, &byte, 1)
+		   : call6(__NR_read, status_fd, (long)&byte, 1, 0, 0, 0)) != 1)
 		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
 	(void)call6(__NR_close, listener_fd, 0, 0, 0, 0, 0);
 }
@@ -220,7 +237,7 @@ static void become_init(long status_fd)
 
 	pid = call6(__NR_clone, SIGCHLD, 0, 0, 0, 0, 0);
 	if (pid < 0)
-		fail(status_fd, pid);
+		fail(status_fd, pid, 0);
 	if (pid > 0) {
 		/* All of them: standard streams too, so that readers of the
 		 * payload's output see its end. */
@@ -243,6 +260,7 @@ void __attribute__((noreturn, used)) launch(long *stack)
 	unsigned long n_insns = next_number(&p);
 	unsigned long flags = next_number(&p);
 	unsigned long init = next_number(&p);
+	unsigned long traps = next_number(&p);
 	long r = -EINVAL;
 
 	/* Executed by the payload itself: there is nothing to launch. */
@@ -263,12 +281,12 @@ void __attribute__((noreturn, used)) launch(long *stack)
 			    0);
 		r = load_filter(filter_fd, n_insns, flags);
 		if (r < 0)
-			fail(status_fd, r);
+			fail(status_fd, r, 0);
 		if (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)
-			hand_over(status_fd, r);
+			hand_over(status_fd, r, traps);
 	}
 	r = call6(__NR_execve, (long)argv[1], (long)&argv[2], (long)envp, 0, 0,
 		  0);
-	fail(status_fd, r);
+	fail(status_fd, r, traps);
 	finish(126);
 }
