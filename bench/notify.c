@@ -5,14 +5,21 @@
  *	continue	receive; let the kernel carry on
  *	open		receive; read the path, check that the caller is still
  *			there, open the file, install the fd as the result
+ *	policy		the same, against a callback of another process that is
+ *			asked about every open of a sandbox
+ *
+ * Last, how long stat(2) takes in a sandbox while an approval waits, against
+ * one where none does.
  *
  * Both loops use sync wake-up. The rounds of a loop and of ours alternate; what
  * counts is the median of the rounds.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sandlock.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +28,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -33,11 +41,12 @@
 #include "kernel/notify.h"
 #include "supervise/supervisor.h"
 
-enum { ROUNDS = 31, CALLS = 3000, PATH_SIZE = 4096 };
+enum { ROUNDS = 31, CALLS = 3000, STATS = 100000, PATH_SIZE = 4096 };
 
-enum what { CONTINUE, OPEN };
+enum what { CONTINUE, OPEN, POLICY };
 
 #define FILE_NAME "/etc/passwd"
+#define HELD_NAME "/etc/group"
 
 static void die(const char *what)
 {
@@ -187,7 +196,7 @@ static uint64_t run_bare(enum what what, size_t size)
 	for (int i = 0; i < CALLS; i++) {
 		if (notify_receive(c.listener_fd, &r, size) < 0)
 			die("receive");
-		if (what == OPEN)
+		if (what != CONTINUE)
 			bare_open(c.listener_fd, &r.notif);
 		else if (notify_continue(c.listener_fd, r.notif.id) < 0)
 			die("continue");
@@ -238,6 +247,122 @@ static uint64_t run_ours(enum what what)
 	return took;
 }
 
+/* -------------------------------------------------------------- policy -- */
+
+/* Beside us: ../sandlock. */
+static const char *find_program(void)
+{
+	static char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 16);
+
+	if (n <= 0)
+		die("/proc/self/exe");
+	path[n] = '\0';
+	for (int i = 0; i < 2; i++)
+		*strrchr(path, '/') = '\0';
+	return strcat(path, "/sandlock");
+}
+
+static void complain(const struct sandlock_error *e)
+{
+	(void)fprintf(stderr, "notify: %s\n", e->msg);
+	exit(1);
+}
+
+static int allow(void *data, const struct sandlock_event *e,
+		 struct sandlock_context *ctx)
+{
+	return SANDLOCK_VERDICT_ALLOW;
+}
+
+static void allow_others(void *data, const struct sandlock_event *e,
+			 struct sandlock_context *ctx,
+			 struct sandlock_approval *a)
+{
+	struct sandlock_approval **held = data;
+
+	if (e->path && strcmp(e->path, HELD_NAME) == 0 && !*held) {
+		*held = a;
+		return;
+	}
+	(void)sandlock_approval_resolve(a, SANDLOCK_VERDICT_ALLOW);
+	sandlock_approval_free(a);
+}
+
+/* What our own @word prints in a sandbox: a number. */
+static uint64_t run_inside(const char *word, bool deferred)
+{
+	const struct sandlock_env env = { .program = find_program() };
+	struct sandlock_launch l = { .argv = NULL,
+				     .out.kind = SANDLOCK_STDIO_CAPTURE };
+	struct sandlock_request *q = sandlock_request_new();
+	const struct sandlock_report *report = NULL;
+	struct sandlock_approval *held = NULL;
+	struct sandlock_sandbox *s = NULL;
+	struct sandlock_error e = { 0 };
+	const char *const argv[] = { "/bench/bench/notify", word, NULL };
+	char mount[PATH_MAX + 16];
+	uint64_t took;
+	int r;
+
+	l.argv = argv;
+	(void)snprintf(mount, sizeof(mount), "/bench:%.*s:ro",
+		       (int)(strrchr(env.program, '/') - env.program),
+		       env.program);
+	r = sandlock_request_set(q, "config.branch", "false", "bench", &e);
+	if (r == 0)
+		r = sandlock_request_set(q, "filesystem.mount", mount, "bench",
+					 &e);
+	if (r == 0)
+		r = sandlock_sandbox_new(&env, q, &s, &e);
+	if (r == 0)
+		r = deferred ? sandlock_sandbox_set_deferred_policy(
+				       s, allow_others, &held, NULL, &e)
+			     : sandlock_sandbox_set_policy(s, allow, NULL, NULL,
+							   &e);
+	if (r == 0)
+		r = sandlock_sandbox_run(s, &l, &report, &e);
+	if (r < 0)
+		complain(&e);
+	took = strtoull(report->out_data ? report->out_data : "", NULL, 10);
+	if (!took)
+		die(word);
+	sandlock_sandbox_free(s);
+	sandlock_approval_free(held);
+	sandlock_request_free(q);
+	return took;
+}
+
+/* In the sandbox: ns for each open. */
+static void be_opener(void)
+{
+	uint64_t began = now_ns();
+
+	call_often(OPEN);
+	(void)printf("%llu\n", (unsigned long long)(now_ns() - began) / CALLS);
+}
+
+/* In the sandbox: ns for each stat, while a child of ours waits, or not. */
+static void be_watcher(bool waits)
+{
+	const struct timespec moment = { .tv_nsec = 100 * 1000 * 1000 };
+	pid_t pid = waits ? fork() : -1;
+	struct stat st;
+	uint64_t began;
+
+	if (pid == 0) {
+		(void)open(HELD_NAME, O_RDONLY | O_CLOEXEC);
+		_exit(0);
+	}
+	(void)nanosleep(&moment, NULL);
+	began = now_ns();
+	for (int i = 0; i < STATS; i++)
+		(void)stat(FILE_NAME, &st);
+	(void)printf("%llu\n", (unsigned long long)(now_ns() - began) / STATS);
+	if (pid > 0)
+		(void)kill(pid, SIGKILL);
+}
+
 /* -------------------------------------------------------------- report -- */
 
 static int compare(const void *a, const void *b)
@@ -253,27 +378,55 @@ static uint64_t median(uint64_t *v)
 	return v[ROUNDS / 2];
 }
 
-static void measure(enum what what, const char *name, unsigned int percent,
-		    size_t size)
+static void report(const char *name, const char *first, uint64_t a, uint64_t b,
+		   unsigned int percent)
 {
-	uint64_t bare[ROUNDS], ours[ROUNDS], a, b;
-
-	for (int i = 0; i < ROUNDS; i++) {
-		bare[i] = run_bare(what, size);
-		ours[i] = run_ours(what);
-	}
-	a = median(bare);
-	b = median(ours);
-	(void)printf("%-10s bare %6.2f us   ours %6.2f us   %.2fx (at most "
+	(void)printf("%-10s %s %6.2f us   ours %6.2f us   %.2fx (at most "
 		     "%.2fx)\n",
-		     name, (double)a / 1e3, (double)b / 1e3,
+		     name, first, (double)a / 1e3, (double)b / 1e3,
 		     (double)b / (double)a, percent / 100.0);
 }
 
-int main(void)
+static void measure(enum what what, const char *name, unsigned int percent,
+		    size_t size)
+{
+	uint64_t bare[ROUNDS], ours[ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++) {
+		bare[i] = run_bare(what, size);
+		ours[i] = what == POLICY ? run_inside("opens", false)
+					 : run_ours(what);
+	}
+	report(name, "bare", median(bare), median(ours), percent);
+}
+
+static void measure_waiting(void)
+{
+	uint64_t idle[ROUNDS], waiting[ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++) {
+		idle[i] = run_inside("stats", true);
+		waiting[i] = run_inside("stats-waiting", true);
+	}
+	report("stat", "idle", median(idle), median(waiting), 120);
+}
+
+static int be_inside(const char *word)
+{
+	if (strcmp(word, "opens") == 0)
+		be_opener();
+	else
+		be_watcher(strcmp(word, "stats-waiting") == 0);
+	return 0;
+}
+
+int main(int argc, char **argv)
 {
 	struct error err = ERROR_INIT;
 	size_t size;
+
+	if (argc > 1)
+		return be_inside(argv[1]);
 
 	if (notify_request_size(&size, &err) < 0) {
 		(void)fprintf(stderr, "notify: %s\n", err.msg);
@@ -281,5 +434,7 @@ int main(void)
 	}
 	measure(CONTINUE, "continue", 125, size);
 	measure(OPEN, "open", 130, size);
+	measure(POLICY, "policy", 300, size);
+	measure_waiting();
 	return 0;
 }

@@ -51,6 +51,20 @@ teardown() { finish; }
 		"$(printf 'secret\nother\ndenied\nmoved\nswapped')"
 }
 
+@test "open: made in the caller's place it is what the kernel would make" {
+	opens_equal
+}
+
+@test "open: a domain that a process enters by itself holds for it" {
+	echo secret >f
+	cp "$TESTS/helpers/domain.py" .
+	run sandlock run --name "$N" --on-exit abort --ask=socket \
+		--ask-open /nothing -- python3 domain.py f
+	[[ $output != *'no Landlock'* ]] || skip "$output"
+	expect_status 0
+	expect_output refused
+}
+
 @test "answers: unknown, mismatching, repeated and late ones are refused" {
 	serve --ask-exec env --ask-timeout 2 -- sh -c 'env true; env true; sleep 60'
 	wait_for /env

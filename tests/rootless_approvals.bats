@@ -13,6 +13,10 @@ setup() {
 
 teardown() { finish; }
 
+@test "rootless: opens in the caller's place are what the kernel would make" {
+	opens_equal
+}
+
 @test "rootless: programs and files are allowed and denied" {
 	echo secret >f
 	serve --ask-exec env --ask-open "$PWD/f" -- sh -c \

@@ -64,6 +64,11 @@ enum { UAPI_LANDLOCK_RULE_PATH_BENEATH = 1, UAPI_LANDLOCK_RULE_NET_PORT };
 #define MPOL_WEIGHTED_INTERLEAVE 6
 #endif
 
+/* namespaces: linux/nsfs.h, 6.11 */
+#ifndef NS_GET_PID_FROM_PIDNS
+#define NS_GET_PID_FROM_PIDNS _IOR(0xb7, 0x6, int)
+#endif
+
 /* pidfd: linux/pidfd.h, 6.9; O_EXCL */
 #ifndef PIDFD_THREAD
 #define PIDFD_THREAD 0200

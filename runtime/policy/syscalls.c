@@ -61,6 +61,7 @@ static const struct trap_row trap_rows[] = {
 	{ "creat",       TRAP_OPEN },
 	{ "shmget",      TRAP_MEMORY },
 	{ "memfd_create", TRAP_MEMORY },
+	{ "landlock_restrict_self", TRAP_LANDLOCK },
 };
 
 /* Without these a program cannot even end: never to be denied. */

@@ -78,9 +78,10 @@ enum syscall_trap {
 	 * for ENOSYS, which is no refusal: libc tries another call then.
 	 */
 	TRAP_DENIED = 1 << 7,
-	TRAP_CONNECT = 1 << 8,	/* connections alone, for the record */
-	TRAP_MEMORY = 1 << 9,	/* memory that is no process's */
-	TRAP_HANDLED = 1 << 10, /* what an embedder handles: request.handled */
+	TRAP_CONNECT = 1 << 8,	 /* connections alone, for the record */
+	TRAP_MEMORY = 1 << 9,	 /* memory that is no process's */
+	TRAP_HANDLED = 1 << 10,	 /* what an embedder handles: request.handled */
+	TRAP_LANDLOCK = 1 << 11, /* restrictions that a process adds */
 };
 
 /*

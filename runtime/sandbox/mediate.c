@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "kernel/pidfd.h"
+#include "kernel/pidns.h"
 #include "policy/syscalls.h"
 #include "sandbox/check.h"
 #include "sandbox/create.h"
@@ -52,6 +53,7 @@ struct mediation {
 	size_t feature;	      /* that is begun */
 	pthread_mutex_t lock; /* of what follows */
 	bool is_started;
+	struct pidns *pidns; /* constant once it is started */
 	struct supervisor *supervisor;
 };
 
@@ -267,6 +269,25 @@ void mediation_signal(const struct mediation *m, int sig)
 	free(pids);
 }
 
+int mediation_list(void *data, pid_t **ret, size_t *ret_n)
+{
+	const struct create *c = data;
+	const struct pidns *p = c->mediation->pidns;
+
+	return p ? pidns_list(p, ret, ret_n) : -ESRCH;
+}
+
+static int open_pidns(struct mediation *m, pid_t pid, struct error *err)
+{
+	int r = m->pidns ? 0
+			 : pidns_open(pid, m->create->state->init.pid,
+				      &m->pidns);
+
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
+				 "cannot look at process %d", (int)pid)
+		     : 0;
+}
+
 static int tell_features(struct mediation *m, pid_t pid, struct error *err)
 {
 	uint32_t mask = m->create->plan->mediated;
@@ -285,6 +306,8 @@ static int start(struct mediation *m, pid_t pid, struct error *err)
 
 	(void)pthread_mutex_lock(&m->lock);
 	if (!m->is_started)
+		r = open_pidns(m, pid, err);
+	if (!m->is_started && r == 0)
 		r = tell_features(m, pid, err);
 	if (!m->is_started && r == 0)
 		r = supervisor_start(m->supervisor, err);
@@ -358,6 +381,7 @@ void mediation_end(struct mediation *m)
 		o->free_fn(o->p);
 	}
 	(void)pthread_mutex_destroy(&m->lock);
+	pidns_free(m->pidns);
 	free(m->owned);
 	free(m->rows);
 	free(m);

@@ -95,8 +95,8 @@ const struct asker *mediation_asker(const struct mediation *m);
 void mediation_set_net(struct mediation *m, struct net *net);
 struct net *mediation_net(const struct mediation *m);
 /*
- * The processes that are in the pid namespace of init, without init; @data is
- * a struct create. A processes_list_fn.
+ * The processes that are in the pid namespace of init, without init, once a
+ * listener was taken; @data is a struct create. A processes_list_fn.
  */
 int mediation_list(void *data, pid_t **ret, size_t *ret_n);
 /* Sends @sig to every process in the sandbox. */

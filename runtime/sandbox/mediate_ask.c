@@ -25,6 +25,7 @@ struct ask_state {
 	struct freezer *freezer;
 	struct exec_asker exec;
 	struct open_asker open;
+	struct opener opener;
 	struct audit *audit;
 	struct approvals *book; /* of the create */
 	struct askhook *hook;	/* a program that is asked */
@@ -42,10 +43,10 @@ static unsigned int traps(const struct host_context *h)
 	const struct request *q = h->request;
 
 	if (is_callback(q))
-		return TRAP_EXEC | TRAP_OPEN |
+		return TRAP_EXEC | TRAP_OPEN | TRAP_LANDLOCK |
 		       (h->shared_network ? TRAP_NETWORK : 0);
 	return (q->ask_exec.n ? TRAP_EXEC : 0) |
-	       (q->ask_open.n ? TRAP_OPEN : 0) |
+	       (q->ask_open.n ? TRAP_OPEN | TRAP_LANDLOCK : 0) |
 	       (q->ask_connect.n ? TRAP_NETWORK : 0);
 }
 
@@ -114,14 +115,20 @@ static int add_exec(struct mediation *m, struct ask_state *s, struct error *err)
 static int add_open(struct mediation *m, struct ask_state *s, struct error *err)
 {
 	const struct create *c = mediation_create(m);
-	struct handler rows[OPEN_ROWS];
+	struct handler rows[OPEN_ROWS + OPENER_ROWS];
+	size_t n;
 
+	opener_init(&s->opener,
+		    c->plan->spec->ns[SPEC_NS_MOUNT].want != SPEC_NS_INHERIT);
 	s->open = (struct open_asker){
 		.asker = &s->asker,
 		.rules = &c->command->request->ask_open,
+		.opener = &s->opener,
 		.freezer = s->freezer,
 	};
-	return add_rows(m, rows, open_rows(&s->open, rows), err);
+	n = open_rows(&s->open, rows);
+	n += opener_rows(&s->opener, rows + n);
+	return add_rows(m, rows, n, err);
 }
 
 /* The book outlives the rows: it is the socket's, too. */

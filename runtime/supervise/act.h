@@ -14,15 +14,23 @@
 #define SANDLOCK_SUPERVISE_ACT_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct call;
 
 struct act {
 	bool changed;
+	bool is_bare;
 };
 
 /* 0; -ESRCH where the caller is gone, -EACCES where we cannot be like it. */
 int act_begin(struct act *a, struct call *c);
+/*
+ * The same without any capability, root's included, so that what is done is
+ * never more than the caller could; with its umask, which is not taken on. An
+ * ordinary user's supervisor has to have the caller's groups, too.
+ */
+int act_begin_bare(struct act *a, struct call *c, mode_t *ret_umask);
 void act_end(struct act *a);
 
 #endif

@@ -278,6 +278,29 @@ bool call_claim(struct call *c)
 	return !atomic_exchange(&c->answered, true);
 }
 
+static struct chain accounts_of(const struct call *c)
+{
+	return handlers_find(&c->s->table, call_nr(c));
+}
+
+/* Every row lets it go on: who can carries it out in the kernel's place. */
+static enum progress carry_out(struct call *c, enum lane lane,
+			       struct outcome *ret)
+{
+	struct chain all = accounts_of(c);
+
+	for (const struct handler *h = all.row; h < all.end; h++) {
+		if (!h->account || !h->account->instead)
+			continue;
+		*ret = h->account->instead(c, h->data, lane == LANE_EXTERNAL);
+		if (ret->kind == OUTCOME_HELD && lane < LANE_EXTERNAL)
+			return CALL_MUST_PARK;
+		if (ret->kind != OUTCOME_CONTINUE)
+			break;
+	}
+	return CALL_DONE;
+}
+
 enum progress call_run(struct call *c, enum lane lane, struct outcome *ret)
 {
 	*ret = OUTCOME_GO;
@@ -295,7 +318,7 @@ enum progress call_run(struct call *c, enum lane lane, struct outcome *ret)
 		if (ret->kind != OUTCOME_CONTINUE)
 			return CALL_DONE;
 	}
-	return CALL_DONE;
+	return call_is_abandoned(c) ? CALL_DONE : carry_out(c, lane, ret);
 }
 
 static void run_again(struct call *c)
@@ -337,11 +360,6 @@ void call_abandon(struct call *c, int error)
 {
 	if (call_claim(c))
 		call_fail(c, error);
-}
-
-static struct chain accounts_of(const struct call *c)
-{
-	return handlers_find(&c->s->table, call_nr(c));
 }
 
 static void undo_accounts(struct call *c, const struct handler *end)

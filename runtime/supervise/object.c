@@ -211,8 +211,6 @@ static int find_unopened(int root_fd, const char *whole, int error,
 int object_find(struct call *c, int dirfd, const char *path, bool follow,
 		struct object *ret)
 {
-	auto_free char *dir = NULL;
-	auto_free char *whole = NULL;
 	auto_close int root_fd = call_open_root(c);
 	auto_close int fd = -1;
 	int r;
@@ -221,22 +219,23 @@ int object_find(struct call *c, int dirfd, const char *path, bool follow,
 	if (root_fd < 0)
 		return root_fd;
 	if (*path != '/') {
-		r = begin_at(c, dirfd, &dir);
+		r = begin_at(c, dirfd, &ret->dir);
 		if (r < 0)
 			return r;
 	}
 	/* As the kernel would walk it: ".." behind a link is not lexical. */
-	whole = *path == '/' ? strdup(path)
-			     : (*path ? path_join(dir, path) : strdup(dir));
-	if (!whole || join("/", whole, &ret->path) < 0)
+	ret->walk = *path == '/' ? strdup(path)
+		    : *path	 ? path_join(ret->dir, path)
+				 : strdup(ret->dir);
+	if (!ret->walk || join("/", ret->walk, &ret->path) < 0)
 		return -ENOMEM;
-	fd = fd_open_in_root(root_fd, whole, O_PATH | (follow ? 0 : O_NOFOLLOW),
-			     0);
+	fd = fd_open_in_root(root_fd, ret->walk,
+			     O_PATH | (follow ? 0 : O_NOFOLLOW), 0);
 	if (fd >= 0 && fstat(fd, &ret->st) == 0) {
 		ret->exists = true;
 		ret->real = real_path(fd);
 	} else if (fd < 0) {
-		r = find_unopened(root_fd, whole, fd, ret);
+		r = find_unopened(root_fd, ret->walk, fd, ret);
 		if (r < 0)
 			return r;
 	}
@@ -247,6 +246,8 @@ void object_done(struct object *t)
 {
 	free(t->path);
 	free(t->real);
+	free(t->walk);
+	free(t->dir);
 	*t = (struct object){ .exists = false };
 }
 

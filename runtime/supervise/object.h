@@ -13,6 +13,8 @@ struct call;
 struct object {
 	char *path; /* as it was written, made absolute and normal */
 	char *real; /* what that leads to; NULL: cannot be known */
+	char *walk; /* as it was written, from the caller's root on */
+	char *dir;  /* what of @walk is the directory it began in; or NULL */
 	/* It goes on behind a magic link of /proc (/proc/self/root/etc): what
 	 * it leads to cannot be known, and must not be allowed. */
 	bool is_veiled;

@@ -13,6 +13,13 @@
 #include "supervise/internal.h"
 #include "supervise/object.h"
 
+/* Flags of open(2) that openat2(2) takes, too. */
+enum {
+	OPEN_FLAGS_KNOWN = O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC |
+			   O_APPEND | O_NONBLOCK | O_SYNC | O_DIRECT |
+			   O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC,
+};
+
 /* What was read of a call, once. */
 struct snapshot {
 	char path[PATH_MAX];
@@ -44,6 +51,13 @@ static int read_how(struct call *c, struct open_how *ret)
 	return call_read(c, call_arg(c, 2), ret, sizeof(*ret));
 }
 
+/* What is not made has none, and the argument need not have been given. */
+static uint64_t mode_of(struct call *c, uint64_t flags, unsigned int i)
+{
+	return flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)) ? call_arg(c, i)
+							      : 0;
+}
+
 /* Where the path is, and how it is opened. */
 int open_call_read(struct call *c, int *ret_dirfd, struct open_how *ret_how,
 		   unsigned int *ret_path)
@@ -54,15 +68,18 @@ int open_call_read(struct call *c, int *ret_dirfd, struct open_how *ret_how,
 #ifdef SYS_open
 	case SYS_open:
 		ret_how->flags = call_arg(c, 1);
+		ret_how->mode = mode_of(c, ret_how->flags, 2);
 		return 0;
 #endif
 #ifdef SYS_creat
 	case SYS_creat:
 		ret_how->flags = O_CREAT | O_WRONLY | O_TRUNC;
+		ret_how->mode = mode_of(c, ret_how->flags, 1);
 		return 0;
 #endif
 	case SYS_openat:
 		ret_how->flags = call_arg(c, 2);
+		ret_how->mode = mode_of(c, ret_how->flags, 3);
 		break;
 	case SYS_openat2:
 		*ret_path = 1;
@@ -90,6 +107,8 @@ static int read_snapshot(struct call *c, struct snapshot *s)
 	if (r == 0)
 		r = call_read_string(c, call_arg(c, i), s->path,
 				     sizeof(s->path));
+	if (r == 0 && !*s->path)
+		return -ENOENT;
 	/* Below another root the path is another one. */
 	if (r == 0 && s->how.resolve & RESOLVE_IN_ROOT && *s->path == '/')
 		return -EPERM;
@@ -173,6 +192,30 @@ static struct outcome before_open(struct call *c, void *data)
 	return x->rule || a->asker->asks_all ? ask(a, c, x) : OUTCOME_GO;
 }
 
+/* Of openat2 the kernel checks more than of the others. */
+static bool is_checked(struct call *c, const struct open_how *how)
+{
+	return call_nr(c) == SYS_openat2 &&
+	       (how->flags & ~(uint64_t)OPEN_FLAGS_KNOWN ||
+		(how->mode && !(how->flags & O_CREAT)));
+}
+
+static struct outcome open_instead(struct call *c, void *data, bool may_wait)
+{
+	const struct open_asker *a = data;
+	const struct opening *x = call_kept(c);
+	const struct open_how *how = x ? &x->s.how : NULL;
+	int fd;
+
+	if (!x || is_checked(c, how))
+		return OUTCOME_GO;
+	fd = opener_open(a->opener, c, &x->s.object, x->s.dirfd, how,
+			 follows(how), may_wait);
+	if (fd == -EINPROGRESS)
+		return OUTCOME_WAIT;
+	return fd < 0 ? OUTCOME_GO : OUTCOME_OPEN(fd, how->flags & O_CLOEXEC);
+}
+
 /* ------------------------------------------------------------- freeze -- */
 
 /* What may wait in open(2): a caller that is interrupted begins anew. */
@@ -226,7 +269,7 @@ static void undo(struct call *c, void *data)
 	freezer_cancel(((struct open_asker *)data)->freezer, c);
 }
 
-static const struct account account = { settle, sent, undo };
+static const struct account account = { settle, sent, undo, open_instead };
 
 size_t open_rows(struct open_asker *a, struct handler ret[OPEN_ROWS])
 {

@@ -1,11 +1,12 @@
 /*
  * Files that somebody has to be asked about before they are opened.
  *
- * The caller itself opens the file, with its own rights and no others: after
- * an allow everybody else is frozen, path, flags and file are looked at again,
- * and the kernel goes on only if nothing has changed (EPERM otherwise). So what
- * is opened is the object that was shown, or what another path leads to by now
- * is refused. As for exec, opens that no rule matches take that way, too.
+ * What is allowed is opened here, in the caller's place (supervise/opener.h):
+ * the object that was shown, by what was read of the caller then, so that
+ * nobody has to stand still. What cannot be opened so is left to the caller,
+ * with its own rights: everybody else is frozen, path, flags and file are
+ * looked at again, and the kernel goes on only if nothing has changed (EPERM
+ * otherwise). As for exec, opens that no rule matches take that way, too.
  */
 #ifndef SANDLOCK_SUPERVISE_OPEN_H
 #define SANDLOCK_SUPERVISE_OPEN_H
@@ -14,6 +15,7 @@
 
 #include "supervise/ask.h"
 #include "supervise/freeze.h"
+#include "supervise/opener.h"
 
 struct spec_strings;
 
@@ -31,6 +33,7 @@ bool open_is_write(const struct open_how *how);
 struct open_asker {
 	const struct asker *asker;
 	const struct spec_strings *rules; /* policy/ask.h */
+	struct opener *opener;
 	struct freezer *freezer;
 };
 

@@ -283,7 +283,8 @@ static bool serve(struct thread *t)
 		call_finish(c, o);
 		return true;
 	}
-	if (p == CALL_HELD || c->chain.row->lane == LANE_EXTERNAL) {
+	if (p == CALL_HELD || c->chain.row == c->chain.end ||
+	    c->chain.row->lane == LANE_EXTERNAL) {
 		hand_off(t, p, LANE_EXTERNAL);
 		return true;
 	}

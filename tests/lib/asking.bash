@@ -27,3 +27,15 @@ wait_for() {
 is_closed() {
 	! sandlock approvals --json "$N" | grep -q "$ID"
 }
+
+# What opens do in a sandbox where all of them are mediated.
+opens_equal() {
+	mkdir "$W/native" "$W/boxed"
+	(cd "$W/native" && python3 "$TESTS/helpers/opens.py") >"$W/expected"
+	cp "$TESTS/helpers/opens.py" "$W/work"
+	cd "$W/boxed"
+	sandlock run --name "$N" --fs-mount "/helpers:$W/work:ro" --on-exit abort \
+		--ask=socket --ask-open /nothing -- \
+		python3 /helpers/opens.py >"$W/got"
+	same "$W/expected" "$W/got"
+}

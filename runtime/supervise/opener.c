@@ -1,0 +1,339 @@
+#include "supervise/opener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/uapi.h"
+#include "supervise/act.h"
+#include "supervise/object.h"
+
+enum {
+	LABEL_MAX = 512,
+	MODE_MASK = 07777,
+	/* What is judged by who opened it, or is no open at all. */
+	LEFT_FLAGS = O_PATH | (O_TMPFILE & ~O_DIRECTORY) | O_ASYNC,
+};
+
+/* What there is now where the path leads. */
+struct place {
+	int fd;	    /* O_PATH: the object; -1: there is none */
+	int dir_fd; /* O_PATH: the directory of the last component, or -1 */
+	char *name;
+};
+
+static void place_done(struct place *p)
+{
+	cleanup_close(&p->fd);
+	cleanup_close(&p->dir_fd);
+	free(p->name);
+}
+
+static ssize_t read_label(pid_t tid, char ret[LABEL_MAX])
+{
+	char path[48];
+	auto_close int fd = -1;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/attr/current", (int)tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : read(fd, ret, LABEL_MAX);
+}
+
+void opener_init(struct opener *o, bool has_mounts)
+{
+	char label[LABEL_MAX];
+
+	o->has_mounts = has_mounts;
+	o->has_labels = read_label(getpid(), label) > 0;
+	atomic_init(&o->has_domains, false);
+}
+
+static bool has_our_label(const struct opener *o, struct call *c)
+{
+	char ours[LABEL_MAX], theirs[LABEL_MAX];
+	ssize_t n, m;
+
+	if (!o->has_labels)
+		return true;
+	n = read_label(getpid(), ours);
+	m = read_label(call_tid(c), theirs);
+	return n > 0 && n == m && memcmp(ours, theirs, (size_t)n) == 0;
+}
+
+/* File systems whose files are the same to whoever opened them. */
+static bool is_plain(int fd)
+{
+	static const unsigned long plain[] = {
+		EXT4_SUPER_MAGIC,  XFS_SUPER_MAGIC,   BTRFS_SUPER_MAGIC,
+		TMPFS_MAGIC,	   RAMFS_MAGIC,	      OVERLAYFS_SUPER_MAGIC,
+		F2FS_SUPER_MAGIC,  SQUASHFS_MAGIC,    EROFS_SUPER_MAGIC_V1,
+		ISOFS_SUPER_MAGIC, MSDOS_SUPER_MAGIC,
+	};
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(plain); i++)
+		if ((unsigned long)fs.f_type == plain[i])
+			return true;
+	return false;
+}
+
+static bool is_write(const struct open_how *how)
+{
+	return (how->flags & O_ACCMODE) != O_RDONLY ||
+	       how->flags & (O_CREAT | O_TRUNC);
+}
+
+/* /dev/null, zero, full, random and urandom know nobody. */
+static bool is_plain_device(const struct stat *st)
+{
+	unsigned int n = minor(st->st_rdev);
+
+	return S_ISCHR(st->st_mode) && major(st->st_rdev) == 1 &&
+	       (n == 3 || n == 5 || (n >= 7 && n <= 9));
+}
+
+static bool is_ours_to_open(const struct opener *o, const struct object *x,
+			    const struct open_how *how)
+{
+	if (!o->has_mounts || atomic_load(&o->has_domains))
+		return false;
+	if (!x->real || x->is_veiled || how->flags & LEFT_FLAGS ||
+	    how->resolve & ~(uint64_t)RESOLVE_NO_MAGICLINKS)
+		return false;
+	if (x->exists && is_plain_device(&x->st))
+		return true;
+	if (is_write(how) &&
+	    (path_is_under(x->real, "/dev") || path_is_under(x->real, "/proc")))
+		return false;
+	if (!x->exists)
+		return how->flags & O_CREAT;
+	return S_ISREG(x->st.st_mode) || S_ISFIFO(x->st.st_mode) ||
+	       (S_ISDIR(x->st.st_mode) && !is_write(how));
+}
+
+/* ---------------------------------------------------------------- path -- */
+
+static bool is_same_inode(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* The name of a directory can lead to what is mounted there by now. */
+static bool begins_there(struct call *c, int root_fd, const struct object *x,
+			 int dirfd)
+{
+	auto_close int named = -1, held = -1;
+	struct stat a, b;
+
+	if (!x->dir)
+		return true;
+	named = fd_open_in_root(root_fd, x->dir, O_PATH | O_DIRECTORY, 0);
+	held = call_open_dirfd(c, dirfd);
+	return named >= 0 && held >= 0 && fstat(named, &a) == 0 &&
+	       fstat(held, &b) == 0 && is_same_inode(&a, &b);
+}
+
+static bool leads_to(int fd, const char *real, size_t len)
+{
+	char link[FD_PATH_MAX], text[PATH_MAX];
+	ssize_t n = readlink(fd_proc_path(fd, link), text, sizeof(text));
+
+	return n == (ssize_t)len && memcmp(text, real, len) == 0;
+}
+
+static bool is_shown(int fd, const struct object *x)
+{
+	struct stat st;
+
+	return x->exists && fstat(fd, &st) == 0 && is_same_inode(&st, &x->st) &&
+	       st.st_mode == x->st.st_mode &&
+	       leads_to(fd, x->real, strlen(x->real)) && is_plain(fd);
+}
+
+/* Its directory is the one that was shown, and nothing is there. */
+static bool is_free_as_shown(const struct place *p, const struct object *x)
+{
+	const char *slash = strrchr(x->real, '/');
+	size_t len = slash > x->real ? (size_t)(slash - x->real) : 1;
+
+	return p->fd == -ENOENT && !x->exists &&
+	       strcmp(slash + 1, p->name) == 0 &&
+	       leads_to(p->dir_fd, x->real, len) && is_plain(p->dir_fd);
+}
+
+static int find_object(int root_fd, const struct object *x, bool follows,
+		       struct place *ret)
+{
+	ret->fd = fd_open_in_root(root_fd, x->walk,
+				  O_PATH | (follows ? 0 : O_NOFOLLOW), 0);
+	return ret->fd >= 0 && is_shown(ret->fd, x) ? 0 : -EAGAIN;
+}
+
+static bool is_name(const char *s)
+{
+	return *s && strcmp(s, ".") != 0 && strcmp(s, "..") != 0;
+}
+
+/*
+ * The file that O_CREAT finds, or the place for it. A link is left to the
+ * kernel, and so is a file in a directory that everybody may write to
+ * (fs.protected_regular).
+ */
+static int find_place(int root_fd, const struct object *x, struct place *ret)
+{
+	const char *slash = strrchr(x->walk, '/');
+	auto_free char *dir = NULL;
+	struct stat st;
+
+	if (!slash || !is_name(slash + 1))
+		return -EAGAIN;
+	dir = strndup(x->walk, (size_t)(slash - x->walk));
+	ret->name = strdup(slash + 1);
+	if (!dir || !ret->name)
+		return -EAGAIN;
+	ret->dir_fd = fd_open_in_root(root_fd, *dir ? dir : "/",
+				      O_PATH | O_DIRECTORY, 0);
+	if (ret->dir_fd < 0)
+		return -EAGAIN;
+	ret->fd = fd_openat2(ret->dir_fd, ret->name, O_PATH | O_NOFOLLOW, 0,
+			     RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	if (ret->fd < 0)
+		return is_free_as_shown(ret, x) ? 0 : -EAGAIN;
+	if (!is_shown(ret->fd, x) || S_ISDIR(x->st.st_mode) ||
+	    fstat(ret->dir_fd, &st) < 0 || st.st_mode & S_ISVTX)
+		return -EAGAIN;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- open -- */
+
+/* A mask of its own: that of the process is everybody's. */
+static bool has_own_umask(void)
+{
+	static _Thread_local bool has;
+
+	has = has || unshare(CLONE_FS) == 0;
+	return has;
+}
+
+static int make(const struct place *p, const struct open_how *how, mode_t mask)
+{
+	mode_t old;
+	int fd;
+
+	if (!has_own_umask())
+		return -EAGAIN;
+	old = umask(mask);
+	fd = fd_openat2(p->dir_fd, p->name, (int)how->flags | O_EXCL,
+			(mode_t)how->mode & MODE_MASK,
+			RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	(void)umask(old);
+	return fd;
+}
+
+/* A FIFO waits for the other end. */
+static bool waits(const struct object *x, const struct open_how *how)
+{
+	return x->exists && S_ISFIFO(x->st.st_mode) &&
+	       !(how->flags & O_NONBLOCK) && (how->flags & O_ACCMODE) != O_RDWR;
+}
+
+/* As in the kernel: until there is another end, or a signal. */
+static int open_waiting(struct call *c, int fd, int flags)
+{
+	int r;
+
+	call_block_begin(c, OUTCOME_RESTART_ERRNO);
+	do
+		r = fd_reopen(fd, flags);
+	while (r == -EINTR && !call_is_abandoned(c));
+	call_block_end(c);
+	return r;
+}
+
+static int open_found(struct call *c, const struct place *p,
+		      const struct object *x, const struct open_how *how,
+		      mode_t mask)
+{
+	const uint64_t exclusive = O_CREAT | O_EXCL;
+	int flags = (int)how->flags & ~O_CREAT, r;
+
+	if (p->fd >= 0 && (how->flags & exclusive) == exclusive)
+		return -EAGAIN;
+	if (waits(x, how))
+		return open_waiting(c, p->fd, flags);
+	if (!call_effect_begin(c))
+		return -EAGAIN;
+	r = p->fd < 0 ? make(p, how, mask) : fd_reopen(p->fd, flags);
+	call_effect_end(c);
+	return r;
+}
+
+static int open_as_caller(struct call *c, int root_fd, const struct object *x,
+			  const struct open_how *how, bool follows, mode_t mask)
+{
+	auto_(place) struct place p = { -1, -1, NULL };
+	int r = how->flags & O_CREAT ? find_place(root_fd, x, &p)
+				     : find_object(root_fd, x, follows, &p);
+
+	if (r == 0)
+		r = open_found(c, &p, x, how, mask);
+	return r < 0 ? -EAGAIN : r;
+}
+
+int opener_open(struct opener *o, struct call *c, const struct object *shown,
+		int dirfd, const struct open_how *how, bool follows,
+		bool may_wait)
+{
+	auto_close int root_fd = -1;
+	mode_t mask;
+	struct act act;
+	int r;
+
+	if (!is_ours_to_open(o, shown, how) || !has_our_label(o, c))
+		return -EAGAIN;
+	if (!may_wait && waits(shown, how))
+		return -EINPROGRESS;
+	root_fd = call_open_root(c);
+	if (root_fd < 0 || !begins_there(c, root_fd, shown, dirfd) ||
+	    act_begin_bare(&act, c, &mask) < 0)
+		return -EAGAIN;
+	r = open_as_caller(c, root_fd, shown, how, follows, mask);
+	act_end(&act);
+	return r;
+}
+
+/* Whoever it is: what descends from it has the domain, too. */
+static struct outcome note_domain(struct call *c, void *data)
+{
+	struct opener *o = data;
+
+	atomic_store(&o->has_domains, true);
+	return OUTCOME_GO;
+}
+
+size_t opener_rows(struct opener *o, struct handler ret[OPENER_ROWS])
+{
+	ret[0] = (struct handler){ "landlock_restrict_self",
+				   SYS_landlock_restrict_self,
+				   LANE_INLINE,
+				   note_domain,
+				   o,
+				   NULL };
+	return OPENER_ROWS;
+}

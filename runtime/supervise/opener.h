@@ -1,0 +1,56 @@
+/*
+ * Opening a file in the place of a caller, so that nobody has to stand still
+ * while the kernel reads the caller's memory again: it does not.
+ *
+ * Only what opens here is used, and only where that is what the caller itself
+ * would have got: of every other case, failures included, opener_open says
+ * -EAGAIN, and the kernel makes the call as the caller.
+ *
+ *	walked		from the caller's root, with its user and groups and
+ *			without capabilities, so never further than it could
+ *	pinned		the object that was found is the one that was shown,
+ *			and that very one is opened (by its O_PATH fd); what is
+ *			new is made by name, exclusively, in its own directory
+ *	left alone	all but files, directories and FIFOs of file systems
+ *			that do not look at who opened (no /proc, no devices
+ *			but /dev/null and the like),
+ *			O_PATH, O_TMPFILE, RESOLVE_*; callers whose groups or
+ *			security label are not ours, or in a sandbox where
+ *			somebody entered a Landlock domain
+ *
+ * The sandbox's own Landlock domain says no more of files than its mounts do,
+ * but for /dev and /proc, where nothing is written here.
+ */
+#ifndef SANDLOCK_SUPERVISE_OPENER_H
+#define SANDLOCK_SUPERVISE_OPENER_H
+
+#include <linux/openat2.h>
+#include <stdatomic.h>
+
+#include "supervise/handler.h"
+
+struct object;
+
+/* Borrowed by the row; outlives the supervisor. */
+struct opener {
+	/* The mounts of the sandbox are its own, and say what may be opened. */
+	bool has_mounts;
+	bool has_labels; /* an LSM may have given the caller another label */
+	atomic_bool has_domains; /* of a process of the sandbox: Landlock */
+};
+
+void opener_init(struct opener *o, bool has_mounts);
+
+/*
+ * An fd, or -EAGAIN; -EINPROGRESS where it would have to wait and may not.
+ * @dirfd is where a relative path begins.
+ */
+int opener_open(struct opener *o, struct call *c, const struct object *shown,
+		int dirfd, const struct open_how *how, bool follows,
+		bool may_wait);
+
+/* The calls that change what may be opened here. */
+enum { OPENER_ROWS = 1 };
+size_t opener_rows(struct opener *o, struct handler ret[OPENER_ROWS]);
+
+#endif
