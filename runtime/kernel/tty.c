@@ -224,7 +224,12 @@ static void raw_mode_enter(struct raw_mode *m)
 
 enum { ON_IN, ON_MASTER, ON_OUT, ON_PIDFD, ON_SIGNAL, ON_PROMPT, ON_COUNT };
 
-enum { PROMPT_DEAF_MS = 300 };
+enum {
+	PROMPT_DEAF_MS = 300,
+	/* The pty hands on what was written with a delay. */
+	PROMPT_LAG_MS = 10,
+	PROMPT_DRAINS = 64,
+};
 
 struct relay {
 	int master_fd, pidfd, signal_fd;
@@ -261,7 +266,7 @@ static void set_polls(const struct relay *r, struct pollfd p[ON_COUNT])
 		p[ON_IN] = (struct pollfd){ .fd = 0, .events = POLLIN };
 	if (r->in.len)
 		master |= POLLOUT;
-	if (!r->out.eof && r->out.len == 0 && !r->out.hung)
+	if (!r->out.eof && r->out.len == 0 && !r->out.hung && !r->is_asking)
 		master |= POLLIN;
 	if (master)
 		p[ON_MASTER] =
@@ -316,12 +321,29 @@ static void print_raw(const struct buf *b)
 	(void)fd_write_full(1, buf_str(&raw), raw.len);
 }
 
+/* What was printed before a question was asked stands before it. */
+static void drain_output(struct relay *r)
+{
+	struct pollfd p = { .fd = r->master_fd, .events = POLLIN };
+
+	for (int i = 0; i < PROMPT_DRAINS && !r->out.eof && !r->out.hung; i++) {
+		if (r->out.len)
+			pump_drain(&r->out);
+		else if (poll(&p, 1, PROMPT_LAG_MS) == 1)
+			pump_fill(&r->out);
+		else
+			return;
+	}
+}
+
 /* A question has come, or gone. */
 static void ask(struct relay *r)
 {
 	auto_(buf) struct buf text = BUF_INIT;
 	bool was = r->is_asking;
 
+	if (!was)
+		drain_output(r);
 	r->is_asking = r->prompt->show(r->prompt->data, &text);
 	if (r->is_asking && !was) {
 		(void)tcflush(0, TCIFLUSH);
