@@ -16,6 +16,7 @@
 #include "base/path.h"
 #include "base/uapi.h"
 #include "branch/internal.h"
+#include "branch/layers.h"
 
 enum {
 	LOCK_POLL_NS = 5 * 1000 * 1000,
@@ -53,6 +54,7 @@ struct branch *branch_alloc(struct store *st)
 	b->home = &st->home;
 	b->elsewhere = (struct storage)STORAGE_INIT;
 	b->dir_fd = b->upper_fd = b->work_fd = b->lower_fd = b->lock_fd = -1;
+	b->layers_fd = -1;
 	return b;
 }
 
@@ -77,6 +79,7 @@ void branch_close(struct branch *b)
 		branch_close(b->others[i]);
 	free(b->others);
 	branch_unlock(b);
+	layers_close(b);
 	close_if_open(b->dir_fd);
 	close_if_open(b->upper_fd);
 	close_if_open(b->work_fd);
@@ -141,23 +144,36 @@ static int open_lower_again(const struct branch_meta *m)
 	return st.st_ino == m->lower_ino ? take_fd(&fd) : -1;
 }
 
+static const int dir_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+static int open_uppers(struct branch *b, struct error *err)
+{
+	int r;
+
+	close_if_open(b->upper_fd);
+	b->upper_fd = openat(b->dir_fd, "upper", dir_flags);
+	/* A mode the caller may not read: as root of the user namespace. */
+	if (b->upper_fd < 0 && errno == EACCES)
+		b->upper_fd = openat(b->dir_fd, "upper", dir_flags | O_PATH);
+	r = layers_open(b);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot open the layers of branch '%s'",
+				 b->meta.name);
+	return 0;
+}
+
 int branch_open_parts(struct branch *b, struct error *err)
 {
-	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-
 	b->lock_fd = openat(b->dir_fd, "lock",
 			    O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (b->lock_fd < 0)
 		return error_set(err, ERR_TORN, errno,
 				 "cannot open the lock of branch '%s'",
 				 b->meta.name);
-	/* A mode the caller may not read: as root of the user namespace. */
-	b->upper_fd = openat(b->dir_fd, "upper", flags);
-	if (b->upper_fd < 0 && errno == EACCES)
-		b->upper_fd = openat(b->dir_fd, "upper", flags | O_PATH);
-	b->work_fd = openat(b->dir_fd, "work", flags);
+	b->work_fd = openat(b->dir_fd, "work", dir_flags);
 	b->lower_fd = open_lower_again(&b->meta);
-	return 0;
+	return open_uppers(b, err);
 }
 
 static int open_dir_of(struct branch *b, const char *name)
@@ -336,7 +352,7 @@ static int refresh(struct branch *b, struct error *err)
 	b->meta = fresh;
 	fresh = (struct branch_meta){ 0 };
 	note_meta(b, &st);
-	return 0;
+	return open_uppers(b, err);
 }
 
 static int64_t now_ns(void)

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "branch/internal.h"
+#include "branch/layers.h"
 #include "branch/plan.h"
 #include "branch/publish.h"
 #include "branch/recover.h"
@@ -40,7 +41,8 @@ int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,
 	case BRANCH_PENDING:
 		return 0;
 	case BRANCH_TORN:
-		return force_torn ? 0 : settle(b, ret_gone, err);
+		return force_torn ? root_collapse(b, err)
+				  : settle(b, ret_gone, err);
 	case BRANCH_OPEN:
 	case BRANCH_INTERRUPTED:
 		return settle(b, ret_gone, err);

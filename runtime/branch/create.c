@@ -139,60 +139,59 @@ static bool is_overlay_xattr(const char *name)
 	       strncmp(name, "trusted.overlay.", 16) == 0;
 }
 
-static void copy_xattr(const struct branch *b, const char *from,
+struct root_copy {
+	struct branch *b;
+	int from_fd, to_fd;
+	const struct stat *from;
+};
+
+static void copy_xattr(const struct root_copy *c, const char *from,
 		       const char *name)
 {
 	auto_free char *value = malloc(XATTR_BYTES);
 	ssize_t n = value ? getxattr(from, name, value, XATTR_BYTES) : -1;
 
-	if (n >= 0 && fsetxattr(b->upper_fd, name, value, (size_t)n, 0) < 0)
-		log_debug(b->log, "cannot copy '%s' of '%s': %s", name,
-			  b->meta.lower, strerror(errno));
+	if (n >= 0 && fsetxattr(c->to_fd, name, value, (size_t)n, 0) < 0)
+		log_debug(c->b->log, "cannot copy '%s' of '%s': %s", name,
+			  c->b->meta.lower, strerror(errno));
 }
 
 /*
  * Best effort: the root of upper is recorded as it is and what could not be
  * copied is no change. Through /proc, since the lower may be O_PATH.
  */
-static void copy_xattrs(const struct branch *b)
+static void copy_xattrs(const struct root_copy *c)
 {
 	char from[FD_PATH_MAX];
 	auto_free char *names = NULL;
 	ssize_t n;
 
-	if (listxattr(fd_proc_path(b->lower_fd, from), NULL, 0) <= 0)
+	if (listxattr(fd_proc_path(c->from_fd, from), NULL, 0) <= 0)
 		return;
 	names = malloc(XATTR_BYTES);
 	n = names ? listxattr(from, names, XATTR_BYTES) : -1;
 	for (ssize_t i = 0; i < n; i += (ssize_t)strlen(names + i) + 1) {
 		if (!is_overlay_xattr(names + i))
-			copy_xattr(b, from, names + i);
+			copy_xattr(c, from, names + i);
 	}
 }
 
-struct root_copy {
-	struct branch *b;
-	const struct stat *lower;
-};
-
-/* Makes the root of upper look as the root of the lower does. */
 static int copy_root(void *data, int out_fd, struct error *err)
 {
 	const struct root_copy *c = data;
-	const struct branch *b = c->b;
-	const struct timespec times[2] = { c->lower->st_atim,
-					   c->lower->st_mtim };
+	const struct stat *from = c->from;
+	const struct timespec times[2] = { from->st_atim, from->st_mtim };
 	struct stat st;
 	int r = 0;
 
-	if (fstat(b->upper_fd, &st) < 0)
+	if (fstat(c->to_fd, &st) < 0)
 		return -errno;
-	if ((st.st_uid != c->lower->st_uid || st.st_gid != c->lower->st_gid) &&
-	    fchown(b->upper_fd, c->lower->st_uid, c->lower->st_gid) < 0)
+	if ((st.st_uid != from->st_uid || st.st_gid != from->st_gid) &&
+	    fchown(c->to_fd, from->st_uid, from->st_gid) < 0)
 		r = -errno;
-	copy_xattrs(b);
-	if (fchmod(b->upper_fd, c->lower->st_mode & 07777) < 0 ||
-	    futimens(b->upper_fd, times) < 0)
+	copy_xattrs(c);
+	if (fchmod(c->to_fd, from->st_mode & 07777) < 0 ||
+	    futimens(c->to_fd, times) < 0)
 		return -errno;
 	return r;
 }
@@ -203,16 +202,16 @@ static int copy_root_inside(void *data, int out_fd, struct error *err)
 	struct root_copy *c = data;
 	struct stat st;
 
-	if (fstat(c->b->lower_fd, &st) < 0)
+	if (fstat(c->from_fd, &st) < 0)
 		return -errno;
-	c->lower = &st;
+	c->from = &st;
 	return copy_root(c, out_fd, err);
 }
 
-static int make_upper(struct branch *b, const struct stat *lower,
-		      struct error *err)
+int branch_copy_root(struct branch *b, int from_fd, const struct stat *from,
+		     int to_fd, struct error *err)
 {
-	struct root_copy c = { b, lower };
+	struct root_copy c = { b, from_fd, to_fd, from };
 	int r = copy_root(&c, -1, err);
 
 	/*
@@ -220,8 +219,8 @@ static int make_upper(struct branch *b, const struct stat *lower,
 	 * namespace; one of a stranger's stays ours.
 	 */
 	if (r == -EPERM && branch_needs_userns(&b->meta) &&
-	    idmap_has_outside(&b->meta.idmap.uids, lower->st_uid) &&
-	    idmap_has_outside(&b->meta.idmap.gids, lower->st_gid))
+	    idmap_has_outside(&b->meta.idmap.uids, from->st_uid) &&
+	    idmap_has_outside(&b->meta.idmap.gids, from->st_gid))
 		r = branch_enter(b, copy_root_inside, NULL, &c, err);
 	else if (r == -EPERM)
 		r = 0;
@@ -271,7 +270,7 @@ static int make_parts(struct branch *b, const struct stat *lower,
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot make '%s'",
 				 b->dir);
-	r = make_upper(b, lower, err);
+	r = branch_copy_root(b, b->lower_fd, lower, b->upper_fd, err);
 	if (r < 0)
 		return r;
 	(void)clock_gettime(CLOCK_REALTIME, &b->meta.created);

@@ -8,6 +8,7 @@
  * meta.c, meta_read.c  meta.json: written atomically, read strictly
  * record.c	what an object was: the identity in "made" and "bases"
  * overlay.c	the mount; movable.c renames its directories
+ * layers.c	savepoints: an upper for each stage; collapse.c
  * probe.c	is anything of it alive
  * settle.c, scan.c  the one step at the end
  * dispose.c	the automatic disposition
@@ -148,6 +149,14 @@ int trash_put_lazily(struct storage *s, int dirfd, const char *name,
 /* The id of the mount that @fd was reached through, and st_dev. */
 int mount_id_of(int fd, uint64_t *ret_mnt, uint64_t *ret_dev);
 
+/* The upper of an earlier stage; see layers.h. */
+enum { LAYER_NAME_MAX = 48 };
+struct saved_layer {
+	size_t number;
+	int fd;
+	char name[LAYER_NAME_MAX];
+};
+
 struct branch {
 	struct store *store; /* borrowed */
 	const struct log_sink *log;
@@ -162,8 +171,11 @@ struct branch {
 			 opened or is another directory now */
 	int lock_fd;
 	bool locked;
-	bool joined; /* for a later stage: what is in it is its own already */
-	bool linked; /* the default store holds a link to it */
+	bool joined;   /* for a later stage: what is in it is its own already */
+	bool linked;   /* the default store holds a link to it */
+	int layers_fd; /* -1: there were no savepoints */
+	struct saved_layer *layers; /* the oldest first */
+	size_t n_layers;
 	/* The roots after the first one, in their order; see roots.c. */
 	struct branch **others;
 	size_t n_others;
@@ -176,8 +188,14 @@ struct branch {
 struct branch *branch_alloc(struct store *st);
 /* Sets dir and upper from home; false on ENOMEM. */
 bool branch_set_paths(struct branch *b, const char *name);
-/* Opens what is in dir_fd: lock, upper, work, lower. */
+/* Opens what is in dir_fd: lock, upper, layers, work, lower. */
 int branch_open_parts(struct branch *b, struct error *err);
+/*
+ * create.c: makes @to_fd, an empty directory in the branch, look as @from_fd
+ * does, a root of which @from is known.
+ */
+int branch_copy_root(struct branch *b, int from_fd, const struct stat *from,
+		     int to_fd, struct error *err);
 /* False once it was committed or aborted, by whomever. */
 bool branch_is_there(const struct branch *b);
 /* Rewrites meta.json from b->meta, which the caller changed under the lock. */

@@ -56,10 +56,11 @@ static bool is_opaque(const struct branch *b, int dirfd, const char *name)
 	       value[0] == 'y';
 }
 
-bool branch_has_lower_dir(const struct branch *b, const char *path)
+/* Is it there, as far as upper hides nothing of it? */
+static bool is_below(const struct branch *b, int lower_fd, const char *path)
 {
 	auto_free char *copy = strdup(path);
-	auto_close int lower = fcntl(b->lower_fd, F_DUPFD_CLOEXEC, 3);
+	auto_close int lower = fcntl(lower_fd, F_DUPFD_CLOEXEC, 3);
 	auto_close int upper = fcntl(b->upper_fd, F_DUPFD_CLOEXEC, 3);
 	char *save = NULL;
 
@@ -80,6 +81,15 @@ bool branch_has_lower_dir(const struct branch *b, const char *path)
 			return errno == EACCES;
 	}
 	return true;
+}
+
+/* A layer that hides it from those below counts as if it did not. */
+bool branch_has_lower_dir(const struct branch *b, const char *path)
+{
+	for (size_t i = 0; i < b->n_layers; i++)
+		if (is_below(b, b->layers[i].fd, path))
+			return true;
+	return is_below(b, b->lower_fd, path);
 }
 
 /* -------------------------------------------------------------- copying up --

@@ -8,6 +8,7 @@
 #include <linux/magic.h>
 #include <linux/mount.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -20,6 +21,7 @@
 #include "base/path.h"
 #include "base/uapi.h"
 #include "branch/internal.h"
+#include "branch/layers.h"
 
 enum { NAME_SPACE = 64, FS_LOG_MAX = 512 };
 
@@ -69,6 +71,8 @@ static int reopen(const char *path, int held_fd)
 struct layers {
 	struct layer lower, upper, work;
 	int opened[3];
+	struct layer *saved; /* the oldest first; all is ours */
+	size_t n_saved;
 };
 
 static void layers_done(struct layers *l)
@@ -77,10 +81,36 @@ static void layers_done(struct layers *l)
 		if (l->opened[i] >= 0)
 			(void)close(l->opened[i]);
 	}
+	for (size_t i = 0; i < l->n_saved; i++) {
+		free((char *)l->saved[i].path);
+		if (l->saved[i].fd >= 0)
+			(void)close(l->saved[i].fd);
+	}
+	free(l->saved);
 }
 
-static void layers_open(const struct branch *b, const char *work,
-			struct layers *l)
+static int saved_open(const struct branch *b, struct layers *l)
+{
+	l->saved = calloc(b->n_layers + 1, sizeof(*l->saved));
+	if (!l->saved)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->n_layers; i++) {
+		char *path = layers_path(b, i);
+
+		if (!path)
+			return -ENOMEM;
+		l->saved[l->n_saved++] = (struct layer){
+			.path = path,
+			.fd = reopen(path, b->layers[i].fd),
+		};
+		if (l->saved[i].fd < 0)
+			return -ESTALE;
+	}
+	return 0;
+}
+
+static void open_parts(const struct branch *b, const char *work,
+		       struct layers *l)
 {
 	const int held[] = { b->lower_fd, b->upper_fd, b->work_fd };
 	struct layer *layer[] = { &l->lower, &l->upper, &l->work };
@@ -116,11 +146,47 @@ static int set_escaped(int fs_fd, const char *key, const char *path,
 	return set_string(fs_fd, key, buf_str(&b));
 }
 
+/* Before 6.8, all in one string, the topmost first. */
+static int set_lowerdir(int fs_fd, const struct layers *l)
+{
+	static const char special[] = "\\:,";
+	auto_(buf) struct buf b = BUF_INIT;
+
+	for (size_t i = l->n_saved; i > 0; i--) {
+		escape(&b, l->saved[i - 1].path, special);
+		buf_add_char(&b, ':');
+	}
+	escape(&b, l->lower.path, special);
+	if (buf_failed(&b)) {
+		errno = ENOMEM;
+		return -1;
+	}
+	return set_string(fs_fd, "lowerdir", buf_str(&b));
+}
+
+/* The first one tells what this kernel can. */
+static int set_lowers_by_name(int fs_fd, const struct layers *l)
+{
+	for (size_t i = l->n_saved; i > 0; i--)
+		if (set_string(fs_fd, "lowerdir+", l->saved[i - 1].path) < 0)
+			return i == l->n_saved ? set_lowerdir(fs_fd, l) : -1;
+	if (set_string(fs_fd, "lowerdir+", l->lower.path) < 0)
+		return l->n_saved ? -1 : set_lowerdir(fs_fd, l);
+	return 0;
+}
+
+static int set_lowers(int fs_fd, const struct layers *l)
+{
+	for (size_t i = l->n_saved; i > 0; i--)
+		if (set_fd(fs_fd, "lowerdir+", l->saved[i - 1].fd) < 0)
+			return -1;
+	return set_fd(fs_fd, "lowerdir+", l->lower.fd);
+}
+
 /* Before 6.13 layers are named by strings; before 6.8 lowerdir alone. */
 static int set_layers_by_name(int fs_fd, const struct layers *l)
 {
-	if (set_string(fs_fd, "lowerdir+", l->lower.path) < 0 &&
-	    set_escaped(fs_fd, "lowerdir", l->lower.path, "\\:,") < 0)
+	if (set_lowers_by_name(fs_fd, l) < 0)
 		return -1;
 	if (set_escaped(fs_fd, "upperdir", l->upper.path, "\\,") < 0)
 		return -1;
@@ -131,7 +197,7 @@ static int set_layers(int fs_fd, const struct layers *l, bool by_name)
 {
 	if (by_name)
 		return set_layers_by_name(fs_fd, l);
-	if (set_fd(fs_fd, "lowerdir+", l->lower.fd) < 0)
+	if (set_lowers(fs_fd, l) < 0)
 		return errno == EINVAL ? set_layers_by_name(fs_fd, l) : -1;
 	if (set_fd(fs_fd, "upperdir", l->upper.fd) < 0)
 		return -1;
@@ -295,12 +361,13 @@ int overlay_mount(const struct branch *b, bool by_name, int *ret_mount_fd,
 {
 	auto_(layers) struct layers l = { .opened = { -1, -1, -1 } };
 	auto_free char *work = path_join(b->dir, "work");
+	int r = work ? saved_open(b, &l) : -ENOMEM;
 
-	if (!work)
-		return error_set(err, ERR_SYSTEM, ENOMEM,
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot mount the overlay over '%s'",
 				 b->meta.lower);
-	layers_open(b, work, &l);
+	open_parts(b, work, &l);
 	return mount_layers(b, &l, by_name, ret_mount_fd, err);
 }
 

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "branch/change.h"
 #include "branch/internal.h"
+#include "branch/layers.h"
 #include "branch/movable.h"
 #include "branch/recover.h"
 #include "branch/scan.h"
@@ -260,6 +261,8 @@ static int settle_first(struct branch *b, const struct exit_status *status,
 	bool sync;
 	int r = branch_undo_moves(b, err);
 
+	if (r == 0)
+		r = root_collapse(b, err);
 	if (r < 0)
 		return r;
 	r = examine(b, false, &found);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "branch/internal.h"
+#include "branch/layers.h"
 
 enum { LOCK_WAIT_MS = 5000 };
 
@@ -64,4 +65,48 @@ int branch_join(struct branch *b, const struct proc_id *owner,
 	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++)
 		r = join_root(branch_root(b, i), owner, err);
 	return r;
+}
+
+int branch_save_stage(struct branch *b, size_t n, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++) {
+		struct branch *root = branch_root(b, i);
+
+		if (root->n_layers < n)
+			r = root_push(root, err);
+	}
+	return r;
+}
+
+int branch_roll_back(struct branch *b, size_t n, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++)
+		r = root_roll_back(branch_root(b, i), n, err);
+	return r;
+}
+
+int branch_collapse(struct branch *b, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++) {
+		struct branch *root = branch_root(b, i);
+		bool held = root->locked;
+
+		r = branch_lock(root, LOCK_WAIT_MS, err);
+		if (r == 0)
+			r = root_collapse(root, err);
+		if (!held)
+			branch_unlock(root);
+	}
+	return r;
+}
+
+void branch_set_disposition(struct branch *b, enum disposition d)
+{
+	b->meta.on_exit = b->meta.on_error = d;
 }

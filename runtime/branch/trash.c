@@ -635,8 +635,11 @@ static int unlink_if_there(int dir_fd, const char *name, int flags)
 
 int remove_small(struct branch *b, int parent_fd, const char *name)
 {
-	int r = b->upper_fd < 0 ? 0 : remove_made(b);
+	int r;
 
+	if (b->layers_fd >= 0)
+		return -ENOTEMPTY;
+	r = b->upper_fd < 0 ? 0 : remove_made(b);
 	/* Not empty: upper is whole but for what nobody asked for. */
 	if (r == 0)
 		r = unlink_if_there(b->dir_fd, "upper", AT_REMOVEDIR);

@@ -1,0 +1,10 @@
+#include "branch_fixture.h"
+
+static struct error err;
+
+#include "layers_cases.h"
+
+int main(void)
+{
+	return geteuid() == 0 ? run_cases(true) : 0;
+}
