@@ -108,6 +108,13 @@ int cmd_run(struct ctx *ctx, struct args *args)
 
 	if (args_has_value(args, "stage"))
 		return cmd_run_stages(ctx, args);
+	if (args_has(args, "keep-stages") ||
+	    args_has_value(args, "stage-retries")) {
+		(void)cmd_error(&err, SANDLOCK_ERR_USAGE, 0,
+				"--keep-stages and --stage-retries are for "
+				"stages: --stage FILE");
+		return cmd_fail(ctx, &err);
+	}
 	if (is_host_command(ctx, args))
 		return cmd_run_command(ctx, args);
 	if (args->n_operands > 1) {

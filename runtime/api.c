@@ -220,6 +220,16 @@ API int sandlock_request_load(struct sandlock_request *q,
 			  &e, err);
 }
 
+API int sandlock_request_load_stage(struct sandlock_request *q,
+				    const char *path, size_t i, size_t *ret_n,
+				    struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+
+	return api_result(profile_load_stage(q->request, path, i, ret_n, &e),
+			  &e, err);
+}
+
 API int sandlock_profiles(char ***ret, size_t *ret_n,
 			  struct sandlock_error *err)
 {

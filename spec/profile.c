@@ -41,7 +41,11 @@ struct reader {
 	struct error *err;
 	/* [program] uid and gid, which are one key of ours. */
 	const struct toml *uid, *gid;
+	/* The [[stage]] tables of a file of stages, which are read apart. */
+	const struct toml *stages;
 };
+
+static const char stage_key[] = "stage";
 
 static int fail(const struct reader *r, struct toml_place at, const char *fmt,
 		...) __attribute__((format(printf, 3, 4)));
@@ -284,6 +288,13 @@ static int set_ids(const struct reader *r)
 	return set(r, "program.user", r->uid, text);
 }
 
+/* [[stage]], whatever is in it. */
+static bool is_stages(const struct toml *t)
+{
+	return t->type == TOML_ARRAY && strcmp(t->key, stage_key) == 0 &&
+	       t->n > 0 && t->items[0]->type == TOML_TABLE;
+}
+
 static int read_sections(struct reader *r, const struct toml *root)
 {
 	int n = 0;
@@ -291,6 +302,13 @@ static int read_sections(struct reader *r, const struct toml *root)
 	for (size_t i = 0; n == 0 && i < root->n; i++) {
 		const struct toml *section = root->items[i];
 
+		if (section == r->stages)
+			continue;
+		if (is_stages(section)) {
+			(void)fail(r, section->key_at,
+				   "stages stand where a profile is wanted");
+			return error_hint(r->err, "they are run with --stage");
+		}
 		if (section->type != TOML_TABLE) {
 			(void)fail(r, section->key_at,
 				   "'%s' stands in no section",
@@ -323,6 +341,59 @@ int profile_parse(struct request *request, const char *text, size_t len,
 	int n = toml_parse(text, len, what, &root, r.err);
 
 	return n < 0 ? n : read_sections(&r, root);
+}
+
+/* What stands outside of stages holds for all of them. */
+static int read_stage(struct reader *r, const struct toml *root, size_t i,
+		      size_t *ret_n)
+{
+	const struct toml *stages = toml_get(root, stage_key);
+	int n;
+
+	if (!stages || !is_stages(stages)) {
+		*ret_n = 1;
+		return read_sections(r, root);
+	}
+	if (i >= stages->n)
+		return error_say(r->err, ERR_USAGE, EINVAL,
+				 "%s: there is no stage %zu", r->what, i + 1);
+	if (stages->items[i]->type != TOML_TABLE)
+		return fail(r, stages->items[i]->at, "stage: %s is no stage",
+			    toml_type_name(stages->items[i]->type));
+	r->stages = stages;
+	n = read_sections(r, root);
+	if (n == 0)
+		n = read_sections(r, stages->items[i]);
+	if (n == 0)
+		*ret_n = stages->n;
+	return n;
+}
+
+static int read_file(const char *path, struct buf *text, struct error *err)
+{
+	int n = fd_read_file(AT_FDCWD, path, LIMIT_TOML_BYTES, text);
+
+	return n < 0 ? error_set(err, ERR_USAGE, -n,
+				 "cannot read the profile '%s'", path)
+		     : 0;
+}
+
+int profile_load_stage(struct request *request, const char *path, size_t i,
+		       size_t *ret_n, struct error *err)
+{
+	auto_ptr(toml_free) struct toml *root = NULL;
+	auto_(buf) struct buf text = BUF_INIT;
+	struct error local = ERROR_INIT;
+	struct reader r = {
+		.request = request,
+		.what = path,
+		.err = err ? err : &local,
+	};
+	int n = read_file(path, &text, r.err);
+
+	if (n == 0)
+		n = toml_parse(buf_str(&text), text.len, path, &root, r.err);
+	return n < 0 ? n : read_stage(&r, root, i, ret_n);
 }
 
 /* The directories, the one that wins first; NULL where there is no such. */
@@ -404,13 +475,11 @@ int profile_load(struct request *request, const char *name_or_path,
 		n = profile_path(name_or_path, &found, err);
 		path = found;
 	}
-	if (n < 0)
-		return n;
-	n = fd_read_file(AT_FDCWD, path, LIMIT_TOML_BYTES, &text);
-	if (n < 0)
-		return error_set(err, ERR_USAGE, -n,
-				 "cannot read the profile '%s'", path);
-	return profile_parse(request, buf_str(&text), text.len, path, err);
+	if (n == 0)
+		n = read_file(path, &text, err);
+	return n < 0 ? n
+		     : profile_parse(request, buf_str(&text), text.len, path,
+				     err);
 }
 
 static bool is_listed(const struct spec_strings *l, const char *name)

@@ -179,6 +179,13 @@ int profile_load(struct request *r, const char *name_or_path, bool is_path,
 int profile_parse(struct request *r, const char *text, size_t len,
 		  const char *what, struct error *err);
 /*
+ * One stage of a file that has [[stage]] tables: what stands outside of them,
+ * then what the table @i says, as in stage.program.exec. *@ret_n is their
+ * number. A file without any is a profile, and one stage.
+ */
+int profile_load_stage(struct request *r, const char *path, size_t i,
+		       size_t *ret_n, struct error *err);
+/*
  * Names found in the profile directories, sorted; malloc'ed, as is the array.
  * These are $SANDLOCK_CONFIG_DIR/profiles (else $XDG_CONFIG_HOME/sandlock/
  * profiles), /etc/sandlock/profiles and /usr/share/sandlock/profiles; the

@@ -128,6 +128,26 @@ time.sleep(600)' "$D" "$W/locked" 3>&- &
 	equal f "$(tr '\n' ' ' <f)" "old one two "
 }
 
+@test "transaction: a commit that fails in the file system is 74, the branch waits" {
+	[ "$(id -u)" = 0 ] || skip "mounts a file system"
+	mkdir "$W/small"
+	mount -t tmpfs -o size=64k none "$W/small"
+	cd "$W/small"
+	stage 1 'echo one >f'
+	stage 2 'head -c 1000000 /dev/zero >big'
+	stages
+	expect_status 74
+	expect_output "nothing is published, all of it waits as '$N'"
+	equal names "$(ls -A)" ""
+	equal state "$(branch_state "$N")" pending
+	mount -o remount,size=4m "$W/small"
+	run sandlock commit "$N"
+	expect_status 0
+	equal big "$(stat -c %s big)" 1000000
+	cd "$D"
+	umount "$W/small"
+}
+
 @test "transaction: what the host changed meanwhile is 75, nothing published" {
 	mkfifo "$W/fifo"
 	stage 1 'echo one >f; touch new'

@@ -53,8 +53,10 @@ enum { CHANNEL_DATA_MAX = 64 * 1024 };
 #define SETTING_HANDLER "@handler"
 #define SETTING_HANDLED_MS "@handled_ms"
 
-/* Of a stage: "join", "hand_on" (to the embedder), or both in two settings. */
+/* Of a stage, each a setting: "join", "hand_on" (to the embedder), "hold". */
 #define SETTING_STAGE "@stage"
+/* The number of the stage, from 0, where there are savepoints. */
+#define SETTING_SAVEPOINTS "@savepoints"
 
 /* Both processes are of one build, so structs are what they are. */
 struct channel_end {

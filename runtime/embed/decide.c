@@ -6,6 +6,7 @@
 #include "branch/branch.h"
 #include "branch/commit.h"
 #include "embed/handle.h"
+#include "sandbox/finish.h"
 #include "spec/request.h"
 
 #define API __attribute__((visibility("default")))
@@ -36,7 +37,7 @@ void decide_pending(struct sandlock_sandbox *s)
 		s->pending = s->n_roots && is_stored(s);
 		return;
 	}
-	s->pending = r->outcome == SANDLOCK_OUTCOME_PENDING && !s->hand_on &&
+	s->pending = r->outcome == SANDLOCK_OUTCOME_PENDING && !s->is_stage &&
 		     wanted != DISPOSE_KEEP;
 	if (r->outcome == SANDLOCK_OUTCOME_EMPTY && wanted == DISPOSE_DEFER)
 		s->pending = s->nothing = true;
@@ -165,18 +166,70 @@ API int sandlock_sandbox_abort(struct sandlock_sandbox *s,
 	return decide(s, false, NULL, err);
 }
 
+/* What was handed on to us; its lock is held. */
+struct held {
+	struct proc_id self;
+	struct store *store;
+	struct branch *branch;
+};
+
+static void held_done(struct held *h)
+{
+	branch_close(h->branch);
+	store_close(h->store);
+}
+
+static int held_open(const struct sandlock_env *env, const char *name,
+		     struct held *h, struct error *err)
+{
+	int r = proc_id_of(getpid(), &h->self);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "transaction");
+	r = store_open(env->store, NULL, &h->store, err);
+	if (r == 0)
+		r = branch_find(h->store, name, &h->branch, err);
+	return r == 0 ? branch_join(h->branch, &h->self, err) : r;
+}
+
+static const struct proc_id nobody;
+
 void decide_discard(const struct sandlock_env *env, const char *name)
 {
-	static const struct proc_id nobody = { 0 };
-	struct proc_id self;
-	auto_ptr(store_close) struct store *st = NULL;
-	auto_ptr(branch_close) struct branch *b = NULL;
+	auto_(held) struct held h = { .branch = NULL };
 
-	if (proc_id_of(getpid(), &self) < 0 ||
-	    store_open(env->store, NULL, &st, NULL) < 0 ||
-	    branch_find(st, name, &b, NULL) < 0 ||
-	    branch_join(b, &self, NULL) < 0)
-		return;
-	if (branch_hand_on(b, &nobody, NULL) == 0)
-		(void)branch_abort(b, NULL, 0, NULL);
+	if (held_open(env, name, &h, NULL) == 0 &&
+	    branch_hand_on(h.branch, &nobody, NULL) == 0)
+		(void)branch_abort(h.branch, NULL, 0, NULL);
+}
+
+int decide_roll_back(const struct sandlock_env *env, const char *name, size_t n,
+		     struct error *err)
+{
+	auto_(held) struct held h = { .branch = NULL };
+	int r = held_open(env, name, &h, err);
+
+	return r == 0 ? branch_roll_back(h.branch, n, err) : r;
+}
+
+int decide_settle(const struct sandlock_env *env, const char *name,
+		  enum disposition d, bool success, bool force,
+		  struct sandlock_result *ret, struct error *err)
+{
+	const struct exit_status status = { success ? EXIT_CODE : EXIT_UNKNOWN,
+					    0 };
+	const struct command_options o = { .force = force };
+	struct sandbox_result result = { .outcome = SANDBOX_NO_BRANCH };
+	auto_(held) struct held h = { .branch = NULL };
+	int r = held_open(env, name, &h, err);
+
+	if (r < 0)
+		return r;
+	branch_set_disposition(h.branch, d);
+	r = branch_hand_on(h.branch, &nobody, err);
+	if (r < 0)
+		return r;
+	finish_branch(h.branch, &status, true, &o, &result);
+	api_result_of(&result, ret);
+	return 0;
 }

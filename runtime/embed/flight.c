@@ -69,6 +69,11 @@ static int make_settings(const struct sandlock_sandbox *s, struct settings *x)
 		add_setting(x, SETTING_STAGE, "join");
 	if (s->hand_on)
 		add_setting(x, SETTING_STAGE, "hand_on");
+	if (s->savepoints) {
+		(void)snprintf(text, sizeof(text), "%zu", s->stage);
+		add_setting(x, SETTING_STAGE, "hold");
+		add_setting(x, SETTING_SAVEPOINTS, text);
+	}
 	handlers_each_setting(s, add_setting, x);
 	r = request_each(s->request, copy_setting, x);
 	for (size_t i = 0; l->argv && l->argv[i]; i++)

@@ -235,6 +235,9 @@ static int launch(struct sandlock_sandbox *s, struct sandlock_launch *l,
 {
 	int r = check_free(s, err);
 
+	if (r == 0 && s->is_stage && !s->may_run)
+		r = error_say(err, ERR_STATE, EBUSY,
+			      "a stage is run by its transaction");
 	if (r < 0)
 		return r;
 	/* Whoever concludes the last run has not let go of it yet. */

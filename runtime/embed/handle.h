@@ -77,7 +77,10 @@ struct sandlock_sandbox {
 	bool busy;    /* somebody creates, starts, commits or aborts */
 	bool reading; /* somebody reads what the supervisor says */
 	struct guest guests[GUESTS]; /* begin NULL: none */
-	bool join, hand_on;	     /* it is a stage */
+	/* A stage: the transaction says when it may run, see sandbox.h. */
+	bool is_stage, may_run;
+	bool join, hand_on, savepoints;
+	size_t stage;
 	struct flight flight;
 	char *name;
 	struct root *roots; /* none without a branch */
@@ -127,6 +130,16 @@ void handle_finish(struct sandlock_sandbox *s);
 
 /* decide.c: discards the branch @name, if it was handed on to us. */
 void decide_discard(const struct sandlock_env *env, const char *name);
+/* Likewise: goes back to the end of stage @n. */
+int decide_roll_back(const struct sandlock_env *env, const char *name, size_t n,
+		     struct error *err);
+/*
+ * Likewise: settles it, with a disposition other than was asked for. Unless
+ * @success nobody knows how it ended, and it waits.
+ */
+int decide_settle(const struct sandlock_env *env, const char *name,
+		  enum disposition d, bool success, bool force,
+		  struct sandlock_result *ret, struct error *err);
 
 /* decide.c: after the end, whether there is something to decide. */
 void decide_pending(struct sandlock_sandbox *s);

@@ -35,7 +35,8 @@ struct service {
 	struct buf settings;
 	struct request *request;
 	bool refuse_conflicts;
-	bool join, hand_on;
+	bool join, hand_on, hold, savepoints;
+	size_t stage;
 	bool orphaned; /* the embedder is dead */
 	struct buf records;
 	struct error changes_error;
@@ -62,6 +63,22 @@ static int add_handled(struct request *r, const char *name, struct error *err)
 		       : 0;
 }
 
+static void set_stage(struct service *s, const char *value)
+{
+	if (strcmp(value, "join") == 0)
+		s->join = true;
+	else if (strcmp(value, "hand_on") == 0)
+		s->hand_on = true;
+	else if (strcmp(value, "hold") == 0)
+		s->hold = true;
+}
+
+static void set_savepoint(struct service *s, const char *value)
+{
+	s->savepoints = true;
+	s->stage = strtoul(value, NULL, 10);
+}
+
 static int set(struct service *s, const char *key, const char *value,
 	       struct error *err)
 {
@@ -84,7 +101,9 @@ static int set(struct service *s, const char *key, const char *value,
 	else if (strcmp(key, SETTING_HANDLER) == 0)
 		return add_handled(s->request, value, err);
 	else if (strcmp(key, SETTING_STAGE) == 0)
-		*(strcmp(value, "join") == 0 ? &s->join : &s->hand_on) = true;
+		set_stage(s, value);
+	else if (strcmp(key, SETTING_SAVEPOINTS) == 0)
+		set_savepoint(s, value);
 	else
 		return request_set(s->request, key, value, key, err);
 	return 0;
@@ -260,6 +279,11 @@ static int on_watch(void *data, struct create *c)
 	return s->orphaned;
 }
 
+static bool is_handed_on(const struct service *s, const struct exit_status *e)
+{
+	return e->kind == EXIT_CODE && e->value == 0 ? s->hand_on : s->hold;
+}
+
 /*
  * An embedder that has died asked for a disposition of what its command did,
  * not of what was cut off with it: that is nobody's decision, so it waits.
@@ -270,7 +294,8 @@ static void on_ended(void *data, struct branch *b, struct exit_status *status)
 
 	if (s->orphaned)
 		status->kind = EXIT_UNKNOWN;
-	else if (b)
+	/* With savepoints it is not together yet. */
+	else if (b && !(s->savepoints && is_handed_on(s, status)))
 		(void)report_collect(b, &s->records, &s->changes_error);
 }
 
@@ -299,6 +324,9 @@ static int run(struct service *s, struct channel_end *ret, struct error *err)
 	o.force = !s->refuse_conflicts;
 	o.join = s->join;
 	o.hand_on = s->hand_on;
+	o.hold = s->hold;
+	o.savepoints = s->savepoints;
+	o.stage = s->stage;
 	if (r == 0 && proc_id_of(getppid(), &o.owner) < 0)
 		r = lost(err);
 	if (r == 0)

@@ -13,6 +13,7 @@
 struct stage {
 	struct sandlock_sandbox *sandbox;
 	struct sandlock_launch launch; /* argv is the stage's */
+	uint64_t timeout_ms;	       /* its own */
 	const struct sandlock_report *report;
 };
 
@@ -20,7 +21,12 @@ struct sandlock_transaction {
 	struct sandlock_env env; /* strings are ours */
 	struct stage *stages;
 	size_t n;
-	bool run;
+	size_t next; /* stage, after those that have succeeded */
+	bool savepoints;
+	bool begun, over;
+	bool held;   /* the branch is there, and ours */
+	bool failed; /* the next one was run, and is not undone */
+	char name[256];
 	atomic_bool killed;
 };
 
@@ -78,6 +84,11 @@ API void sandlock_transaction_free(struct sandlock_transaction *t)
 {
 	if (!t)
 		return;
+	/* Nobody has decided: it waits. */
+	if (t->held && !t->over)
+		(void)decide_settle(&t->env, t->name, DISPOSE_KEEP, false,
+				    false, &(struct sandlock_result){ 0 },
+				    NULL);
 	for (size_t i = 0; i < t->n; i++) {
 		sandlock_sandbox_free(t->stages[i].sandbox);
 		free_words(t->stages[i].launch.argv);
@@ -181,11 +192,15 @@ static int add_stage(struct sandlock_transaction *t,
 		return api_result(error_set(&e, ERR_SYSTEM, ENOMEM, "stage"),
 				  &e, err);
 	r = sandlock_sandbox_new(&t->env, q, &s->sandbox, err);
-	if (r < 0)
+	if (r < 0) {
 		free_words(s->launch.argv);
-	else
-		t->n++;
-	return r;
+		return r;
+	}
+	s->sandbox->is_stage = true;
+	s->timeout_ms =
+		l->timeout_ms ? l->timeout_ms : s->sandbox->request->timeout_ms;
+	t->n++;
+	return 0;
 }
 
 API int sandlock_transaction_add(struct sandlock_transaction *t,
@@ -211,10 +226,10 @@ API int sandlock_transaction_add(struct sandlock_transaction *t,
 /* The sooner of the end of all and what the stage was given. */
 static void set_timeout(struct stage *s, int64_t end_ms)
 {
-	uint64_t own = s->launch.timeout_ms ? s->launch.timeout_ms
-					    : s->sandbox->request->timeout_ms;
+	uint64_t own = s->timeout_ms;
 	int64_t left;
 
+	s->launch.timeout_ms = own;
 	if (end_ms < 0)
 		return;
 	left = end_ms - flight_now_ms();
@@ -224,18 +239,18 @@ static void set_timeout(struct stage *s, int64_t end_ms)
 		own && own < (uint64_t)left ? own : (uint64_t)left;
 }
 
-/* Stages after the first have the branch, and so the name, of that one. */
+/* Stages that find the branch there have its name. */
 static int set_place(struct sandlock_transaction *t, size_t i,
 		     struct error *err)
 {
 	struct sandlock_sandbox *s = t->stages[i].sandbox;
 
-	s->join = i > 0;
+	s->join = t->held;
 	s->hand_on = i + 1 < t->n;
-	if (i == 0)
-		return 0;
-	return request_set(s->request, "name", t->stages[0].sandbox->name,
-			   "name", err);
+	s->savepoints = t->savepoints;
+	s->stage = i;
+	return s->join ? request_set(s->request, "name", t->name, "name", err)
+		       : 0;
 }
 
 static bool has_succeeded(const struct sandlock_report *r)
@@ -258,7 +273,9 @@ static int run_stage(struct sandlock_transaction *t, size_t i, int64_t end_ms,
 					    "the transaction was killed"),
 				  &e, err);
 	set_timeout(s, end_ms);
+	s->sandbox->may_run = true;
 	r = sandlock_sandbox_create(s->sandbox, &s->launch, err);
+	s->sandbox->may_run = false;
 	/* Whoever killed it may have found nothing yet that he could. */
 	if (r == 0 && atomic_load(&t->killed))
 		(void)sandlock_sandbox_kill(s->sandbox, NULL);
@@ -282,30 +299,67 @@ static void take_end(const struct stage *last,
 		ret->outcome = SANDLOCK_OUTCOME_ABORTED;
 }
 
+/* Whose the branch is afterwards. */
+static void note_stage(struct sandlock_transaction *t, size_t i, int r)
+{
+	const struct stage *s = &t->stages[i];
+	bool success = r == 0 && has_succeeded(s->report);
+
+	if (!t->held && s->sandbox->name)
+		(void)snprintf(t->name, sizeof(t->name), "%s",
+			       s->sandbox->name);
+	/* One that could not be run at all has given back what it joined. */
+	if (r == 0)
+		t->held = success ? i + 1 < t->n : t->savepoints;
+	if (success)
+		t->next = i + 1;
+	t->failed = !success;
+	t->over = success ? t->next == t->n : !t->savepoints;
+}
+
 static int run_all(struct sandlock_transaction *t, int64_t end_ms,
 		   struct sandlock_transaction_result *ret,
 		   struct sandlock_error *err)
 {
-	const struct stage *first = &t->stages[0];
 	int r = 0;
 
-	for (size_t i = 0; i < t->n; i++) {
-		ret->n_run = i + 1;
+	while (r == 0 && !t->over && !t->failed) {
+		size_t i = t->next;
+
 		r = run_stage(t, i, end_ms, err);
-		if (first->sandbox->name)
-			(void)snprintf(ret->name, sizeof(ret->name), "%s",
-				       first->sandbox->name);
-		if (r < 0 || !has_succeeded(t->stages[i].report)) {
-			ret->failed = i;
-			break;
-		}
-		ret->failed = i + 1;
+		note_stage(t, i, r);
+		ret->n_run = i + 1;
+		ret->failed = t->next;
 	}
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", t->name);
 	if (r == 0)
 		take_end(&t->stages[ret->n_run - 1], ret);
-	else
-		decide_discard(&t->env, ret->name);
+	else if (!t->savepoints)
+		decide_discard(&t->env, t->name);
 	return r;
+}
+
+static int undo_failed(struct sandlock_transaction *t, struct error *err)
+{
+	int r = 0;
+
+	if (t->failed && t->held)
+		r = decide_roll_back(&t->env, t->name, t->next, err);
+	if (r == 0)
+		t->failed = false;
+	return r;
+}
+
+static int begin(struct sandlock_transaction *t, struct error *err)
+{
+	if (!t->n)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "a transaction without stages");
+	if (t->over || t->next == t->n)
+		return error_say(err, ERR_STATE, EBUSY,
+				 "this transaction has run");
+	t->begun = true;
+	return undo_failed(t, err);
 }
 
 API int sandlock_transaction_run(struct sandlock_transaction *t,
@@ -319,16 +373,126 @@ API int sandlock_transaction_run(struct sandlock_transaction *t,
 	*ret = (struct sandlock_transaction_result){
 		.outcome = SANDLOCK_OUTCOME_ABORTED,
 	};
-	if (!t->n)
-		return api_result(error_say(&e, ERR_USAGE, EINVAL,
-					    "a transaction without stages"),
-				  &e, err);
-	if (t->run)
-		return api_result(error_say(&e, ERR_STATE, EBUSY,
-					    "this transaction has run"),
-				  &e, err);
-	t->run = true;
+	if (begin(t, &e) < 0)
+		return api_result(error_code(&e), &e, err);
 	return run_all(t, end, ret, err);
+}
+
+/* ------------------------------------------------------------ savepoints -- */
+
+API int sandlock_transaction_set_savepoints(struct sandlock_transaction *t,
+					    struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+	int r = 0;
+
+	if (t->begun)
+		r = error_say(&e, ERR_STATE, EBUSY,
+			      "savepoints are asked for before the first run");
+	else
+		t->savepoints = true;
+	return api_result(r, &e, err);
+}
+
+static int check_stopped(const struct sandlock_transaction *t,
+			 struct error *err)
+{
+	if (!t->savepoints)
+		return error_say(err, ERR_STATE, EINVAL,
+				 "this transaction has no savepoints");
+	if (t->over)
+		return error_say(err, ERR_STATE, EINVAL,
+				 "this transaction is over");
+	return 0;
+}
+
+static int roll_back(struct sandlock_transaction *t, size_t n,
+		     struct error *err)
+{
+	int r = check_stopped(t, err);
+
+	if (r == 0 && n > t->next)
+		r = error_say(err, ERR_USAGE, EINVAL,
+			      "there is no state after stage %zu: %zu have "
+			      "succeeded",
+			      n, t->next);
+	if (r == 0 && t->held && (t->failed || n < t->next))
+		r = decide_roll_back(&t->env, t->name, n, err);
+	if (r < 0)
+		return r;
+	t->next = n;
+	t->failed = false;
+	return 0;
+}
+
+API int sandlock_transaction_rollback(struct sandlock_transaction *t, size_t n,
+				      struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+
+	return api_result(roll_back(t, n, &e), &e, err);
+}
+
+static bool is_forced(const struct sandlock_transaction *t)
+{
+	return !t->stages[t->next ? t->next - 1 : 0].launch.refuse_conflicts;
+}
+
+static int settle(struct sandlock_transaction *t, enum sandlock_disposition d,
+		  struct sandlock_transaction_result *ret, struct error *err)
+{
+	struct sandlock_result result = {
+		.outcome = SANDLOCK_OUTCOME_EMPTY,
+	};
+	int r = undo_failed(t, err);
+
+	if (r == 0 && t->held)
+		r = decide_settle(&t->env, t->name, (enum disposition)d, true,
+				  is_forced(t), &result, err);
+	ret->outcome = result.outcome;
+	ret->outcome_error = result.outcome_error;
+	return r;
+}
+
+static int end(struct sandlock_transaction *t, enum sandlock_disposition d,
+	       struct sandlock_transaction_result *ret, struct error *err)
+{
+	int r = check_stopped(t, err);
+
+	if (r == 0 && d == SANDLOCK_UNSAID)
+		r = error_say(err, ERR_USAGE, EINVAL,
+			      "what is to become of the branch?");
+	if (r < 0)
+		return r;
+	if (d != SANDLOCK_ABORT)
+		r = settle(t, d, ret, err);
+	else if (t->held)
+		decide_discard(&t->env, t->name);
+	if (r == 0)
+		t->over = true;
+	return r;
+}
+
+API int sandlock_transaction_end(struct sandlock_transaction *t,
+				 enum sandlock_disposition d,
+				 struct sandlock_transaction_result *ret,
+				 struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+
+	*ret = (struct sandlock_transaction_result){
+		.outcome = SANDLOCK_OUTCOME_ABORTED,
+		.n_run = t->next,
+		.failed = t->next,
+	};
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", t->name);
+	return api_result(end(t, d, ret, &e), &e, err);
+}
+
+API struct sandlock_sandbox *
+sandlock_transaction_stage(const struct sandlock_transaction *t, size_t i)
+{
+	return i < t->n ? t->stages[i].sandbox : NULL;
 }
 
 API void sandlock_transaction_kill(struct sandlock_transaction *t)

@@ -109,9 +109,12 @@ static int join_branch(struct create *c, struct error *err)
 	if (r == 0)
 		r = branch_join(b, &c->command->owner, err);
 	/* Somebody else's is not ours to hand on. */
-	if (r == 0)
-		c->branch = take_ptr(&b);
-	return r;
+	if (r < 0)
+		return r;
+	c->branch = take_ptr(&b);
+	return c->command->savepoints
+		       ? branch_save_stage(c->branch, c->command->stage, err)
+		       : 0;
 }
 
 /* Said once, before the command sees what lies under them. */

@@ -319,8 +319,12 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 
 static bool is_handed_on(const struct create *c, const struct exit_status *s)
 {
-	return c->command && c->command->hand_on && s->kind == EXIT_CODE &&
-	       s->value == 0;
+	bool success = s->kind == EXIT_CODE && s->value == 0;
+
+	/* Whoever held it is dead. */
+	if (!c->command || !c->branch || s->kind == EXIT_UNKNOWN)
+		return false;
+	return success ? c->command->hand_on : c->command->hold;
 }
 
 static int hand_on(struct create *c, struct sandbox_result *ret,
@@ -359,9 +363,12 @@ static int run_foreground(struct create *c, int signal_fd,
 	r = finish_processes(c->state, -1, 10000, err);
 	if (r < 0)
 		return r;
+	/* Where that fails settling says so. */
+	if (c->branch && !is_handed_on(c, &ret->status))
+		(void)branch_collapse(c->branch, NULL);
 	if (h->ended)
 		h->ended(h->data, c->branch, &ret->status);
-	if (c->branch && is_handed_on(c, &ret->status))
+	if (is_handed_on(c, &ret->status))
 		return hand_on(c, ret, err);
 	if (c->branch)
 		finish_branch(c->branch, &ret->status, c->state->pid_ns,

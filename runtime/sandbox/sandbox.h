@@ -135,9 +135,12 @@ struct command_options {
 	unsigned int preserve_fds;
 	/*
 	 * A stage: the branch is there already, and belongs to @owner; after a
-	 * success it is handed on to @owner, unsettled.
+	 * success it is handed on to @owner, unsettled, and with @hold after a
+	 * failure. With @savepoints it is known what each stage wrote; this one
+	 * is number @stage, from 0.
 	 */
-	bool join, hand_on;
+	bool join, hand_on, hold, savepoints;
+	size_t stage;
 	struct proc_id owner;
 	bool force; /* an automatic commit overwrites what the host changed */
 	/* Told of every change before the branch is disposed of, or NULL. */

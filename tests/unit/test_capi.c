@@ -457,6 +457,112 @@ static void test_transaction(void **state)
 	sandlock_transaction_free(t);
 }
 
+/* Stage 1 fails until somebody has made the file outside. */
+static struct sandlock_transaction *make_savepoints(const struct world *w)
+{
+	struct sandlock_transaction *t;
+
+	OK(sandlock_transaction_new(&w->env, &t, &err));
+	add_stage(t, w, "echo 1 >a");
+	add_stage(t, w, "cat a; echo 2 >>a; touch b; exit 5");
+	OK(sandlock_transaction_set_savepoints(t, &err));
+	return t;
+}
+
+static void test_savepoints(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_transaction *t = make_savepoints(w);
+	struct sandlock_transaction_result r;
+	char path[320];
+
+	(void)snprintf(path, sizeof(path), "%s/a", w->dir);
+	assert_true(sandlock_transaction_rollback(t, 1, &err) < 0);
+	for (int i = 0; i < 3; i++) {
+		OK(sandlock_transaction_run(t, 0, &r, &err));
+		assert_int_equal(r.outcome, SANDLOCK_OUTCOME_PENDING);
+		assert_int_equal(r.failed, 1);
+		assert_int_equal(r.n_run, 2);
+		/* What it wrote before is undone. */
+		assert_string_equal(sandlock_transaction_report(t, 1)->out_data,
+				    "1\n");
+	}
+	assert_int_equal(sandlock_transaction_rollback(t, 2, &err), -EINVAL);
+	OK(sandlock_transaction_rollback(t, 0, &err));
+	OK(sandlock_transaction_run(t, 0, &r, &err));
+	assert_int_equal(r.failed, 1);
+	assert_int_equal(sandlock_transaction_set_savepoints(t, &err), -EBUSY);
+	assert_int_equal(access(path, F_OK), -1);
+	OK(sandlock_transaction_end(t, SANDLOCK_COMMIT, &r, &err));
+	assert_int_equal(r.outcome, SANDLOCK_OUTCOME_COMMITTED);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(sandlock_transaction_end(t, SANDLOCK_COMMIT, &r, &err),
+			 -EINVAL);
+	assert_int_equal(sandlock_transaction_run(t, 0, &r, &err), -EBUSY);
+	sandlock_transaction_free(t);
+}
+
+static void test_savepoints_without_a_decision(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_transaction *t = make_savepoints(w);
+	struct sandlock_transaction_result r;
+	struct sandlock_commit c = { .conflicts = SANDLOCK_CONFLICT_FORCE };
+
+	OK(sandlock_transaction_run(t, 0, &r, &err));
+	OK(sandlock_transaction_end(t, SANDLOCK_ABORT, &r, &err));
+	assert_int_equal(r.outcome, SANDLOCK_OUTCOME_ABORTED);
+	sandlock_transaction_free(t);
+
+	t = make_savepoints(w);
+	OK(sandlock_transaction_run(t, 0, &r, &err));
+	OK(sandlock_transaction_rollback(t, 1, &err));
+	sandlock_transaction_free(t);
+	OK(sandlock_commit(&w->env, r.name, &c, &err));
+	assert_int_equal(c.n_published, 1);
+	assert_true(c.gone);
+
+	/* No stage of theirs runs by itself. */
+	t = make_savepoints(w);
+	assert_null(sandlock_transaction_stage(t, 2));
+	assert_int_equal(sandlock_sandbox_create(
+				 sandlock_transaction_stage(t, 0),
+				 &(struct sandlock_launch){ .argv = NULL },
+				 &err),
+			 -EBUSY);
+	sandlock_transaction_free(t);
+}
+
+static int refuse_ls(void *data, const struct sandlock_event *e,
+		     struct sandlock_context *ctx)
+{
+	bool is_ls = e->argv && e->argv[0] && strcmp(e->argv[0], "ls") == 0;
+
+	*(bool *)data |= is_ls;
+	return is_ls ? EACCES : 0;
+}
+
+static void test_stage_with_a_policy(void **state)
+{
+	struct world *w = *state;
+	struct sandlock_transaction *t;
+	struct sandlock_transaction_result r;
+	bool asked = false;
+
+	OK(sandlock_transaction_new(&w->env, &t, &err));
+	add_stage(t, w, "echo 1 >a");
+	add_stage(t, w, "ls / >b; exit $?");
+	OK(sandlock_sandbox_set_policy(sandlock_transaction_stage(t, 1),
+				       refuse_ls, &asked, NULL, &err));
+	OK(sandlock_transaction_run(t, 0, &r, &err));
+	assert_int_equal(r.failed, 1);
+	assert_int_equal(r.outcome, SANDLOCK_OUTCOME_ABORTED);
+	assert_int_equal(sandlock_transaction_report(t, 1)->result.exit_value,
+			 126);
+	assert_true(asked);
+	sandlock_transaction_free(t);
+}
+
 static void test_transaction_in_time(void **state)
 {
 	struct world *w = *state;
@@ -663,6 +769,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_program_that_is_none,
 						begin, end),
 		cmocka_unit_test_setup_teardown(test_transaction, begin, end),
+		cmocka_unit_test_setup_teardown(test_savepoints, begin, end),
+		cmocka_unit_test_setup_teardown(
+			test_savepoints_without_a_decision, begin, end),
+		cmocka_unit_test_setup_teardown(test_stage_with_a_policy, begin,
+						end),
 		cmocka_unit_test_setup_teardown(test_transaction_in_time, begin,
 						end),
 		cmocka_unit_test_setup_teardown(test_pipeline, begin, end),
