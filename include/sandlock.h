@@ -80,6 +80,9 @@ struct sandlock_env {
 	const char *program;
 	void (*log)(void *data, enum sandlock_log_level level, const char *msg);
 	void *log_data;
+	/* A watch (sandlock_watch_...) ends, with -ECANCELED, once this one
+	 * can be read or its other end is closed; NULL: nothing ends it. */
+	const int *stop_fd;
 };
 
 /* What this build can do: the features object of the specification, pretty. */

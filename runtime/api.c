@@ -67,6 +67,7 @@ void api_env_init(struct api_env *a, const struct sandlock_env *env)
 		.store = env->store,
 		.program = env->program,
 		.log = &a->sink,
+		.stop_fd = env->stop_fd,
 	};
 }
 

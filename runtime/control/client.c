@@ -290,13 +290,38 @@ static int read_frame(int fd, struct buf *ret)
 	return buf_failed(ret) ? -ENOMEM : 1;
 }
 
-static int read_events(struct control_call *c, control_event_fn *fn, void *data)
+/* Until there is something to read, or @stop_fd says that nobody wants it. */
+static int await_event(struct control_call *c, const int *stop_fd)
+{
+	struct pollfd p[] = {
+		{ .fd = c->fd, .events = POLLIN },
+		{ .fd = stop_fd ? *stop_fd : -1, .events = POLLIN },
+	};
+
+	while (poll(p, ARRAY_LEN(p), -1) < 0)
+		if (errno != EINTR)
+			return error_set(&c->err, ERR_SYSTEM, errno, "poll");
+	if (!p[1].revents)
+		return 0;
+	return error_say(&c->err, ERR_STATE, ECANCELED,
+			 "'%s' is watched no more", c->name);
+}
+
+static int read_events(struct control_call *c, const int *stop_fd,
+		       control_event_fn *fn, void *data)
 {
 	auto_(buf) struct buf body = BUF_INIT;
 	int r;
 
-	while ((r = read_frame(c->fd, &body)) == 1) {
+	for (;;) {
 		struct json *e = NULL;
+
+		r = await_event(c, stop_fd);
+		if (r < 0)
+			return r;
+		r = read_frame(c->fd, &body);
+		if (r != 1)
+			break;
 
 		r = control_read_event(body.data, body.len, &e, &c->err);
 		if (r < 0)
@@ -316,7 +341,7 @@ static int read_events(struct control_call *c, control_event_fn *fn, void *data)
 	return r;
 }
 
-int control_subscribe(struct rundir *d, const char *name,
+int control_subscribe(struct rundir *d, const char *name, const int *stop_fd,
 		      int (*subscribed)(void *data), control_event_fn *fn,
 		      void *data, struct error *err)
 {
@@ -339,7 +364,7 @@ int control_subscribe(struct rundir *d, const char *name,
 	if (r == 0 && subscribed)
 		r = subscribed(data);
 	if (r == 0)
-		r = read_events(&c, fn, data);
+		r = read_events(&c, stop_fd, fn, data);
 	json_free(c.answer);
 	end_call(&c);
 	if (c.err.kind != ERR_NONE && err)

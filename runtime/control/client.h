@@ -35,11 +35,12 @@ int control_ask(struct rundir *d, const char *name, const char *verb,
 /*
  * Calls @fn with each event that is published from now on, "event" and "data"
  * in @e, until it returns something else than 0, which is returned, or the
- * server ends: 0. @subscribed (may be NULL) is called once the server listens:
- * what it asks then misses nothing. ERR_STATE where nobody answers.
+ * server ends: 0, or @stop_fd (may be NULL) can be read: -ECANCELED.
+ * @subscribed (may be NULL) is called once the server listens: what it asks
+ * then misses nothing. ERR_STATE where nobody answers.
  */
 typedef int control_event_fn(void *data, const struct json *e);
-int control_subscribe(struct rundir *d, const char *name,
+int control_subscribe(struct rundir *d, const char *name, const int *stop_fd,
 		      int (*subscribed)(void *data), control_event_fn *fn,
 		      void *data, struct error *err);
 

@@ -106,7 +106,8 @@ int sandbox_watch_questions(const struct sandbox_env *env, const char *name,
 	if (r < 0)
 		return r;
 	w.rundir = d;
-	r = control_subscribe(d, name, list_first, take_event, &w, err);
+	r = control_subscribe(d, name, env->stop_fd, list_first, take_event, &w,
+			      err);
 	if (r < 0 && w.err.kind != ERR_NONE && err)
 		*err = w.err;
 	return r;

@@ -211,8 +211,8 @@ int sandbox_watch_denials(const struct sandbox_env *env, const char *name,
 	int r = rundir_open(env->root, false, &w.rundir, err);
 
 	if (r == 0)
-		r = control_subscribe(w.rundir, name, list_first, take_event,
-				      &w, err);
+		r = control_subscribe(w.rundir, name, env->stop_fd, list_first,
+				      take_event, &w, err);
 	if (r < 0 && w.err.kind != ERR_NONE && err)
 		*err = w.err;
 	rundir_close(w.rundir);

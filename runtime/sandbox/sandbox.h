@@ -41,6 +41,7 @@ struct sandbox_env {
 	const char *store;   /* branch store or NULL */
 	const char *program; /* for the waiter, or NULL: /proc/self/exe */
 	const struct log_sink *log;
+	const int *stop_fd; /* ends a watch, or NULL */
 };
 
 enum branch_choice {

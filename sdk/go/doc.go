@@ -94,6 +94,14 @@ func (m *memory) ints(v []int) *C.int {
 	return (*C.int)(p)
 }
 
+// bytesOf copies; C.GoBytes takes an int of C, and 2 GiB are more.
+func bytesOf(p *C.char, n C.size_t) []byte {
+	if p == nil {
+		return nil
+	}
+	return append([]byte{}, unsafe.Slice((*byte)(unsafe.Pointer(p)), n)...)
+}
+
 //export goLog
 func goLog(handle C.uintptr_t, level C.int, msg *C.char) {
 	cgo.Handle(handle).Value().(func(LogLevel, string))(

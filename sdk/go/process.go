@@ -14,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 )
 
 // StdioMode is how one standard stream of a command is connected.
@@ -530,14 +529,12 @@ func (p *Process) Close() error {
 // resultOf: cause is why we killed it, nil if we have not.
 func resultOf(report *C.struct_sandlock_report, cause error) *Result {
 	res := &Result{
-		Name:     C.GoString(&report.result.name[0]),
-		ExitCode: -1,
-		Signal:   -1,
-		Outcome:  Outcome(report.result.outcome),
-		Stdout: C.GoBytes(unsafe.Pointer(report.out_data),
-			C.int(report.out_len)),
-		Stderr: C.GoBytes(unsafe.Pointer(report.err_data),
-			C.int(report.err_len)),
+		Name:            C.GoString(&report.result.name[0]),
+		ExitCode:        -1,
+		Signal:          -1,
+		Outcome:         Outcome(report.result.outcome),
+		Stdout:          bytesOf(report.out_data, report.out_len),
+		Stderr:          bytesOf(report.err_data, report.err_len),
 		StdoutTruncated: bool(report.out_cut),
 		StderrTruncated: bool(report.err_cut),
 	}

@@ -6,6 +6,7 @@ import "C"
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"runtime/cgo"
 	"syscall"
 	"time"
@@ -63,46 +64,52 @@ func (h Host) Questions(name string) ([]Question, error) {
 }
 
 // WatchQuestions calls f for those that are open, and for each that is asked or
-// closed, until the sandbox ends or f returns an error, which is returned. When
-// the context ends it returns at once; f is not called any more.
+// closed, until the sandbox ends, or the context does, or f returns an error,
+// which is returned.
 func (h Host) WatchQuestions(ctx context.Context, name string,
 	f func(Question) error) error {
-	done := make(chan error, 1)
-	questions := make(chan Question)
+	var failed error
 
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() { done <- h.watch(ctx, name, questions) }()
-	for {
-		select {
-		case q := <-questions:
-			if err := f(q); err != nil {
-				return err
-			}
-		case err := <-done:
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	// C watches until what it has of the pipe is at its end.
+	stopped, stop, err := os.Pipe()
+	if err != nil {
+		return err
 	}
-}
-
-// watch ends with the sandbox, or with the first question that nobody takes.
-func (h Host) watch(ctx context.Context, name string,
-	questions chan<- Question) error {
-	f := cgo.NewHandle(func(q Question) C.int {
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
 		select {
-		case questions <- q:
-			return 0
 		case <-ctx.Done():
+		case <-done:
+		}
+		stop.Close()
+		close(ended)
+	}()
+	handle := cgo.NewHandle(func(q Question) C.int {
+		if failed = f(q); failed == nil {
+			failed = ctx.Err()
+		}
+		if failed != nil {
 			return -C.int(syscall.ECANCELED)
 		}
+		return 0
 	})
-	defer f.Delete()
-	return h.named("watch", name, func(e *env, n *C.char,
+	err = h.named("watch", name, func(e *env, n *C.char,
 		cerr *C.struct_sandlock_error) C.int {
-		return C.bridge_watch_questions(e.c, n, C.uintptr_t(f), cerr)
+		e.c.stop_fd = e.mem.ints([]int{int(stopped.Fd())})
+		return C.bridge_watch_questions(e.c, n, C.uintptr_t(handle), cerr)
 	})
+	close(done)
+	<-ended
+	handle.Delete()
+	stopped.Close()
+	if failed != nil {
+		return failed
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
 }
 
 // Decide answers a question: errno 0 allows, else it is what the caller gets.

@@ -459,7 +459,7 @@ func TestFieldsAreKeys(t *testing.T) {
 		OnError: BranchActionDefer, Name: "p", NoControlSocket: true,
 		Workdirs: []string{"/s", "/t"}, NoBranch: true, NoSupervisor: true,
 		Isolation: "namespaces",
-		NetAllow: []string{"127.0.0.1:1"}, NetDeny: []string{"10.0.0.0/8"},
+		NetAllow:  []string{"127.0.0.1:1"}, NetDeny: []string{"10.0.0.0/8"},
 		NetAllowBind: []string{"2"}, NetDenyBind: []string{"3-4"},
 		PortRemap: true, Chroot: "/u",
 		Settings: []Setting{{"q", "r"}},

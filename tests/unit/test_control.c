@@ -161,27 +161,34 @@ static void subscribers_are_told_and_slow_ones_dropped(void **state)
 	struct seen s = { .wanted = 3 };
 	struct error err = ERROR_INIT;
 	char path[256], root[300];
-	int fd = unit_tmpdir(path);
+	int fd = unit_tmpdir(path), ends[2];
 
 	(void)snprintf(root, sizeof(root), "%s/run", path);
 	assert_int_equal(rundir_open(root, true, &d, NULL), 0);
 	assert_int_equal(rundir_claim(d, "x", &slot, NULL), 0);
-	assert_true(control_subscribe(d, "x", NULL, count_event, &s, &err) < 0);
+	assert_true(control_subscribe(d, "x", NULL, NULL, count_event, &s,
+				      &err) < 0);
 	assert_string_equal(err.msg, "'x' has no control socket");
 	control_server_publish(NULL, "denial", "{}");
 	assert_int_equal(control_server_open(rundir_slot_fd(slot), echo, NULL,
 					     &s.server, NULL),
 			 0);
 	assert_int_equal(control_server_begin(s.server, NULL), 0);
-	assert_int_equal(
-		control_subscribe(d, "x", publish_three, count_event, &s, &err),
-		99);
+	assert_int_equal(control_subscribe(d, "x", NULL, publish_three,
+					   count_event, &s, &err),
+			 99);
 	assert_int_equal(s.n, 3);
 	s.n = 0;
-	assert_int_equal(
-		control_subscribe(d, "x", publish_much, ignore_event, &s, &err),
-		0);
+	assert_int_equal(control_subscribe(d, "x", NULL, publish_much,
+					   ignore_event, &s, &err),
+			 0);
 	assert_in_range(s.n, 0, 99);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	(void)close(ends[1]);
+	assert_int_equal(control_subscribe(d, "x", &ends[0], NULL, ignore_event,
+					   &s, &err),
+			 -ECANCELED);
+	(void)close(ends[0]);
 	assert_int_equal(control_ask(d, "x", "ports", NULL, &answer, NULL), 0);
 	control_server_stop(s.server);
 	assert_int_equal(rundir_remove(slot, NULL), 0);
