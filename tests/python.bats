@@ -25,6 +25,10 @@ teardown() { finish; }
 	python_suite policy.Verdicts policy.Questions
 }
 
+@test "python: handlers that answer system calls" {
+	python_suite handlers
+}
+
 # The other tests of the branch are rows of tests/seeds.
 @test "python: the branch from threads and by name, examples" {
 	python_suite branch.Threads branch.Stored branch.Examples branch.Mcp

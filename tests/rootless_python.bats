@@ -23,6 +23,10 @@ teardown() { finish; }
 	python_suite policy
 }
 
+@test "rootless python: handlers that answer system calls" {
+	python_suite handlers
+}
+
 @test "rootless python: the branch, examples, the seeds' rows 1, 7, 13 to 15, 20, 37" {
 	python_suite branch
 }

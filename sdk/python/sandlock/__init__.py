@@ -22,6 +22,7 @@ from .exceptions import (
     LandlockUnavailableError, MemoryProtectError, NotOfferedError, NotifError,
     PolicyError, SandboxError, SandlockError, SeccompError,
 )
+from .handler import ExceptionPolicy, Handler, HandlerCtx, NotifAction
 from .inputs import inputs
 from .pipeline import Gather, GatherPipeline, NamedStage, Pipeline, Stage
 from .policy import Approval, PolicyContext, PolicyFn, SyscallEvent
@@ -37,14 +38,15 @@ __version__ = _decode(_lib.version())
 
 __all__ = [
     "Approval", "Branch", "BranchAction", "BranchConflictError", "BranchError",
-    "Change", "ChildError", "ConfinementError", "Entry", "ExitReason",
-    "ForkError", "Gather", "GatherPipeline", "LandlockUnavailableError",
-    "MemoryProtectError", "NamedStage", "NotOfferedError", "NotifError",
-    "Pipeline", "PolicyContext", "PolicyError", "PolicyFn", "Process",
-    "Protection", "Question", "Result", "Sandbox", "SandboxError",
-    "SandlockError", "SeccompError", "Stage", "StdioMode", "SyscallEvent",
-    "Transaction", "TransactionResult", "__version__", "branches", "confine",
-    "inputs", "landlock_abi_version", "list_profiles", "load_profile",
+    "Change", "ChildError", "ConfinementError", "Entry", "ExceptionPolicy",
+    "ExitReason", "ForkError", "Gather", "GatherPipeline", "Handler",
+    "HandlerCtx", "LandlockUnavailableError", "MemoryProtectError",
+    "NamedStage", "NotOfferedError", "NotifAction", "NotifError", "Pipeline",
+    "PolicyContext", "PolicyError", "PolicyFn", "Process", "Protection",
+    "Question", "Result", "Sandbox", "SandboxError", "SandlockError",
+    "SeccompError", "Stage", "StdioMode", "SyscallEvent", "Transaction",
+    "TransactionResult", "__version__", "branches", "confine", "inputs",
+    "landlock_abi_version", "list_profiles", "load_profile",
     "min_landlock_abi", "parse_ports", "questions", "renames",
 ]
 

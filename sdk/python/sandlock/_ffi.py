@@ -18,7 +18,8 @@ import os
 import threading
 from ctypes import (
     CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int,
-    c_long, c_size_t, c_ubyte, c_uint, c_uint16, c_uint32, c_uint64, c_void_p,
+    c_int64, c_long, c_size_t, c_ubyte, c_uint, c_uint16, c_uint32, c_uint64,
+    c_void_p,
 )
 from typing import Any, Iterable, Iterator, Optional, Union
 
@@ -167,6 +168,28 @@ POLICY_FN = CFUNCTYPE(c_int, c_void_p, POINTER(Event), c_void_p)
 DEFERRED_FN = CFUNCTYPE(None, c_void_p, POINTER(Event), c_void_p, c_void_p)
 FREE_FN = CFUNCTYPE(None, c_void_p)
 
+
+
+class CallInfo(Structure):
+    _fields_ = [("id", c_uint64), ("pid", c_int), ("flags", c_uint32),
+                ("nr", c_int), ("arch", c_uint32),
+                ("instruction_pointer", c_uint64), ("args", c_uint64 * 6)]
+
+
+class Action(Structure):
+    _fields_ = [("kind", c_int), ("error", c_int), ("value", c_int64),
+                ("fd", c_int), ("close_on_exec", c_bool), ("signal", c_int)]
+
+
+HANDLER_FN = CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(Action))
+
+
+class Handler(Structure):
+    _fields_ = [("syscall", c_char_p), ("nr", c_int), ("fn", HANDLER_FN),
+                ("data", c_void_p), ("free_fn", FREE_FN),
+                ("on_exception", c_int)]
+
+
 # C name of each structure, for the test of the layouts.
 STRUCTURES = {
     "sandlock_error": Error, "sandlock_env": Env, "sandlock_result": Result,
@@ -178,6 +201,8 @@ STRUCTURES = {
     "sandlock_commit": Commit,
     "sandlock_transaction_result": TransactionResult,
     "sandlock_event": Event, "sandlock_question": Question,
+    "sandlock_call_info": CallInfo, "sandlock_action": Action,
+    "sandlock_handler": Handler,
 }
 # Members that Python names otherwise: "in" is a word of the language.
 RENAMED = {"stdin": "in", "stdout": "out", "stderr": "err"}
@@ -266,6 +291,18 @@ PROTOTYPES: "dict[str, tuple[Any, list[Any]]]" = {
     "sandbox_set_policy": (c_int, [_P, POLICY_FN, _P, FREE_FN, _E]),
     "sandbox_set_deferred_policy": (c_int, [_P, DEFERRED_FN, _P, FREE_FN,
                                             _E]),
+    "sandbox_add_handler": (c_int, [_P, POINTER(Handler), _E]),
+    "sandbox_limit_handlers": (c_int, [_P, c_uint, c_uint64, _E]),
+    "call_get_info": (POINTER(CallInfo), [_P]),
+    "call_read": (c_int, [_P, c_uint64, _P, c_size_t]),
+    "call_read_string": (c_int, [_P, c_uint64, _P, c_size_t]),
+    "call_write": (c_int, [_P, c_uint64, c_char_p, c_size_t]),
+    "call_install_fd": (c_int, [_P, c_int, c_bool]),
+    "call_get_fd": (c_int, [_P, c_int]),
+    "call_is_cancelled": (c_bool, [_P]),
+    "call_answer": (c_int, [_P, POINTER(Action)]),
+    "call_free": (None, [_P]),
+    "syscall_name": (_P, [c_int]),
     "context_restrict_network": (c_int, [_P, c_int, _S, c_size_t, _E]),
     "context_deny_path": (c_int, [_P, c_char_p, _E]),
     "context_allow_path": (c_int, [_P, c_char_p, _E]),

@@ -14,7 +14,6 @@ _HTTP = ("allow destinations with net_allow, and filter requests in a proxy "
 _CPU = "start it under taskset(1) or systemd-run -p CPUQuota="
 _DETERMINISM = "no replacement: this package does not fake time or chance"
 _FORK = "run several Sandbox objects in threads"
-_RULES = "decide about calls with policy_fn, or deny them by rules"
 _GPU = "make the device visible with fs_writable"
 
 FIELDS: Dict[str, str] = {
@@ -36,7 +35,6 @@ METHODS: Dict[str, str] = {
     "restore_skipped": _CHECKPOINT, "fork": _FORK,
     "reduce": "pipe stages: sandbox.cmd(a) | sandbox.cmd(b)",
     "cpu_pct": _CPU, "memory_bytes": "read the cgroup of Sandbox.pid",
-    "run_with_handlers": _RULES,
     "dry_run": "Sandbox(on_exit=BranchAction.ABORT, "
                "on_error=BranchAction.ABORT), run() and Result.changes",
 }
@@ -53,8 +51,6 @@ NAMES: Dict[str, str] = {
     "Image": _IMAGE, "ImageConfig": _IMAGE, "pull_image": _IMAGE,
     "DryRunResult": METHODS["dry_run"],
     "ForkResult": _FORK,
-    "Handler": _RULES, "HandlerCtx": _RULES, "NotifAction": _RULES,
-    "ExceptionPolicy": _RULES,
 }
 
 

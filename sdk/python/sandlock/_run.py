@@ -1,6 +1,7 @@
 """One run of a command: a handle of the C library, and what it reports."""
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import json
 import os
@@ -12,6 +13,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 from . import _ffi
 from ._ffi import Text, lib
 from .exceptions import SandboxError, SandlockError
+from .handler import Handlers, Installed
 from .policy import PolicyFn
 from .result import Change, Entry, ExitReason, Result
 
@@ -73,9 +75,12 @@ def launch_of(cmd: Sequence[Text], stdin: Stdio, stdout: Stdio,
         n_fds=len(numbers))
 
 
-def _free(pointer: c_void_p, _callbacks: Any) -> None:
-    """``_callbacks`` live until the last of them has returned."""
+def _free(pointer: c_void_p, _policy: Any,
+          handlers: Optional[Installed]) -> None:
+    """Callbacks live until the last of them has returned."""
     lib.sandbox_free(pointer)
+    if handlers:
+        handlers.close()
 
 
 class Run:
@@ -88,10 +93,19 @@ class Run:
         self.pointer = c_void_p()
         _ffi.call("configure", lib.sandbox_new, byref(_ffi.env),
                   request.pointer, byref(self.pointer))
-        self._callbacks: Any = None
+        self._policy: Any = None
+        self._handlers: Optional[Installed] = None
 
     def set_policy(self, policy: PolicyFn) -> None:
-        self._callbacks = policy.install(self.pointer)
+        self._policy = policy.install(self.pointer)
+
+    def set_handlers(self, handlers: Handlers, threads: Optional[int],
+                     timeout: Optional[float],
+                     loop: Optional[asyncio.AbstractEventLoop]) -> None:
+        self._handlers = Installed(self.pointer, loop)
+        self._handlers.limit(threads, timeout)
+        for syscall, handler in handlers:
+            self._handlers.add(syscall, handler)
 
     def _is_ours(self) -> bool:
         """A forked child has a copy of the memory, not the sandbox."""
@@ -101,12 +115,13 @@ class Run:
         if not getattr(self, "pointer", None) or not self._is_ours():
             return
         if not _ffi.is_callback():
-            lib.sandbox_free(self.pointer)
+            _free(self.pointer, self._policy, self._handlers)
             return
         # It waits for the callback that we are in.
         try:
-            threading.Thread(target=_free, name="sandlock-free",
-                             args=(self.pointer, self._callbacks)).start()
+            threading.Thread(
+                target=_free, name="sandlock-free",
+                args=(self.pointer, self._policy, self._handlers)).start()
         except RuntimeError:
             pass  # the interpreter ends, and with it what runs
 
@@ -163,6 +178,8 @@ class Run:
             if e.kind == "timeout":
                 return None
             raise
+        if self._handlers:
+            self._handlers.close()
         return to_result(report.contents, self.has_roots)
 
     def kill(self) -> None:

@@ -143,7 +143,7 @@ class _Group:
 
     def add(self, stage: Stage, stdin: Stdio, stdout: Stdio, stderr: Stdio,
             fds: Sequence[int] = (), **extra_env: str) -> None:
-        run = stage.sandbox._new_run(**extra_env)
+        run = stage.sandbox._new_run(extra_env)
         self.runs.append(run)
         run.create(stage.args, stdin, stdout, stderr, fds=fds)
 

@@ -13,6 +13,7 @@ import warnings
 import weakref
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from types import MappingProxyType
 from typing import (
     Any, BinaryIO, Callable, Dict, List, Mapping, Optional, Sequence, Set,
     Tuple, TypeVar, Union, cast,
@@ -23,7 +24,10 @@ from ._ffi import Text, state_error
 from ._run import (
     CAPTURE, INHERIT, NULL, PIPE, Request, Run, check_command,
 )
-from .exceptions import PolicyError, SandboxError, SandlockError
+from .exceptions import (
+    ConfinementError, PolicyError, SandboxError, SandlockError,
+)
+from .handler import Handlers
 from .pipeline import Stage
 from .policy import PolicyFn
 from .result import (
@@ -204,6 +208,13 @@ class Sandbox:
     policy_fn: Union[PolicyFn, Callable[..., Any], None] = None
     """Decides about system calls: ``fn(event, context)``, or
     :meth:`PolicyFn.deferred` for answers that come later."""
+    handlers: Handlers = field(default_factory=list)
+    """Pairs of a system call, by name or number, and the :class:`Handler` that
+    answers it; several of one call are asked in this order."""
+    handler_threads: Optional[int] = None
+    """How many handlers run at once: 64."""
+    handler_timeout: Optional[float] = None
+    """Seconds that all handlers of a call have, then it is EIO: 30."""
     control_socket: bool = True
     """Whether ``sandlock ps`` and ``inspect`` can see and ask it."""
     timeout: Union[float, str, None] = None
@@ -270,16 +281,17 @@ class Sandbox:
                               step="configure", kind="usage")
         return f"{self.uid}:{self.gid}"
 
-    def _request(self, extra_env: Mapping[str, str],
-                 bare: bool = False) -> Request:
+    def _request(self, extra_env: Mapping[str, str], bare: bool = False,
+                 name: Optional[str] = None) -> Request:
         """With @bare, without what this class says where nothing was said."""
         request = Request()
-        for name, key in KEYS.items():
-            value = getattr(self, name)
-            if value is None or (bare and value == getattr(_PLAIN, name)):
+        own_name = self.name if name is None else name
+        for member, key in KEYS.items():
+            value = own_name if member == "name" else getattr(self, member)
+            if value is None or (bare and value == getattr(_PLAIN, member)):
                 continue
             for text in _values(value):
-                request.set(key, text, name)
+                request.set(key, text, member)
         workdirs = self._workdirs()
         root = self.chroot and os.path.realpath(self.chroot)
         if not workdirs and not bare:
@@ -316,12 +328,19 @@ class Sandbox:
             request.set("filesystem.mount", f"{inside}:{os.fspath(host)}:ro",
                         "fs_mount_ro")
 
-    def _new_run(self, **extra_env: str) -> Run:
-        run = Run(self._request(extra_env), len(self._workdirs()) > 1)
+    def _new_run(self, extra_env: Mapping[str, str] = MappingProxyType({}),
+                 given: "Optional[_Given]" = None) -> Run:
+        given = given or _Given()
+        run = Run(self._request(extra_env, name=given.name),
+                  len(self._workdirs()) > 1)
         if self.policy_fn:
             run.set_policy(self.policy_fn
                            if isinstance(self.policy_fn, PolicyFn)
                            else PolicyFn(self.policy_fn))
+        handlers = [*self.handlers, *given.handlers]
+        if handlers:
+            run.set_handlers(handlers, self.handler_threads,
+                             self.handler_timeout, given.loop)
         return run
 
     # ---------------------------------------------------------- life cycle
@@ -334,8 +353,8 @@ class Sandbox:
             raise state_error("sandbox has a pending branch: commit() or "
                               "abort() it first", step)
 
-    def _launch(self, make: Callable[[Run], _Made],
-                cmd: Sequence[Text]) -> "Tuple[Run, _Made]":
+    def _launch(self, make: Callable[[Run], _Made], cmd: Sequence[Text],
+                given: "Optional[_Given]" = None) -> "Tuple[Run, _Made]":
         """Makes the run that this object has from now on, by ``make``."""
         check_command(cmd)
         with self._lock:
@@ -346,7 +365,7 @@ class Sandbox:
         try:
             del previous  # frees it, which may take a moment
             # Somebody may have to approve the start: kill() works meanwhile.
-            self._run = run = self._new_run()
+            self._run = run = self._new_run(given=given)
             return run, make(run)
         except BaseException:
             self._run = None
@@ -373,16 +392,23 @@ class Sandbox:
         raised (:class:`PolicyError`), as is a run while another one is running
         or pending.
         """
-        return self._run_to_end(cmd, timeout, lambda run: None)
+        return self._run_to_end(cmd, timeout, _Given())
+
+    def run_with_handlers(self, cmd: Sequence[Text], handlers: Handlers,
+                          name: Optional[str] = None,
+                          timeout: Optional[float] = None) -> Result:
+        """:meth:`run` with handlers besides those of ``handlers``, and with a
+        name of its own."""
+        return self._run_to_end(cmd, timeout, _Given(handlers, name))
 
     def _run_to_end(self, cmd: Sequence[Text], timeout: Optional[float],
-                    told: Callable[[Run], None]) -> Result:
+                    given: "_Given") -> Result:
         def make(run: Run) -> None:
-            told(run)
+            given.told.append(run)
             run.spawn(cmd, INHERIT, CAPTURE, CAPTURE, timeout)
 
         try:
-            return self._finish(self._launch(make, cmd)[0])
+            return self._finish(self._launch(make, cmd, given)[0])
         except SandlockError as e:
             if e.step == "configure" or e.kind == "state":
                 raise
@@ -399,15 +425,16 @@ class Sandbox:
     async def arun(self, cmd: Sequence[Text],
                    timeout: Optional[float] = None) -> Result:
         """:meth:`run` for asyncio. Cancelling it kills the command."""
-        made: List[Run] = []
-        future = asyncio.get_running_loop().run_in_executor(
-            None, self._run_to_end, cmd, timeout, made.append)
+        loop = asyncio.get_running_loop()
+        given = _Given(loop=loop)
+        future = loop.run_in_executor(
+            None, self._run_to_end, cmd, timeout, given)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             while not future.done():
-                if made:
-                    made[0].kill_quietly()
+                if given.told:
+                    given.told[0].kill_quietly()
                 await asyncio.wait([future], timeout=0.05)
             future.exception()  # nobody else asks for it
             raise
@@ -530,6 +557,18 @@ class Sandbox:
         self._decide("abort", Run.abort)
 
 
+@dataclass
+class _Given:
+    """What one run has besides what the sandbox says."""
+
+    handlers: Handlers = ()
+    name: Optional[str] = None
+    loop: Optional[asyncio.AbstractEventLoop] = None
+    """Where coroutines of handlers run, if not in a loop of their own."""
+    told: List[Run] = field(default_factory=list)
+    """The run, as soon as it can be killed."""
+
+
 def _ports(run: Run) -> Dict[Union[int, str], int]:
     return {int(port) if port.isdigit() else port: real
             for port, real in run.ports().items()}
@@ -557,6 +596,11 @@ def confine(policy: Sandbox) -> None:
     field that is set is a :class:`ConfinementError`, and nothing was done.
     """
     # A rule is for a file, not for a link to it.
+    for name in ("policy_fn", "handlers"):
+        if getattr(policy, name):
+            raise ConfinementError(f"'{name}' needs a sandbox",
+                                   errno=errno.ENOTSUP, step="confine",
+                                   kind="unsupported")
     real: Dict[str, Any] = {
         name: [os.path.realpath(p) for p in getattr(policy, name)]
         for name in ("fs_readable", "fs_writable")}

@@ -74,9 +74,10 @@ class Transaction:
         if not sandbox.workdir:
             raise PolicyError("a stage works in a workdir", step="configure",
                               kind="usage")
-        if sandbox.policy_fn:
-            raise PolicyError("a stage has no policy_fn", step="configure",
-                              kind="usage", hint=FIELDS_OF_STAGES)
+        for name in ("policy_fn", "handlers"):
+            if getattr(sandbox, name):
+                raise PolicyError(f"a stage has no {name}", step="configure",
+                                  kind="usage", hint=FIELDS_OF_STAGES)
         request = sandbox._request({}, bare=True)
         launch = launch_of(stage.args, INHERIT, CAPTURE, CAPTURE)
         _ffi.call("configure", lib.transaction_add, self._pointer,

@@ -441,11 +441,18 @@ class Examples(Branch):
         self.run_deferred(b"y\n")
         self.check_published()
 
+    def printed(self, example):
+        return self.python(os.path.join(EXAMPLES, example),
+                           stdout=subprocess.PIPE).communicate(
+                               timeout=LIMIT_S)[0]
+
     def test_pipeline(self):
-        out = self.python(os.path.join(EXAMPLES, "pipeline.py"),
-                          stdout=subprocess.PIPE).communicate(
-                              timeout=LIMIT_S)[0]
-        self.assertEqual(out, b"apple\nfig\npear\nsix pears\n")
+        self.assertEqual(self.printed("pipeline.py"),
+                         b"apple\nfig\npear\nsix pears\n")
+
+    def test_handlers(self):
+        self.assertEqual(self.printed("handlers.py"),
+                         b"s3cret\nno such secret\n")
 
 
 class Mcp(Branch):

@@ -17,7 +17,7 @@ CASES = os.environ.get("SANDLOCK_CASES") or os.path.join(
 class CaseSandbox(Sandbox):
     """A sandbox that is told keys and values instead of fields."""
 
-    def _request(self, extra_env, bare=False):
+    def _request(self, extra_env, bare=False, name=None):
         request = _run.Request()
         for key, values in self.keys.items():
             for value in [values] if isinstance(values, str) else values:
