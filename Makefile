@@ -160,7 +160,7 @@ $B/tests/%: tests/helpers/%.c $B/libsandlock.a include/sandlock.h
 		-o $@ $< $B/libsandlock.a $(static_libs)
 
 # It starts sandboxes, which the program serves.
-$B/unit/test_cases: | $B/sandlock
+$B/unit/test_cases $B/unit/test_handlers: | $B/sandlock
 
 # Examples are what a user builds: the public header and the library.
 example_bin := $(patsubst examples/c/%.c,$B/examples/%,$(wildcard examples/c/*.c))
@@ -188,7 +188,7 @@ fuzz-replay: $(fuzz_bin)
 
 # The threads of the supervisor, under ThreadSanitizer.
 tsan_unit := test_approvals test_gate test_hold test_lane test_net_calls test_net_ports test_processes test_supervise \
-	test_supervise_stress test_capi
+	test_supervise_stress test_capi test_handlers
 
 tsan: $B/sandlock
 	+@$(MAKE) --no-print-directory SAN=thread B=$B/tsan \

@@ -49,3 +49,13 @@ example() {
 	expect_status 0
 	expect_exactly 1
 }
+
+@test "examples: a file that is another one for a command" {
+	run example virtual /etc/hostname "not your host" cat /etc/hostname
+	expect_status 0
+	expect_output "not your host"
+	expect_match "[1-9][0-9]* opened"
+	run example virtual /etc/hostname "not your host" \
+		cmp /etc/passwd /etc/passwd
+	expect_status 0
+}

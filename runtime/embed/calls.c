@@ -1,18 +1,16 @@
 #include "embed/calls.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "api.h"
 #include "base/cleanup.h"
-#include "base/fd.h"
+#include "base/quiet_thread.h"
 #include "sandbox/calllink.h"
 
 #define API __attribute__((visibility("default")))
@@ -58,21 +56,6 @@ struct calls {
 
 /* ----------------------------------------------------------------- link -- */
 
-static int init_conds(struct calls *l)
-{
-	pthread_condattr_t attr;
-	int r = pthread_condattr_init(&attr);
-
-	if (r)
-		return -r;
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	r = pthread_cond_init(&l->work, &attr);
-	(void)pthread_condattr_destroy(&attr);
-	if (r == 0)
-		r = pthread_cond_init(&l->ended, NULL);
-	return -r;
-}
-
 struct calls *calls_new(int sock, const struct sandlock_handler *rows,
 			size_t n_rows, unsigned int max_threads)
 {
@@ -80,7 +63,9 @@ struct calls *calls_new(int sock, const struct sandlock_handler *rows,
 
 	if (!l)
 		return NULL;
-	if (pthread_mutex_init(&l->lock, NULL) || init_conds(l) < 0) {
+	if (pthread_mutex_init(&l->lock, NULL) ||
+	    pthread_cond_init(&l->ended, NULL) ||
+	    cond_init_monotonic(&l->work) < 0) {
 		free(l);
 		return NULL;
 	}
@@ -482,29 +467,16 @@ static void *work(void *data)
 	return NULL;
 }
 
-/* With every signal blocked: those are the host's. */
-static int start_thread(struct calls *l)
-{
-	pthread_t thread;
-	sigset_t all, old;
-	int r;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&thread, NULL, work, l);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return r;
-}
-
 /* A handler for which there is no thread, and never will be, has failed. */
 static void find_thread(struct calls *l)
 {
 	struct sandlock_call *c = NULL;
+	pthread_t thread;
 
 	(void)pthread_mutex_lock(&l->lock);
 	if (l->n_queued <= l->n_idle || l->n_threads >= l->max_threads)
 		(void)pthread_cond_signal(&l->work);
-	else if (start_thread(l) == 0)
+	else if (quiet_thread_make_deep(&thread, work, l) == 0)
 		l->n_threads++;
 	else if (l->n_threads == 0)
 		c = dequeue(l);

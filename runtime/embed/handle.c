@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/quiet_thread.h"
 #include "embed/report.h"
 #include "spec/request.h"
 
@@ -44,15 +45,9 @@ int handle_copy_env(const struct sandlock_env *from, struct sandlock_env *to)
 
 static int init_lock(struct sandlock_sandbox *s)
 {
-	pthread_condattr_t attr;
-	int r = pthread_condattr_init(&attr);
+	int r = cond_init_monotonic(&s->changed);
 
-	if (r)
-		return -r;
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	r = pthread_cond_init(&s->changed, &attr);
-	(void)pthread_condattr_destroy(&attr);
-	return r ? -r : -pthread_mutex_init(&s->lock, NULL);
+	return r < 0 ? r : -pthread_mutex_init(&s->lock, NULL);
 }
 
 void handle_free_env(struct sandlock_env *env)

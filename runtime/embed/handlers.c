@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/quiet_thread.h"
 #include "embed/calls.h"
 #include "embed/handle.h"
 #include "policy/net.h"
@@ -44,19 +44,15 @@ static void *serve(void *data)
 static int begin(void *data, int sock, struct error *err)
 {
 	struct handlers *h = data;
-	sigset_t all, old;
 	int r;
 
 	h->calls = calls_new(sock, h->rows, h->n, h->threads);
 	if (!h->calls)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&h->thread, NULL, serve, h);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (r) {
+	r = quiet_thread_make_deep(&h->thread, serve, h);
+	if (r < 0) {
 		calls_put(take_ptr(&h->calls));
-		return error_set(err, ERR_SYSTEM, r,
+		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot make a thread for handlers");
 	}
 	return 0;

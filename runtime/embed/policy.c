@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/quiet_thread.h"
 #include "base/utf8.h"
 #include "embed/handle.h"
 #include "sandbox/asklink.h"
@@ -356,19 +356,15 @@ static void *serve(void *data)
 static int begin(void *data, int sock, struct error *err)
 {
 	struct policy *p = data;
-	sigset_t all, old;
 	int r;
 
 	p->link = link_new(sock);
 	if (!p->link)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "callback");
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&p->thread, NULL, serve, p);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (r) {
+	r = quiet_thread_make_deep(&p->thread, serve, p);
+	if (r < 0) {
 		link_put(take_ptr(&p->link));
-		return error_set(err, ERR_SYSTEM, r,
+		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot make a thread for the callback");
 	}
 	return 0;

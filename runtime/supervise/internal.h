@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/quiet_thread.h"
 #include "kernel/notify.h"
 #include "supervise/account.h"
 #include "supervise/gate.h"
@@ -280,8 +281,6 @@ int task_blocked_in(pid_t tid);
 
 uint64_t now_ns(void);
 void sleep_until_ns(uint64_t t);
-/* pthread_cond_timedwait on a clock that nobody sets. */
-int cond_init_monotonic(pthread_cond_t *c);
 /* False once @t has passed. */
 bool cond_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t t);
 

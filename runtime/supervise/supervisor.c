@@ -37,19 +37,6 @@ void sleep_until_ns(uint64_t t)
 	(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 }
 
-int cond_init_monotonic(pthread_cond_t *c)
-{
-	pthread_condattr_t attr;
-	int r = pthread_condattr_init(&attr);
-
-	if (r)
-		return -r;
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	r = pthread_cond_init(c, &attr);
-	(void)pthread_condattr_destroy(&attr);
-	return -r;
-}
-
 bool cond_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t t)
 {
 	struct timespec ts = timespec_of(t);

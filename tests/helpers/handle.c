@@ -7,6 +7,7 @@
  *	print		the call, and in which handler it is
  *	path:ARG	prints the string that the argument points to
  *	poke:ARG:TEXT	writes TEXT, without a NUL, where it points to
+ *	flood:ARG	writes 4 KiB there, again and again, until that fails
  *	sleep:MS
  *	later:MS	what follows happens on another thread, after so long
  *	wait		until main says go
@@ -25,7 +26,9 @@
  * main does once it has read a line:
  *	wait=MS		waits for the end so long, says go, and waits on
  *	free=MS		frees the sandbox; another thread says go after so long
+ * policy=allow: with a callback that is asked about execs and opens, too.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sandlock.h>
@@ -88,6 +91,19 @@ static void poke(struct sandlock_call *c, const char *arg)
 	       sandlock_call_write(c,
 				   sandlock_call_get_info(c)->args[atoi(arg)],
 				   text, strlen(text)));
+}
+
+static void flood(struct sandlock_call *c, int arg)
+{
+	static const char page[4096] = { [0 ... 4095] = 'x' };
+	int r;
+
+	do
+		r = sandlock_call_write(c, sandlock_call_get_info(c)->args[arg],
+					page, sizeof(page));
+	while (r == 0);
+	if (r != -ESRCH)
+		printf("flood %d\n", r);
 }
 
 static void give_fd(struct sandlock_call *c, const char *path)
@@ -209,6 +225,8 @@ static int take_steps(struct handler *h, struct sandlock_call *c, char *steps,
 			print_path(c, atoi(arg));
 		else if (strcmp(s, "poke") == 0)
 			poke(c, arg);
+		else if (strcmp(s, "flood") == 0)
+			flood(c, atoi(arg));
 		else if (strcmp(s, "sleep") == 0)
 			nap(atol(arg));
 		else if (strcmp(s, "later") == 0)
@@ -275,9 +293,22 @@ static void add_handler(char *text)
 			h->on_exception = (enum sandlock_exception)i;
 }
 
-static int set_up(struct sandlock_sandbox *s, struct sandlock_error *err)
+static int allow(void *data, const struct sandlock_event *e,
+		 struct sandlock_context *ctx)
 {
-	int r = 0;
+	(void)ctx;
+	(void)e;
+	++*(int *)data;
+	return SANDLOCK_VERDICT_ALLOW;
+}
+
+static int set_up(struct sandlock_sandbox *s, bool with_policy,
+		  struct sandlock_error *err)
+{
+	static int asked;
+	int r = with_policy ? sandlock_sandbox_set_policy(s, allow, &asked,
+							  NULL, err)
+			    : 0;
 
 	for (int i = 0; r == 0 && i < n_handlers; i++) {
 		struct handler *h = &handlers[i];
@@ -386,6 +417,7 @@ int main(int argc, char **argv)
 	struct sandlock_error err = { 0 };
 	struct sandlock_launch l = { .argv = NULL };
 	unsigned int threads = 0;
+	bool with_policy = false;
 	int i, r = 0, timeout_ms = 0, wait_ms = 0, free_ms = 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -399,6 +431,8 @@ int main(int argc, char **argv)
 			timeout_ms = atoi(value);
 		else if (strncmp(argv[i], "wait=", 5) == 0)
 			wait_ms = atoi(value);
+		else if (strncmp(argv[i], "policy=", 7) == 0)
+			with_policy = true;
 		else if (strncmp(argv[i], "free=", 5) == 0)
 			free_ms = atoi(value);
 		else if (strncmp(argv[i], "name=", 5) == 0 ||
@@ -411,7 +445,7 @@ int main(int argc, char **argv)
 	l.argv = (const char *const *)argv + i + 1;
 	r = sandlock_sandbox_new(&env, q, &s, &err);
 	if (r == 0)
-		r = set_up(s, &err);
+		r = set_up(s, with_policy, &err);
 	if (r == 0 && (threads || timeout_ms))
 		r = sandlock_sandbox_limit_handlers(s, threads,
 						    (uint64_t)timeout_ms, &err);
