@@ -360,10 +360,16 @@ static int stat_displaced(struct keeper *k, const struct plan_op *op,
 	const struct site *s = k->site;
 	bool pruned = op->kind == OP_PUT && !(op->flags & OP_STAGED);
 	char name[NUMBER_LEN];
+	int r;
 
 	(void)number(k, op, pruned ? "u" : "", name);
-	if (fstatat(pruned ? s->trash_fd : s->stage_fd, name, st,
-		    AT_SYMLINK_NOFOLLOW) < 0)
+	r = fstatat(pruned ? s->trash_fd : s->stage_fd, name, st,
+		    AT_SYMLINK_NOFOLLOW);
+	/* Or aside, where nothing could be exchanged. */
+	if (r < 0 && errno == ENOENT)
+		r = fstatat(s->stage_fd, number(k, op, "o", name), st,
+			    AT_SYMLINK_NOFOLLOW);
+	if (r < 0)
 		return -errno;
 	return S_ISDIR(st->st_mode) || st->st_nlink < 2 ? -ENOENT : 0;
 }

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/path.h"
+#include "branch/move.h"
 #include "branch/plan.h"
 #include "branch/site.h"
 #include "branch/walk.h"
@@ -36,13 +37,6 @@ static void publisher_done(struct publisher *pub)
 	cursor_done(&pub->lower);
 	cursor_done(&pub->upper);
 }
-
-/* Where an op comes from, or where it leaves what it displaced. */
-struct place {
-	int dirfd;
-	const char *name;
-	char number[24];
-};
 
 static int op_error(const struct publisher *pub, uint32_t dir, const char *name,
 		    enum error_kind kind, int sys, const char *what,
@@ -79,19 +73,33 @@ static bool is_meddling(int r)
 }
 
 static void numbered(const struct publisher *pub, const struct plan_op *op,
-		     struct place *ret)
+		     const char *prefix, struct place *ret)
 {
 	ret->dirfd = pub->site->stage_fd;
-	(void)snprintf(ret->number, sizeof(ret->number), "%zu",
+	(void)snprintf(ret->number, sizeof(ret->number), "%s%zu", prefix,
 		       (size_t)(op - pub->plan->ops));
 	ret->name = ret->number;
+}
+
+/*
+ * Where a file system cannot exchange, what an op replaces is here. True if it
+ * is, so that at its place there is nothing, or what the op put there.
+ */
+static bool find_aside(const struct publisher *pub, const struct plan_op *op,
+		       struct place *ret)
+{
+	struct object o;
+
+	numbered(pub, op, "o", ret);
+	return op->old_ino && object_stat(ret->dirfd, ret->name, &o) == 0 &&
+	       o.mode && o.ino == op->old_ino;
 }
 
 static int find_source(struct publisher *pub, const struct plan_op *op,
 		       struct place *ret)
 {
 	if (op->flags & OP_STAGED) {
-		numbered(pub, op, ret);
+		numbered(pub, op, "", ret);
 		return 0;
 	}
 	ret->name = plan_text(pub->plan, op->name);
@@ -103,16 +111,6 @@ static int find_target(struct publisher *pub, const struct plan_op *op,
 {
 	ret->name = plan_text(pub->plan, op->name);
 	return cursor_open(&pub->lower, op->dir, &ret->dirfd);
-}
-
-static int move(const struct place *from, const struct place *to,
-		unsigned int flags)
-{
-	branch_step("rename");
-	return renameat2(from->dirfd, from->name, to->dirfd, to->name, flags) <
-			       0
-		       ? -errno
-		       : 0;
 }
 
 /*
@@ -134,24 +132,30 @@ static bool is_as_planned(const struct publisher *pub, const struct plan_op *op,
 static int put(struct publisher *pub, const struct plan_op *op,
 	       const struct place *target, struct error *err)
 {
-	unsigned int flags = op->old_ino ? RENAME_EXCHANGE : RENAME_NOREPLACE;
-	struct place source;
+	struct place source, aside;
 	struct object o;
+	bool in_steps = false;
 	int r = find_source(pub, op, &source);
 
 	if (r < 0)
 		return fail(pub, op, -r, "cannot find what is to become", err);
-	r = move(&source, target, flags);
-	if (r == -EEXIST || r == -ENOENT)
+	r = op->old_ino ? move_exchange(&source, target)
+			: move_new(&source, target);
+	if (r == -EINVAL && op->old_ino) {
+		in_steps = true;
+		numbered(pub, op, "o", &aside);
+		r = move_over(&source, target, &aside, op->old_ino);
+	}
+	if (r == -EEXIST || r == -ENOENT || r == -ESTALE)
 		return meddled(pub, op, err);
 	if (r < 0)
 		return fail(pub, op, -r, "cannot publish", err);
-	if (!op->old_ino)
+	if (!op->old_ino || in_steps)
 		return 0;
 	r = object_stat(source.dirfd, source.name, &o);
 	if (r == 0 && o.ino == op->old_ino)
 		return 0;
-	(void)move(&source, target, RENAME_EXCHANGE);
+	(void)move_exchange(&source, target);
 	return meddled(pub, op, err);
 }
 
@@ -162,8 +166,8 @@ static int delete (struct publisher *pub, const struct plan_op *op,
 	struct object o;
 	int r;
 
-	numbered(pub, op, &stage);
-	r = move(target, &stage, RENAME_NOREPLACE);
+	numbered(pub, op, "", &stage);
+	r = move_new(target, &stage);
 	if (r == -EEXIST || r == -ENOENT)
 		return meddled(pub, op, err);
 	if (r < 0)
@@ -171,14 +175,14 @@ static int delete (struct publisher *pub, const struct plan_op *op,
 	r = object_stat(stage.dirfd, stage.name, &o);
 	if (r == 0 && o.ino == op->old_ino)
 		return 0;
-	(void)move(&stage, target, RENAME_NOREPLACE);
+	(void)move_new(&stage, target);
 	return meddled(pub, op, err);
 }
 
 static int publish_op(struct publisher *pub, const struct plan_op *op,
 		      struct error *err)
 {
-	struct place target;
+	struct place target, aside;
 	struct object o;
 	int r;
 
@@ -191,6 +195,8 @@ static int publish_op(struct publisher *pub, const struct plan_op *op,
 		r = object_stat(target.dirfd, target.name, &o);
 	if (r < 0)
 		return fail(pub, op, -r, "cannot look at", err);
+	if (op->kind == OP_PUT && !o.mode && find_aside(pub, op, &aside))
+		return put(pub, op, &target, err);
 	if (op->kind == OP_PUT ? o.mode && o.ino == op->new_ino : !o.mode)
 		return pub->strict ? meddled(pub, op, err) : 0;
 	if (!is_as_planned(pub, op, &o))
@@ -219,18 +225,24 @@ static int undo_put(struct publisher *pub, const struct plan_op *op,
 		    const struct place *target, const struct object *o,
 		    struct error *err)
 {
-	struct place source;
+	struct place source, aside;
+	bool has_aside = find_aside(pub, op, &aside);
 	int r;
 
-	if (!o->mode || o->ino != op->new_ino) {
-		if (is_as_planned(pub, op, o))
-			return 0;
-		return meddled(pub, op, err);
+	if (o->mode && o->ino != op->new_ino) {
+		if (!is_as_planned(pub, op, o))
+			return meddled(pub, op, err);
+		/* A second name, to be kept while the first is replaced. */
+		return has_aside ? move_new(&aside, target) : 0;
 	}
+	if (!o->mode && !has_aside)
+		return op->old_ino ? meddled(pub, op, err) : 0;
 	r = find_source(pub, op, &source);
-	if (r == 0)
-		r = move(target, &source,
-			 op->old_ino ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+	if (r == 0 && has_aside)
+		r = move_back(&source, target, &aside, op->new_ino);
+	else if (r == 0)
+		r = op->old_ino ? move_exchange(target, &source)
+				: move_new(target, &source);
 	return r < 0 ? fail(pub, op, -r, "cannot take back", err) : 0;
 }
 
@@ -242,15 +254,16 @@ static int undo_delete(struct publisher *pub, const struct plan_op *op,
 	struct object kept;
 	int r;
 
-	numbered(pub, op, &stage);
+	numbered(pub, op, "", &stage);
 	r = object_stat(stage.dirfd, stage.name, &kept);
 	if (r < 0)
 		return fail(pub, op, -r, "cannot look at", err);
 	if (!kept.mode || kept.ino != op->old_ino)
 		return 0; /* not deleted, or deleted by somebody else */
-	if (o->mode)
+	/* If that is the same file still, there was one more step to go. */
+	if (o->mode && o->ino != op->old_ino)
 		return meddled(pub, op, err);
-	r = move(&stage, target, RENAME_NOREPLACE);
+	r = move_new(&stage, target);
 	return r < 0 ? fail(pub, op, -r, "cannot put back", err) : 0;
 }
 

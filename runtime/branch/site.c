@@ -205,23 +205,15 @@ static int open_dir(int dirfd, const char *name, int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-/* Tells before the first write where a file system lacks what we need. */
+/* Tells before the first write where nothing can be written. */
 static int probe_renames(const struct site *s, struct error *err)
 {
 	int fd = s->stage_fd, r = 0;
 
-	if (mkdirat(fd, "a", 0700) < 0 || mkdirat(fd, "b", 0700) < 0 ||
-	    renameat2(fd, "a", fd, "b", RENAME_EXCHANGE) < 0 ||
-	    renameat2(fd, "a", fd, "c", RENAME_NOREPLACE) < 0)
+	if (mkdirat(fd, "a", 0700) < 0 || renameat(fd, "a", fd, "b") < 0)
 		r = errno;
 	(void)unlinkat(fd, "a", AT_REMOVEDIR);
 	(void)unlinkat(fd, "b", AT_REMOVEDIR);
-	(void)unlinkat(fd, "c", AT_REMOVEDIR);
-	if (r == EINVAL || r == ENOSYS)
-		return error_say(err, ERR_UNSUPPORTED, r,
-				 "the file system of '%s' cannot exchange two "
-				 "names in one step",
-				 s->branch->meta.lower);
 	return r ? error_set(err, ERR_SYSTEM, r, "cannot write to '%s'",
 			     s->branch->dir)
 		 : 0;

@@ -1,5 +1,6 @@
 #include "branch_fixture.h"
 
+#include "branch/move.h"
 #include "branch/publish.h"
 
 /*
@@ -121,14 +122,28 @@ static char *open_fixture(struct fixture *f, bool staged)
 	return before;
 }
 
+struct how {
+	bool staged;	    /* from one file system to another */
+	bool without_flags; /* of renameat2(2) */
+};
+
+static int reset(void **state)
+{
+	(void)state;
+	move_without_flags = false;
+	return 0;
+}
+
 /* Every point of the commit, then forward; every other one killed again. */
 static void kill_and_go_on(void **state)
 {
+	const struct how *how = *state;
 	bool killed = true;
 
+	move_without_flags = how->without_flags;
 	for (int step = 1; killed; step++) {
 		struct fixture f;
-		char *before = open_fixture(&f, *state);
+		char *before = open_fixture(&f, how->staged);
 
 		killed = run_killed(&f, COMMIT, step);
 		if (killed && state_of(&f) == BRANCH_PENDING) {
@@ -157,10 +172,12 @@ static bool is_past_return(struct fixture *f)
  */
 static void kill_and_go_back(void **state)
 {
+	const struct how *how = *state;
 	struct fixture f;
-	char *before = open_fixture(&f, *state);
+	char *before = open_fixture(&f, how->staged);
 	char *diff, *again;
 
+	move_without_flags = how->without_flags;
 	assert_int_equal(branch_find(f.store, "b", &f.branch, NULL), 0);
 	diff = diff_lines(&f, CHANGE_WANT_CONFLICTS | CHANGE_WANT_META);
 	branch_close(f.branch);
@@ -234,14 +251,19 @@ static void nothing_to_recover(void **state)
 
 int main(void)
 {
-	static bool staged = true;
+	static struct how here = { false, false }, staged = { true, false };
+	static struct how steps = { true, true };
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(kill_and_go_on),
-		cmocka_unit_test(kill_and_go_back),
+		{ "kill_and_go_on", kill_and_go_on, NULL, NULL, &here },
+		{ "kill_and_go_back", kill_and_go_back, NULL, NULL, &here },
 		{ "kill_and_go_on, from another file system", kill_and_go_on,
 		  NULL, NULL, &staged },
 		{ "kill_and_go_back, to another file system", kill_and_go_back,
 		  NULL, NULL, &staged },
+		{ "kill_and_go_on, from another, without exchanges",
+		  kill_and_go_on, NULL, reset, &steps },
+		{ "kill_and_go_back, to another, without exchanges",
+		  kill_and_go_back, NULL, reset, &steps },
 		cmocka_unit_test(torn_intent),
 		cmocka_unit_test(nothing_to_recover),
 	};
