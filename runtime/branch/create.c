@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -24,6 +26,24 @@ enum {
 	STALE_AFTER_S = 2,
 	XATTR_BYTES = 64 * 1024, /* XATTR_LIST_MAX, XATTR_SIZE_MAX */
 };
+
+/*
+ * An overlay compares names byte by byte, and so do we: "a" and "A" would be
+ * two files in upper and one below. What cannot be asked (O_PATH) is not.
+ */
+static int check_names(int fd, const char *path, struct error *err)
+{
+	unsigned int flags = 0;
+
+	if (ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 || !(flags & FS_CASEFOLD_FL))
+		return 0;
+	(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
+			"names in '%s' are the same in upper and lower case, "
+			"which no branch can be made over",
+			path);
+	return error_hint(err, "chattr -F it while it is empty, or write to "
+			       "it without a branch");
+}
 
 static int open_lower(const char *path, int *ret_fd, char **ret_path,
 		      struct error *err)
@@ -43,6 +63,9 @@ static int open_lower(const char *path, int *ret_fd, char **ret_path,
 				      "workdir, must be a directory");
 		return -sys;
 	}
+	n = check_names(fd, path, err);
+	if (n < 0)
+		return (int)n;
 	n = readlink(fd_proc_path(fd, link), real, sizeof(real));
 	if (n < 0 || n == sizeof(real) || real[0] != '/')
 		return error_set(err, ERR_SYSTEM, n < 0 ? errno : ENAMETOOLONG,
