@@ -109,7 +109,9 @@ struct sandlock_check_row {
 struct sandlock_check {
 	struct sandlock_check_row *rows;
 	size_t n_rows;
-	const char *tier; /* "A", or NULL: nothing can be run */
+	/* "A": namespaces, "C": Landlock and a supervisor, commands of the host
+	 * alone; NULL: nothing can be run. */
+	const char *tier;
 	int landlock_abi; /* 0: none */
 	bool usable;	  /* no row is missing */
 };

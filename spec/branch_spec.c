@@ -111,6 +111,18 @@ static int read_protections(const struct at *at, const char *value,
 	return 0;
 }
 
+/* What a command of the host has; bundles have the namespaces they name. */
+static int read_isolation(const struct at *at, const char *value,
+			  struct spec *s)
+{
+	enum isolation i;
+
+	if (isolation_parse(value, &i) < 0 || i == ISOLATION_AUTO)
+		return at_fail(at, "'%s' is neither 'namespaces' nor 'notify'",
+			       SHOWN(value));
+	return 0;
+}
+
 static int read_degraded(const struct at *at, const char *value, struct spec *s)
 {
 	return read_protections(at, value, &s->landlock.allow_degraded);
@@ -132,6 +144,7 @@ static const struct {
 	{ PREFIX "branch.storage",  read_storage },
 	{ PREFIX "branch.quota",    read_quota },
 	{ PREFIX "branch.durable",  read_durable },
+	{ PREFIX "isolation",	    read_isolation },
 	{ PREFIX "landlock",	    read_landlock },
 	{ PREFIX "landlock.allow-degraded", read_degraded },
 	{ PREFIX "landlock.disabled", read_disabled },

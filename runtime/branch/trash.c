@@ -32,6 +32,7 @@
 #include "base/fd.h"
 #include "base/uapi.h"
 #include "branch/internal.h"
+#include "branch/trash.h"
 #include "kernel/userns.h"
 
 #define META_NAME "meta.json"
@@ -231,6 +232,16 @@ static void remove_entry(int trash_fd, const char *name, int entry_fd)
 		return;
 	(void)unlinkat(entry_fd, META_NAME, 0);
 	(void)unlinkat(trash_fd, name, AT_REMOVEDIR);
+}
+
+void trash_remove_tree(int parent_fd, const char *name)
+{
+	auto_close int fd = openat(parent_fd, name,
+				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+					   O_CLOEXEC);
+
+	if (fd >= 0)
+		remove_entry(parent_fd, name, fd);
 }
 
 /* In a child of its own where the objects need a user namespace. */

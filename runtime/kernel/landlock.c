@@ -170,6 +170,8 @@ static uint64_t kernel_rights(unsigned int access)
 
 	if (access & LANDLOCK_READ)
 		fs |= read_rights;
+	if (access & LANDLOCK_LIST)
+		fs |= LANDLOCK_ACCESS_FS_READ_DIR;
 	if (access & LANDLOCK_EXEC)
 		fs |= LANDLOCK_ACCESS_FS_EXECUTE;
 	if (access & LANDLOCK_WRITE)
@@ -275,5 +277,18 @@ int landlock_restrict(const struct landlock_rules *r, struct error *err)
 	if (syscall(SYS_landlock_restrict_self, fd, 0) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot restrict the process by Landlock");
+	return 0;
+}
+
+int landlock_scope_signals(struct error *err)
+{
+	const struct rights h = { .scoped = LANDLOCK_SCOPE_SIGNAL };
+	auto_close int fd = make_ruleset(&h, err);
+
+	if (fd < 0)
+		return error_code(err);
+	if (syscall(SYS_landlock_restrict_self, fd, 0) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot restrict signals by Landlock");
 	return 0;
 }

@@ -25,6 +25,7 @@ enum landlock_access {
 	LANDLOCK_MAKE = 1 << 3,	 /* make, remove, rename, link */
 	LANDLOCK_IOCTL = 1 << 4, /* ioctl on devices */
 	LANDLOCK_ALL = (1 << 5) - 1,
+	LANDLOCK_LIST = 1 << 5, /* list directories; part of READ */
 };
 
 struct landlock_rule {
@@ -67,5 +68,13 @@ int landlock_check(uint32_t allow_degraded, uint32_t disabled,
  * error unless every protection may be degraded or is disabled.
  */
 int landlock_restrict(const struct landlock_rules *r, struct error *err);
+
+/*
+ * Restricts nothing of the calling thread but signals: what descends from it
+ * can be signalled by it, also what is restricted further by then, and nobody
+ * else; and kill(-1) reaches all of that at once. As landlock_restrict, it takes
+ * no_new_privs.
+ */
+int landlock_scope_signals(struct error *err);
 
 #endif

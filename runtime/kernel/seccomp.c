@@ -217,7 +217,10 @@ static int resolve_call(const char *name, bool native)
 {
 	/* clang-format off */
 	static const struct { const char *name; int nr; } newer[] = {
+		{ "setxattrat", 463 },
+		{ "removexattrat", 466 },
 		{ "open_tree_attr", 467 },
+		{ "file_setattr", 469 },
 	};
 	/* clang-format on */
 	int nr = seccomp_syscall_resolve_name(name);

@@ -61,16 +61,15 @@ static int open_ptmx(int devpts_dirfd, struct error *err)
 	return take_fd(&fd);
 }
 
-int tty_open_pair(int devpts_dirfd, uint16_t width, uint16_t height,
-		  int *ret_master_fd, int *ret_slave_fd, struct error *err)
+/* @master is taken over. */
+static int open_slave(int master_fd, uint16_t width, uint16_t height,
+		      int *ret_master_fd, int *ret_slave_fd, struct error *err)
 {
-	auto_close int master = open_ptmx(devpts_dirfd, err);
+	auto_close int master = master_fd;
 	auto_close int slave = -1;
 	struct winsize ws = { .ws_row = height, .ws_col = width };
 	int unlock = 0;
 
-	if (master < 0)
-		return master;
 	if (ioctl(master, TIOCSPTLCK, &unlock) < 0)
 		return pty_error(err);
 	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -82,6 +81,26 @@ int tty_open_pair(int devpts_dirfd, uint16_t width, uint16_t height,
 	*ret_master_fd = take_fd(&master);
 	*ret_slave_fd = take_fd(&slave);
 	return 0;
+}
+
+int tty_open_pair(int devpts_dirfd, uint16_t width, uint16_t height,
+		  int *ret_master_fd, int *ret_slave_fd, struct error *err)
+{
+	int master = open_ptmx(devpts_dirfd, err);
+
+	return master < 0 ? master
+			  : open_slave(master, width, height, ret_master_fd,
+				       ret_slave_fd, err);
+}
+
+int tty_open_host_pair(uint16_t width, uint16_t height, int *ret_master_fd,
+		       int *ret_slave_fd, struct error *err)
+{
+	int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	return master < 0 ? pty_error(err)
+			  : open_slave(master, width, height, ret_master_fd,
+				       ret_slave_fd, err);
 }
 
 int tty_make_controlling(int slave_fd, struct error *err)

@@ -16,6 +16,10 @@ struct error;
 int tty_open_pair(int devpts_dirfd, uint16_t width, uint16_t height,
 		  int *ret_master_fd, int *ret_slave_fd, struct error *err);
 
+/* The same on the devpts of the host, by /dev/ptmx. */
+int tty_open_host_pair(uint16_t width, uint16_t height, int *ret_master_fd,
+		       int *ret_slave_fd, struct error *err);
+
 /* New session, controlling terminal, fds 0 to 2. */
 int tty_make_controlling(int slave_fd, struct error *err);
 

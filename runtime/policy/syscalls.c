@@ -32,6 +32,9 @@ struct trap_row {
 static const struct spec_seccomp_arg no_thread[] = {
 	{ 0, CLONE_THREAD | ALL_NAMESPACES, 0, SCMP_CMP_MASKED_EQ },
 };
+static const struct spec_seccomp_arg of_others[] = {
+	{ 0, 0, 0, SCMP_CMP_NE },
+};
 /* On a connected socket there is nothing to judge. */
 static const struct spec_seccomp_arg with_address[] = {
 	{ 4, 0, 0, SCMP_CMP_NE },
@@ -62,6 +65,28 @@ static const struct trap_row trap_rows[] = {
 	{ "shmget",      TRAP_MEMORY },
 	{ "memfd_create", TRAP_MEMORY },
 	{ "landlock_restrict_self", TRAP_LANDLOCK },
+	{ "chmod",       TRAP_METADATA },
+	{ "fchmod",      TRAP_METADATA },
+	{ "fchmodat",    TRAP_METADATA },
+	{ "fchmodat2",   TRAP_METADATA },
+	{ "chown",       TRAP_METADATA },
+	{ "lchown",      TRAP_METADATA },
+	{ "fchown",      TRAP_METADATA },
+	{ "fchownat",    TRAP_METADATA },
+	{ "utime",       TRAP_METADATA },
+	{ "utimes",      TRAP_METADATA },
+	{ "futimesat",   TRAP_METADATA },
+	{ "utimensat",   TRAP_METADATA },
+	{ "setxattr",    TRAP_METADATA },
+	{ "lsetxattr",   TRAP_METADATA },
+	{ "fsetxattr",   TRAP_METADATA },
+	{ "removexattr", TRAP_METADATA },
+	{ "lremovexattr", TRAP_METADATA },
+	{ "fremovexattr", TRAP_METADATA },
+	{ "sched_setaffinity", TRAP_TASKS, of_others, ARRAY_LEN(of_others) },
+	{ "sched_setscheduler", TRAP_TASKS, of_others, ARRAY_LEN(of_others) },
+	{ "sched_setparam", TRAP_TASKS, of_others, ARRAY_LEN(of_others) },
+	{ "sched_setattr", TRAP_TASKS, of_others, ARRAY_LEN(of_others) },
 };
 
 /* Without these a program cannot even end: never to be denied. */
@@ -159,11 +184,11 @@ static bool is_handled(const struct request *r, unsigned int traps,
 
 /* A group that is denied by name stays denied. */
 static bool row_holds(const struct syscall_row *row, const struct request *r,
-		      bool shared_network)
+		      unsigned int shared)
 {
 	const char *group = syscall_groups[row->group].name;
 
-	if (row->when == SYSCALL_SHARED_NETWORK && !shared_network)
+	if (row->when & ~shared)
 		return false;
 	/* Denied as a whole below. */
 	if (row->n_args && is_listed(&r->extra_deny, row->name))
@@ -232,7 +257,7 @@ static uint32_t action_for(unsigned int traps, int error)
 }
 
 static int add_table(struct spec_seccomp *s, const struct request *r,
-		     unsigned int traps, bool shared_network)
+		     unsigned int traps, unsigned int shared)
 {
 	int n = 0;
 
@@ -243,7 +268,7 @@ static int add_table(struct spec_seccomp *s, const struct request *r,
 		 * supervisor. */
 		if (row->n_args && is_handled(r, traps, row->name))
 			continue;
-		if (row_holds(row, r, shared_network))
+		if (row_holds(row, r, shared))
 			n = add_call(s, row->name,
 				     action_for(traps, row->error), row->error,
 				     row->args, row->n_args);
@@ -302,7 +327,7 @@ static int add_traps(struct spec_seccomp *s, const struct request *r,
 }
 
 int policy_filter(const struct request *r, unsigned int traps,
-		  bool shared_network, struct spec_seccomp *ret,
+		  unsigned int shared, struct spec_seccomp *ret,
 		  struct error *err)
 {
 	struct spec_seccomp s = { .default_action = SECCOMP_RET_ALLOW };
@@ -312,7 +337,7 @@ int policy_filter(const struct request *r, unsigned int traps,
 		n = check_denied(r, err);
 	if (n < 0)
 		return n;
-	n = add_table(&s, r, traps, shared_network);
+	n = add_table(&s, r, traps, shared);
 	if (n == 0)
 		n = add_extra(&s, r, traps);
 	if (n == 0)
@@ -417,7 +442,7 @@ static bool row_matches(const struct syscall_row *row, const uint64_t *args)
 	return named == met;
 }
 
-bool policy_refusal(const struct request *r, bool shared_network,
+bool policy_refusal(const struct request *r, unsigned int shared,
 		    const char *name, const uint64_t *args,
 		    struct syscall_refusal *ret)
 {
@@ -432,7 +457,7 @@ bool policy_refusal(const struct request *r, bool shared_network,
 		const struct syscall_row *row = &syscall_rows[i];
 
 		if (strcmp(row->name, name) != 0 ||
-		    !row_holds(row, r, shared_network) ||
+		    !row_holds(row, r, shared) ||
 		    (args && !row_matches(row, args)))
 			continue;
 		*ret = (struct syscall_refusal){ .row = row,
@@ -458,6 +483,8 @@ void policy_syscalls_json(struct json_out *o)
 		if (row->when == SYSCALL_SHARED_NETWORK)
 			json_out_str_member(o, "when",
 					    "in the network of the host");
+		if (row->when == SYSCALL_SHARED_ALL)
+			json_out_str_member(o, "when", "without namespaces");
 		json_out_bool_member(o, "can_allow",
 				     syscall_groups[row->group].optional);
 		json_out_object_end(o);

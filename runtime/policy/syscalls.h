@@ -45,8 +45,10 @@ extern const struct syscall_group_row syscall_groups[SYSCALLS_GROUPS];
 
 /* When a row holds. */
 enum syscall_when {
-	SYSCALL_ALWAYS,
-	SYSCALL_SHARED_NETWORK, /* in the network namespace of the host */
+	SYSCALL_ALWAYS = 0,
+	/* What is shared with the host, as masks for the functions below. */
+	SYSCALL_SHARED_NETWORK = 1 << 0, /* its network namespace */
+	SYSCALL_SHARED_ALL = 1 << 1,	 /* all of its namespaces: tier C */
 };
 
 struct syscall_row {
@@ -82,6 +84,8 @@ enum syscall_trap {
 	TRAP_MEMORY = 1 << 9,	 /* memory that is no process's */
 	TRAP_HANDLED = 1 << 10,	 /* what an embedder handles: request.handled */
 	TRAP_LANDLOCK = 1 << 11, /* restrictions that a process adds */
+	TRAP_METADATA = 1 << 12, /* owners, modes, times, attributes of files */
+	TRAP_TASKS = 1 << 13,	 /* how a process named by number is run */
 };
 
 /*
@@ -92,7 +96,7 @@ enum syscall_trap {
  * Freed by spec_seccomp_done.
  */
 int policy_filter(const struct request *r, unsigned int traps,
-		  bool shared_network, struct spec_seccomp *ret,
+		  unsigned int shared, struct spec_seccomp *ret,
 		  struct error *err);
 
 /*
@@ -116,7 +120,7 @@ struct syscall_refusal {
  * Judges @name with @args as the filter of the same request does. False: it is
  * not refused. Without @args, by name: the first row that could refuse it.
  */
-bool policy_refusal(const struct request *r, bool shared_network,
+bool policy_refusal(const struct request *r, unsigned int shared,
 		    const char *name, const uint64_t *args,
 		    struct syscall_refusal *ret);
 

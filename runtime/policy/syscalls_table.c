@@ -1,12 +1,15 @@
 /* The tables of policy/syscalls.h. */
 #include <errno.h>
-#include <linux/net.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <seccomp.h>
+#include <linux/fs.h>
+#include <linux/fscrypt.h>
+#include <linux/fsverity.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
@@ -111,6 +114,25 @@ static const struct spec_seccomp_arg ipv6_pktoptions[] = {
 };
 static const struct spec_seccomp_arg ipv6_flowlabel[] = {
 	IS(1, IPPROTO_IPV6), IS(2, 32 /* IPV6_FLOWLABEL_MGR */),
+};
+/* Other processes of the same user, wherever they run. */
+static const struct spec_seccomp_arg other_process[] = {
+	IS_NOT(0, 0),
+};
+static const struct spec_seccomp_arg other_priority[] = {
+	IS_NOT(1, 0),
+};
+static const struct spec_seccomp_arg user_priority[] = {
+	IS(0, PRIO_USER),
+};
+static const struct spec_seccomp_arg user_io_priority[] = {
+	IS(0, 3 /* IOPRIO_WHO_USER */),
+};
+/* These take no right to write. */
+static const struct spec_seccomp_arg file_flags[] = {
+	IS(1, FS_IOC_SETFLAGS), IS(1, FS_IOC_FSSETXATTR),
+	IS(1, FS_IOC_SETVERSION), IS(1, FS_IOC_ENABLE_VERITY),
+	IS(1, FS_IOC_SET_ENCRYPTION_POLICY),
 };
 /* An old name of AF_PACKET. */
 static const struct spec_seccomp_arg packet_inet[] = {
@@ -243,6 +265,18 @@ const struct syscall_row syscall_rows[] = {
 	{ "setsockopt", SYSCALLS_NETWORK, EPERM, ARGS(ipv6_flowlabel), "IPV6_FLOWLABEL_MGR", SYSCALL_SHARED_NETWORK },
 	ROW_IF("socketpair", NETWORK, EAFNOSUPPORT, other_families, "of a family other than unix, inet, inet6, netlink"),
 	{ "ioctl", SYSCALLS_NETWORK, EPERM, ARGS(interfaces), "SIOCGIF*, SIOCETHTOOL: interfaces of the host", SYSCALL_SHARED_NETWORK },
+
+	{ "mq_open", SYSCALLS_SYSV_IPC, EPERM, .when = SYSCALL_SHARED_ALL },
+	{ "mq_unlink", SYSCALLS_SYSV_IPC, EPERM, .when = SYSCALL_SHARED_ALL },
+	{ "prlimit64", SYSCALLS_PROCESS, EPERM, ARGS(other_process), "of a process by its number", SYSCALL_SHARED_ALL },
+	{ "setpriority", SYSCALLS_PROCESS, EPERM, ARGS(other_priority), "of others by their number", SYSCALL_SHARED_ALL },
+	{ "setpriority", SYSCALLS_PROCESS, EPERM, ARGS(user_priority), "PRIO_USER", SYSCALL_SHARED_ALL },
+	{ "ioprio_set", SYSCALLS_PROCESS, EPERM, ARGS(other_priority), "of others by their number", SYSCALL_SHARED_ALL },
+	{ "ioprio_set", SYSCALLS_PROCESS, EPERM, ARGS(user_io_priority), "IOPRIO_WHO_USER", SYSCALL_SHARED_ALL },
+	{ "ioctl", SYSCALLS_PROCESS, EPERM, ARGS(file_flags), "FS_IOC_SETFLAGS and the like, of files", SYSCALL_SHARED_ALL },
+	{ "setxattrat", SYSCALLS_PROCESS, ENOSYS, .when = SYSCALL_SHARED_ALL },
+	{ "removexattrat", SYSCALLS_PROCESS, ENOSYS, .when = SYSCALL_SHARED_ALL },
+	{ "file_setattr", SYSCALLS_PROCESS, ENOSYS, .when = SYSCALL_SHARED_ALL },
 };
 /* clang-format on */
 

@@ -33,6 +33,7 @@ struct checking {
 	struct check *c;
 	bool privileged;
 	bool failed; /* out of memory */
+	bool notify; /* tier C is possible */
 };
 
 static char *format(struct checking *k, const char *fmt, va_list ap)
@@ -101,6 +102,14 @@ static void check_kernel(struct checking *k)
 			u.machine);
 }
 
+/* 0 where there is no Yama. */
+static long yama_scope(void)
+{
+	long scope = read_sysctl("/proc/sys/kernel/yama/ptrace_scope");
+
+	return scope < 0 ? 0 : scope;
+}
+
 static const char *user_namespace_fix(void)
 {
 	if (read_sysctl("/proc/sys/kernel/"
@@ -127,9 +136,13 @@ static void check_namespaces(struct checking *k,
 	else if (!p->user)
 		add_row(k, "user-namespace", CHECK_OK, "can be made");
 	else {
-		row = add_row(k, "user-namespace", CHECK_MISSING, "refused: %s",
-			      strerror(p->user));
-		explain(k, row, "an ordinary user can run no sandbox",
+		row = add_row(k, "user-namespace",
+			      k->notify ? CHECK_LIMITED : CHECK_MISSING,
+			      "refused: %s", strerror(p->user));
+		explain(k, row,
+			k->notify ? "an ordinary user's commands run in "
+				    "tier C, bundles not at all"
+				  : "an ordinary user can run no sandbox",
 			user_namespace_fix());
 		return;
 	}
@@ -137,9 +150,12 @@ static void check_namespaces(struct checking *k,
 		add_row(k, "namespaces", CHECK_OK,
 			"mount, pid, network, ipc and uts can be made");
 	else {
-		row = add_row(k, "namespaces", CHECK_MISSING, "refused: %s",
-			      strerror(p->mount));
-		explain(k, row, "there is nothing to hide the host behind",
+		row = add_row(k, "namespaces",
+			      k->notify ? CHECK_LIMITED : CHECK_MISSING,
+			      "refused: %s", strerror(p->mount));
+		explain(k, row,
+			k->notify ? "commands run in tier C, bundles not at all"
+				  : "there is nothing to hide the host behind",
 			"a container needs CAP_SYS_ADMIN or a user namespace "
 			"with a seccomp profile that allows unshare and mount");
 		return;
@@ -147,8 +163,9 @@ static void check_namespaces(struct checking *k,
 	if (!p->proc)
 		add_row(k, "procfs", CHECK_OK, "can be mounted");
 	else {
-		row = add_row(k, "procfs", CHECK_MISSING, "refused: %s",
-			      strerror(p->proc));
+		row = add_row(k, "procfs",
+			      k->notify ? CHECK_LIMITED : CHECK_MISSING,
+			      "refused: %s", strerror(p->proc));
 		explain(k, row, "a sandbox cannot have a /proc of its own",
 			"the container masks parts of /proc: start it with "
 			"--security-opt systempaths=unconfined");
@@ -157,8 +174,9 @@ static void check_namespaces(struct checking *k,
 		add_row(k, "overlay", CHECK_OK, "can be mounted%s",
 			k->privileged ? "" : " in a user namespace");
 	else {
-		row = add_row(k, "overlay", CHECK_MISSING, "refused: %s",
-			      strerror(p->overlay));
+		row = add_row(k, "overlay",
+			      k->notify ? CHECK_LIMITED : CHECK_MISSING,
+			      "refused: %s", strerror(p->overlay));
 		explain(k, row, "writes cannot go to a branch",
 			p->overlay == ENODEV
 				? "modprobe overlay"
@@ -435,15 +453,46 @@ static void check_store(struct checking *k)
 	add_row(k, "store", CHECK_OK, "%s, on %s", path, fs);
 }
 
+static bool is_all(const struct probe_namespaces *p)
+{
+	return !p->user && !p->mount && !p->overlay && !p->proc;
+}
+
+static void check_yama(struct checking *k)
+{
+	long scope = yama_scope();
+	struct check_row *row;
+
+	if (scope < 2)
+		return;
+	row = add_row(k, "ptrace", CHECK_LIMITED,
+		      "kernel.yama.ptrace_scope is %ld", scope);
+	explain(k, row,
+		"an ordinary user's supervisor cannot look into what "
+		"it supervises",
+		"sysctl -w kernel.yama.ptrace_scope=1");
+}
+
 static void check_isolation(struct checking *k,
 			    const struct probe_namespaces *p)
 {
 	struct check_row *row;
 
-	if (!p->user && !p->mount && !p->overlay && !p->proc) {
+	if (is_all(p)) {
 		k->c->tier = "A";
 		add_row(k, "isolation", CHECK_OK,
-			"tier A: namespaces and an overlay");
+			"tier A: namespaces and an overlay%s",
+			k->notify ? "; --isolation=notify works, too" : "");
+		return;
+	}
+	if (k->notify) {
+		k->c->tier = "C";
+		row = add_row(k, "isolation", CHECK_MISSING,
+			      "tier C: Landlock, a filter and a supervisor");
+		explain(k, row,
+			"commands of the host run with --branch=none, "
+			"bundles do not",
+			"see the lines above");
 		return;
 	}
 	row = add_row(k, "isolation", CHECK_MISSING, "none");
@@ -469,6 +518,9 @@ int sandbox_check(const struct sandbox_env *env, struct check *ret,
 	c.rows = calloc(MAX_ROWS, sizeof(*c.rows));
 	if (!c.rows)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "check");
+	k.notify = landlock_abi() >= protection_abi(PROTECT_SIGNAL_SCOPE) &&
+		   !sc.filter && !sc.listener && !sc.killable &&
+		   yama_scope() < 2;
 	check_kernel(&k);
 	check_namespaces(&k, &ns);
 	check_landlock(&k);
@@ -479,6 +531,7 @@ int sandbox_check(const struct sandbox_env *env, struct check *ret,
 	check_pidfd(&k);
 	check_runtime_dir(&k);
 	check_store(&k);
+	check_yama(&k);
 	check_isolation(&k, &ns);
 	if (k.failed) {
 		check_done(&c);

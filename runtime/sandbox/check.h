@@ -32,7 +32,7 @@ struct check_row {
 struct check {
 	struct check_row *rows;
 	size_t n;
-	const char *tier; /* "A", or NULL where no host command can run */
+	const char *tier; /* "A", "C", or NULL: no host command can run */
 	int landlock_abi;
 	bool usable; /* nothing is CHECK_MISSING */
 };

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "kernel/landlock.h"
+#include "sandbox/plan.h"
 #include "spec/spec.h"
 
 /* Devices and procfs are there to be written to, but nothing is made there. */
@@ -74,5 +75,28 @@ int confine_landlock(const struct spec *s, const struct spec_strings *workdirs,
 		};
 	rules.paths = v;
 	rules.n_paths = n;
+	return landlock_restrict(&rules, err);
+}
+
+int confine_paths(const struct spec *s, const struct plan_path *paths, size_t n,
+		  struct error *err)
+{
+	struct landlock_rules rules = {
+		.allow_degraded = s->landlock.allow_degraded,
+		.disabled = s->landlock.disabled,
+		.n_paths = n,
+	};
+	auto_free struct landlock_rule *v = calloc(n + 1, sizeof(*v));
+
+	if (!v)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "Landlock");
+	for (size_t i = 0; i < n; i++)
+		v[i] = (struct landlock_rule){
+			.path = paths[i].path,
+			.fd = -1,
+			.access = paths[i].access,
+			.optional = true,
+		};
+	rules.paths = v;
 	return landlock_restrict(&rules, err);
 }

@@ -7,8 +7,11 @@
 #ifndef SANDLOCK_SANDBOX_CONFINE_H
 #define SANDLOCK_SANDBOX_CONFINE_H
 
+#include <stddef.h>
+
 struct error;
 struct log_sink;
+struct plan_path;
 struct request;
 struct spec;
 struct spec_strings;
@@ -19,6 +22,10 @@ struct spec_strings;
  */
 int confine_landlock(const struct spec *s, const struct spec_strings *workdirs,
 		     struct error *err);
+
+/* Tier C: no mounts, but rules for paths of the host. */
+int confine_paths(const struct spec *s, const struct plan_path *paths, size_t n,
+		  struct error *err);
 
 /*
  * Confines the calling thread, and what it forks, for good: files by Landlock,

@@ -22,10 +22,12 @@
 #include "branch/change.h"
 #include "hooks/hooks.h"
 #include "kernel/cgroup.h"
+#include "kernel/landlock.h"
 #include "kernel/netdev.h"
 #include "kernel/process.h"
 #include "kernel/tty.h"
 #include "kernel/userns.h"
+#include "sandbox/finish.h"
 #include "sandbox/launcher.h"
 #include "sandbox/listener.h"
 #include "sandbox/mediate.h"
@@ -227,6 +229,7 @@ static int fill_new_state(struct create *c, struct error *err)
 	s->owner = userns_initial_uid();
 	s->pid_ns = c->plan->own_pid_ns;
 	s->host = c->plan->host;
+	s->notify = c->plan->notify;
 	s->remaps = c->command && c->command->request->port_remap;
 	s->ephemeral = c->die_with_parent && !c->bundle->keep;
 	if (c->branch)
@@ -362,6 +365,35 @@ static int make_rootfs(struct create *c, struct error *err)
 	return rootfs_new(&o, &c->rootfs, err);
 }
 
+/*
+ * Tier C has no tmpfs of its own: a directory of the host takes the place of
+ * /tmp, which is said by TMPDIR.
+ */
+static int make_scratch(struct create *c, struct error *err)
+{
+	const char *dir = getenv("TMPDIR");
+	auto_free char *path = NULL;
+	auto_free char *entry = NULL;
+
+	if (!dir || dir[0] != '/' || access(dir, W_OK) < 0)
+		dir = "/tmp";
+	if (asprintf(&path, "%s/sandlock-tmp.XXXXXX", dir) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "TMPDIR");
+	if (!mkdtemp(path))
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make a directory in '%s'", dir);
+	c->state->scratch = realpath(path, NULL);
+	if (!c->state->scratch) {
+		(void)rmdir(path);
+		return error_set(err, ERR_SYSTEM, errno, "TMPDIR");
+	}
+	if (asprintf(&entry, "TMPDIR=%s", c->state->scratch) < 0 ||
+	    spec_strings_add(&c->plan->spec->process.env, entry) < 0 ||
+	    plan_add_path(c->plan, c->state->scratch, LANDLOCK_ALL) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "TMPDIR");
+	return 0;
+}
+
 /* What can fail for the caller's mistakes comes first: nothing is made yet. */
 static int open_endpoints(struct create *c, struct error *err)
 {
@@ -373,7 +405,7 @@ static int open_endpoints(struct create *c, struct error *err)
 			return r;
 		c->console_sock = r;
 	}
-	return launcher_open(&c->launcher_fd, err);
+	return c->plan->notify ? 0 : launcher_open(&c->launcher_fd, err);
 }
 
 static int open_places(struct create *c, struct error *err)
@@ -426,7 +458,11 @@ static int make_all(struct create *c, struct error *err)
 		r = make_fifos(c, err);
 	if (r == 0)
 		r = make_cgroup(c, err);
-	return r == 0 ? make_rootfs(c, err) : r;
+	if (r == 0 && c->plan->notify)
+		r = make_scratch(c, err);
+	else if (r == 0)
+		r = make_rootfs(c, err);
+	return r;
 }
 
 static int run_runtime_hooks(struct create *c, struct error *err)
@@ -706,6 +742,9 @@ void create_undo(struct create *c)
 		end_init(c);
 		/* From here on there are clones again, so one thread. */
 		mediation_end(take_ptr(&c->mediation));
+		if (c->plan->notify)
+			(void)guard_wait_rest(c->state->name, NULL);
+		finish_scratch(c->state);
 		if (c->state->cgroup)
 			(void)cgroup_remove(c->state->cgroup, NULL);
 		if (c->hooks_begun)

@@ -84,8 +84,19 @@ int spawn_follow(int sock, pid_t helper, int *pidfd, const struct idmap *maps,
  */
 int spawn_become_root(const struct spec *s, struct error *err);
 
-/* The child's side; never returns. */
+/* The child's side; never returns. Of tier C: guard.c. */
 void init_main(struct create *c) __attribute__((noreturn));
+void guard_main(struct create *c) __attribute__((noreturn));
+/* A pty for the payload, where it wants one, and its master to the parent. */
+int init_console(struct create *c, struct error *err);
+
+/*
+ * After the guard of tier C has ended, whatever ended it: waits until nothing
+ * is left of what it held together. Reaps every child of this process, which
+ * must have been their subreaper (guard_adopt) and have no others.
+ */
+void guard_adopt(bool yes);
+int guard_wait_rest(const char *name, struct error *err);
 
 /*
  * Handles messages of the child until @until arrives. The child's error
@@ -114,8 +125,15 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 	     int64_t end_ms, struct create *c, struct exit_status *ret,
 	     struct error *err);
 
-/* Takes fd @remote_fd of process @pid, the listener of its filter. */
-typedef int create_listener_fn(void *data, pid_t pid, int remote_fd,
+/*
+ * The listener of the filter of process @pid: fd @fd, which whoever is told
+ * takes over, or where that is -1 its own fd @remote_fd.
+ */
+struct create_listener {
+	pid_t pid;
+	int remote_fd, fd;
+};
+typedef int create_listener_fn(void *data, const struct create_listener *l,
 			       struct error *err);
 
 /*

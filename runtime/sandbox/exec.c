@@ -37,6 +37,16 @@ enum { SOCKET_NAPS = 100, SOCKET_NAP_MS = 20 };
 static int check_status(const struct found *f, const struct sandbox_exec *x,
 			struct error *err)
 {
+	/* Its guard would not hold it, and its supervisor not read it. */
+	if (f->state->notify) {
+		(void)error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+				"cannot exec in '%s': it runs with "
+				"--isolation=notify, without namespaces that "
+				"could be joined",
+				f->state->name);
+		return error_hint(err, "run another command in a sandbox of "
+				       "its own");
+	}
 	switch (f->status) {
 	case STATUS_CREATED:
 	case STATUS_RUNNING:
@@ -387,7 +397,7 @@ static bool is_supervised(const struct exec *e)
 }
 
 /* The supervisor fetches it itself: it runs with more rights over us. */
-static int bring_listener(void *data, pid_t pid, int remote_fd,
+static int bring_listener(void *data, const struct create_listener *l,
 			  struct error *err)
 {
 	struct exec *e = data;
@@ -395,8 +405,8 @@ static int bring_listener(void *data, pid_t pid, int remote_fd,
 	char args[64];
 	int r;
 
-	(void)snprintf(args, sizeof(args), "{\"pid\":%d,\"fd\":%d}", (int)pid,
-		       remote_fd);
+	(void)snprintf(args, sizeof(args), "{\"pid\":%d,\"fd\":%d}",
+		       (int)l->pid, l->remote_fd);
 	/* The socket comes a moment after the command was executed. */
 	for (int i = 0;; i++) {
 		struct error local = ERROR_INIT;

@@ -1,12 +1,14 @@
 #include "sandbox/finish.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <time.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "branch/trash.h"
 #include "hooks/hooks.h"
 #include "kernel/cgroup.h"
 #include "sandbox/plan.h"
@@ -160,12 +162,19 @@ int finish_hooks(const struct sandbox_state *s, const struct spec *spec,
 	return hooks_run(&spec->hooks, (enum spec_hook_point)point, &ctx, err);
 }
 
+void finish_scratch(const struct sandbox_state *s)
+{
+	if (s->scratch)
+		trash_remove_tree(AT_FDCWD, s->scratch);
+}
+
 int finish_remove(const struct sandbox_env *env, struct rundir_slot *slot,
 		  const struct sandbox_state *s, const struct spec *spec,
 		  struct error *err)
 {
 	int r = s->cgroup ? cgroup_remove(s->cgroup, err) : 0;
 
+	finish_scratch(s);
 	if (r < 0)
 		return r;
 	r = slot ? rundir_remove(slot, err) : 0;

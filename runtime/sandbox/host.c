@@ -242,6 +242,8 @@ static int fill_plan(struct plan *p, struct host_context *h,
 
 	if (n == 0)
 		n = host_network(h, err);
+	if (n == 0 && h->notify)
+		n = host_paths(h, env, p, err);
 	if (n == 0)
 		n = mediate_decide(h, &p->mediated, &h->traps, err);
 	p->traps = h->traps;

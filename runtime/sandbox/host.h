@@ -53,6 +53,15 @@ bool host_root_is_read_only(const struct host_context *h);
 bool host_has_branch(const struct host_context *h);
 /* host_view.c: what may be read without a -r; ends with NULL. */
 extern const char *const host_system_paths[];
+/*
+ * The same for home and PATH: calls @add for each, and for what no sandbox may
+ * read, until it is not 0.
+ */
+typedef int host_path_fn(void *data, const char *path);
+int host_each_readable(const struct host_context *h, host_path_fn *add,
+		       void *data);
+int host_each_secret(const struct host_context *h, host_path_fn *add,
+		     void *data);
 
 /* host_view.c: the members "mounts" and linux.maskedPaths. */
 int host_view_mounts(struct host_context *h, struct json_out *o,
@@ -66,6 +75,13 @@ int host_view_masks(struct host_context *h, struct json_out *o,
  * try shows that they cannot be had.
  */
 int host_find_tier(struct host_context *h, struct error *err);
+
+/*
+ * host_paths.c: the paths of tier C into @p, or a refusal where no Landlock rule
+ * can say what was asked for.
+ */
+int host_paths(const struct host_context *h, const struct sandbox_env *env,
+	       struct plan *p, struct error *err);
 
 /* host_net.c: fills h->net and, where names are pinned, h->hosts. */
 int host_network(struct host_context *h, struct error *err);

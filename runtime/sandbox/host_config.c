@@ -33,7 +33,8 @@ static void add_capabilities(const struct host_context *h, struct json_out *o)
 {
 	static const char *const sets[] = { "bounding", "effective",
 					    "permitted" };
-	size_t n = h->privileged ? ARRAY_LEN(root_capabilities) : 0;
+	bool is_root = h->privileged || (h->notify && geteuid() == 0);
+	size_t n = is_root ? ARRAY_LEN(root_capabilities) : 0;
 
 	json_out_key(o, "capabilities");
 	json_out_object(o);
@@ -70,7 +71,7 @@ static void add_rlimits(const struct host_context *h, struct json_out *o)
 		add_rlimit(o, "RLIMIT_CORE", 0);
 	/* Counted by user namespace (5.14), so it is the sandbox's alone. The
 	 * host's root is exempt and has the pids controller. */
-	if (r->processes && !h->privileged)
+	if (r->processes && !h->privileged && !h->notify)
 		add_rlimit(o, "RLIMIT_NPROC", (uint64_t)r->processes + 1);
 	/* Of each process; all of them: supervise/memory.h. */
 	if (h->traps & TRAP_MEMORY)
@@ -134,7 +135,7 @@ static void add_namespaces(const struct host_context *h, struct json_out *o)
 
 	json_out_key(o, "namespaces");
 	json_out_array(o);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && !h->notify; i++) {
 		if (h->shared_network && strcmp(names[i], "network") == 0)
 			continue;
 		json_out_object(o);
@@ -152,7 +153,8 @@ static void add_namespaces(const struct host_context *h, struct json_out *o)
 static void add_resources(const struct host_context *h, struct json_out *o)
 {
 	const struct request *r = h->request;
-	bool pids = r->processes && h->privileged && !(h->traps & TRAP_FORK);
+	bool pids = r->processes && (h->privileged || h->notify) &&
+		    !(h->traps & TRAP_FORK);
 	bool memory = r->memory_bytes && !(h->traps & TRAP_MEMORY);
 
 	if (!memory && !pids)
@@ -168,8 +170,10 @@ static void add_resources(const struct host_context *h, struct json_out *o)
 	if (pids) {
 		json_out_key(o, "pids");
 		json_out_object(o);
-		/* Our pid 1 is not the command's. */
-		json_out_uint_member(o, "limit", (uint64_t)r->processes + 1);
+		/* Our pid 1 is not the command's, nor guard and standby. */
+		json_out_uint_member(o, "limit",
+				     (uint64_t)r->processes +
+					     (h->notify ? 2 : 1));
 		json_out_object_end(o);
 	}
 	json_out_object_end(o);
@@ -180,7 +184,10 @@ static int add_filter(const struct host_context *h, struct json_out *o,
 		      struct error *err)
 {
 	struct spec_seccomp s = { .default_action = 0 };
-	int n = policy_filter(h->request, h->traps, h->shared_network, &s, err);
+	int n = policy_filter(h->request, h->traps,
+			      (h->shared_network ? SYSCALL_SHARED_NETWORK : 0) |
+				      (h->notify ? SYSCALL_SHARED_ALL : 0),
+			      &s, err);
 
 	if (n < 0)
 		return n;
@@ -208,10 +215,15 @@ static void add_protections(struct json_out *o, const char *key, uint32_t mask)
 		json_out_str_member(o, key, text);
 }
 
-static void add_annotations(const struct request *r, struct json_out *o)
+static void add_annotations(const struct host_context *h, struct json_out *o)
 {
+	const struct request *r = h->request;
+
 	json_out_key(o, "annotations");
 	json_out_object(o);
+	json_out_str_member(o, "io.sandlock.isolation",
+			    isolation_name(h->notify ? ISOLATION_NOTIFY
+						     : ISOLATION_NAMESPACES));
 	json_out_str_member(o, "io.sandlock.landlock", "yes");
 	add_protections(o, "io.sandlock.landlock.allow-degraded",
 			r->allow_degraded);
@@ -233,7 +245,8 @@ static int add_linux(struct host_context *h, struct json_out *o,
 	add_resources(h, o);
 	json_out_key(o, "maskedPaths");
 	n = host_view_masks(h, o, err);
-	add_strings(o, "readonlyPaths", read_only, ARRAY_LEN(read_only));
+	add_strings(o, "readonlyPaths", read_only,
+		    h->notify ? 0 : ARRAY_LEN(read_only));
 	if (n == 0)
 		n = add_filter(h, o, err);
 	json_out_object_end(o);
@@ -252,13 +265,15 @@ int host_config(struct host_context *h, struct buf *ret, struct error *err)
 	json_out_key(o, "root");
 	json_out_object(o);
 	json_out_str_member(o, "path", h->chroot ? h->chroot : "/");
-	json_out_bool_member(o, "readonly", host_root_is_read_only(h));
+	json_out_bool_member(o, "readonly",
+			     !h->notify && host_root_is_read_only(h));
 	json_out_object_end(o);
-	json_out_str_member(o, "hostname", h->name);
+	if (!h->notify)
+		json_out_str_member(o, "hostname", h->name);
 	add_process(h, o);
 	json_out_key(o, "mounts");
 	n = host_view_mounts(h, o, err);
-	add_annotations(h->request, o);
+	add_annotations(h, o);
 	if (n == 0)
 		n = add_linux(h, o, err);
 	json_out_object_end(o);

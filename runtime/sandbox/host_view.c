@@ -181,25 +181,31 @@ static void add_private(const struct host_context *h, bool whole,
 	}
 }
 
-static void add_system(struct view *o)
+static int add_system(host_path_fn *add, void *data)
 {
-	for (size_t i = 0; host_system_paths[i]; i++) {
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && host_system_paths[i]; i++) {
 		struct stat st;
 
 		if (lstat(host_system_paths[i], &st) == 0)
-			add_bind(o, host_system_paths[i], host_system_paths[i],
-				 true);
+			n = add(data, host_system_paths[i]);
 	}
+	return n;
 }
 
-static void add_home(const struct host_context *h, struct view *o)
+static int add_home(const struct host_context *h, host_path_fn *add, void *data)
 {
-	for (size_t i = 0; h->home && i < ARRAY_LEN(home_paths); i++) {
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && h->home && i < ARRAY_LEN(home_paths);
+	     i++) {
 		auto_free char *path = path_join(h->home, home_paths[i]);
 
 		if (path && exists(path))
-			add_bind(o, path, path, true);
+			n = add(data, path);
 	}
+	return n;
 }
 
 /* True if @entry is one of the entries in the first @n bytes of @path. */
@@ -213,33 +219,54 @@ static bool is_listed_before(const char *path, const char *entry, size_t n)
 	return false;
 }
 
+static bool is_covered(const struct host_context *h, const char *path)
+{
+	for (size_t i = 0; host_system_paths[i]; i++)
+		if (path_is_under(path, host_system_paths[i]))
+			return true;
+	for (size_t i = 0; h->home && i < ARRAY_LEN(home_paths); i++) {
+		auto_free char *at = path_join(h->home, home_paths[i]);
+
+		if (!at || path_is_under(path, at))
+			return true;
+	}
+	for (size_t i = 0; i < h->workdirs.n; i++)
+		if (path_is_under(path, h->workdirs.v[i]))
+			return true;
+	return false;
+}
+
 /* Programs outside of the usual places that PATH leads to. */
-static void add_path_entries(const struct host_context *h, struct view *o)
+static int add_path_entries(const struct host_context *h, host_path_fn *add,
+			    void *data)
 {
 	const char *path = getenv("PATH");
 	auto_free char *copy = path ? strdup(path) : NULL;
 	char *save = NULL;
+	int n = 0;
 
-	for (char *p = copy ? strtok_r(copy, ":", &save) : NULL; p;
-	     p = strtok_r(NULL, ":", &save)) {
-		bool covered = p[0] != '/' || !exists(p);
+	for (char *p = copy ? strtok_r(copy, ":", &save) : NULL; p && n == 0;
+	     p = strtok_r(NULL, ":", &save))
+		if (p[0] == '/' && exists(p) && !is_covered(h, p) &&
+		    !is_listed_before(path, p, (size_t)(p - copy)))
+			n = add(data, p);
+	return n;
+}
 
-		for (size_t i = 0; !covered && host_system_paths[i]; i++)
-			covered = path_is_under(p, host_system_paths[i]);
-		for (size_t i = 0;
-		     h->home && !covered && i < ARRAY_LEN(home_paths); i++) {
-			auto_free char *at = path_join(h->home, home_paths[i]);
+int host_each_readable(const struct host_context *h, host_path_fn *add,
+		       void *data)
+{
+	int n = add_system(add, data);
 
-			covered = !at || path_is_under(p, at);
-		}
-		for (size_t i = 0; !covered && i < h->workdirs.n; i++)
-			covered = path_is_under(p, h->workdirs.v[i]);
-		if (covered)
-			continue;
-		if (is_listed_before(path, p, (size_t)(p - copy)))
-			continue;
-		add_bind(o, p, p, true);
-	}
+	if (n == 0)
+		n = add_home(h, add, data);
+	return n == 0 ? add_path_entries(h, add, data) : n;
+}
+
+static int bind_readable(void *data, const char *path)
+{
+	add_bind(data, path, path, true);
+	return 0;
 }
 
 /* "/" cannot be mounted on: what lies in it is mounted one by one. */
@@ -414,11 +441,8 @@ static int add_host(const struct host_context *h, struct view *o,
 	if (whole)
 		n = add_whole_root(o, true, err);
 	add_private(h, whole, o);
-	if (!whole && !r->read.n) {
-		add_system(o);
-		add_home(h, o);
-		add_path_entries(h, o);
-	}
+	if (!whole && !r->read.n)
+		(void)host_each_readable(h, bind_readable, o);
 	if (n == 0 && !whole)
 		n = add_listed(&r->read, "-r", true, o, err);
 	return n == 0 ? add_listed(&r->write, "-w", false, o, err) : n;
@@ -431,6 +455,10 @@ int host_view_mounts(struct host_context *h, struct json_out *json,
 	int n;
 
 	json_out_array(json);
+	if (h->notify) {
+		json_out_array_end(json);
+		return 0;
+	}
 	n = h->chroot ? add_chroot(h, o, err) : add_host(h, o, err);
 	if (n == 0)
 		n = add_asked_mounts(h, o, err);
@@ -483,40 +511,68 @@ static void add_mask(const struct host_context *h, const char *path,
 	mask_in_mounts(h->request, real, o);
 }
 
-static void add_matches(const struct host_context *h, const char *pattern,
-			struct view *o)
+static int add_matches(const char *pattern, host_path_fn *add, void *data)
 {
 	glob_t g = { 0 };
+	int n = 0;
 
 	if (glob(pattern, GLOB_NOSORT, NULL, &g) == 0)
-		for (size_t i = 0; i < g.gl_pathc; i++)
-			add_mask(h, g.gl_pathv[i], o);
+		for (size_t i = 0; n == 0 && i < g.gl_pathc; i++)
+			n = add(data, g.gl_pathv[i]);
 	globfree(&g);
+	return n;
+}
+
+int host_each_secret(const struct host_context *h, host_path_fn *add,
+		     void *data)
+{
+	const struct request *r = h->request;
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && i < ARRAY_LEN(secret_paths); i++)
+		n = add_matches(secret_paths[i], add, data);
+	for (size_t i = 0; n == 0 && h->home && i < ARRAY_LEN(home_secrets);
+	     i++) {
+		auto_free char *path = path_join(h->home, home_secrets[i]);
+
+		if (path && exists(path))
+			n = add(data, path);
+	}
+	for (size_t i = 0; n == 0 && i < r->deny.n; i++) {
+		auto_free char *real = realpath(r->deny.v[i], NULL);
+
+		n = add(data, real ? real : r->deny.v[i]);
+	}
+	return n;
+}
+
+struct masking {
+	const struct host_context *h;
+	struct view *view;
+};
+
+static int mask_secret(void *data, const char *path)
+{
+	const struct masking *m = data;
+
+	add_mask(m->h, path, m->view);
+	return 0;
 }
 
 static void add_masks(const struct host_context *h, struct view *o)
 {
 	const struct request *r = h->request;
+	struct masking m = { h, o };
 
+	/* Nothing is mounted in tier C: host_paths.c. */
+	if (h->notify)
+		return;
 	for (size_t i = 0; i < ARRAY_LEN(proc_paths); i++)
 		mask(o, proc_paths[i]);
 	for (size_t i = 0; h->chroot && i < r->deny.n; i++)
 		mask(o, r->deny.v[i]);
-	if (h->chroot)
-		return;
-	for (size_t i = 0; i < ARRAY_LEN(secret_paths); i++)
-		add_matches(h, secret_paths[i], o);
-	for (size_t i = 0; h->home && i < ARRAY_LEN(home_secrets); i++) {
-		auto_free char *path = path_join(h->home, home_secrets[i]);
-
-		if (path && exists(path))
-			add_mask(h, path, o);
-	}
-	for (size_t i = 0; i < r->deny.n; i++) {
-		auto_free char *real = realpath(r->deny.v[i], NULL);
-
-		add_mask(h, real ? real : r->deny.v[i], o);
-	}
+	if (!h->chroot)
+		(void)host_each_secret(h, mask_secret, &m);
 }
 
 int host_view_masks(struct host_context *h, struct json_out *json,

@@ -138,7 +138,7 @@ static int runtime_hooks(struct create *c, struct error *err)
 	return 0;
 }
 
-static int set_up_console(struct create *c, struct error *err)
+int init_console(struct create *c, struct error *err)
 {
 	const struct spec_process *p = &c->plan->spec->process;
 	auto_close int master_fd = -1;
@@ -147,7 +147,11 @@ static int set_up_console(struct create *c, struct error *err)
 
 	if (!c->plan->spec->has_process || !p->terminal)
 		return 0;
-	r = rootfs_open_console(c->rootfs, &master_fd, &slave_fd, err);
+	r = c->plan->notify
+		    ? tty_open_host_pair(p->console_width, p->console_height,
+					 &master_fd, &slave_fd, err)
+		    : rootfs_open_console(c->rootfs, &master_fd, &slave_fd,
+					  err);
 	if (r < 0)
 		return r;
 	if (c->console_sock >= 0) {
@@ -177,7 +181,7 @@ static int build_root(struct create *c, struct error *err)
 	if (r == 0)
 		r = rootfs_write_sysctls(c->rootfs, err);
 	if (r == 0)
-		r = set_up_console(c, err);
+		r = init_console(c, err);
 	return r == 0 ? rootfs_enter(c->rootfs, err) : r;
 }
 

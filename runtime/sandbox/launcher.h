@@ -26,6 +26,8 @@ int launcher_filter(const struct seccomp_program *p, int *ret_fd,
  */
 struct launcher_listener {
 	int zero; /* no errno */
+	/* With the listener itself in the message: the number of the process.
+	 */
 	int fd;
 };
 

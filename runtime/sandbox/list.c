@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "kernel/cgroup.h"
+#include "kernel/tree.h"
 #include "sandbox/inspect.h"
 #include "sandbox/lookup.h"
 #include "sandbox/stale.h"
@@ -83,6 +84,14 @@ static int pids_found(struct found *f, pid_t **ret, size_t *ret_n,
 	if (f->status == STATUS_STOPPED)
 		return error_say(err, ERR_STATE, ESRCH,
 				 "container not running: '%s'", f->state->name);
+	/* Guard and standby are ours, and may be in the cgroup. */
+	if (f->state->notify) {
+		int r = tree_list(f->state->init.pid, ret, ret_n);
+
+		return r < 0 ? error_set(err, ERR_SYSTEM, -r,
+					 "cannot read /proc")
+			     : 0;
+	}
 	if (f->state->cgroup && cgroup_has_membership(f->state->cgroup))
 		return cgroup_pids(f->state->cgroup, ret, ret_n, err);
 	return pids_by_namespace(f->state->init.pid, ret, ret_n, err);

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "kernel/pidfd.h"
 #include "kernel/pidns.h"
+#include "kernel/tree.h"
 #include "policy/syscalls.h"
 #include "sandbox/check.h"
 #include "sandbox/create.h"
@@ -25,7 +26,8 @@
 static const struct mediate_feature *const features[] = {
 	&mediate_refusals,  &mediate_unreached, &mediate_explain,
 	&mediate_processes, &mediate_memory,	&mediate_rename,
-	&mediate_ask,	    &mediate_network,	&mediate_handlers,
+	&mediate_ask,	    &mediate_network,	&mediate_metadata,
+	&mediate_handlers,
 };
 
 enum {
@@ -234,11 +236,14 @@ int mediation_begin(struct create *c, struct error *err)
 	return 0;
 }
 
-static bool is_inside(pid_t pid, pid_t init)
+static bool is_inside(const struct create *c, pid_t pid)
 {
+	pid_t init = c->state->init.pid;
 	char path[40];
 	struct stat theirs, ours;
 
+	if (c->plan->notify)
+		return tree_has(init, pid);
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
 	if (stat(path, &theirs) < 0)
 		return false;
@@ -249,7 +254,7 @@ static bool is_inside(pid_t pid, pid_t init)
 
 void mediation_signal(const struct mediation *m, int sig)
 {
-	pid_t init = m->create->state->init.pid, *pids = NULL;
+	pid_t *pids = NULL;
 	size_t n = 0;
 
 	/* With init its pid namespace dies. */
@@ -263,7 +268,7 @@ void mediation_signal(const struct mediation *m, int sig)
 		auto_close int pidfd = pidfd_open_pid(pids[i]);
 
 		/* It may be another's number by now. */
-		if (pidfd >= 0 && is_inside(pids[i], init))
+		if (pidfd >= 0 && is_inside(m->create, pids[i]))
 			(void)pidfd_signal(pidfd, sig);
 	}
 	free(pids);
@@ -274,14 +279,17 @@ int mediation_list(void *data, pid_t **ret, size_t *ret_n)
 	const struct create *c = data;
 	const struct pidns *p = c->mediation->pidns;
 
+	if (c->plan->notify)
+		return tree_list(c->state->init.pid, ret, ret_n);
 	return p ? pidns_list(p, ret, ret_n) : -ESRCH;
 }
 
 static int open_pidns(struct mediation *m, pid_t pid, struct error *err)
 {
-	int r = m->pidns ? 0
-			 : pidns_open(pid, m->create->state->init.pid,
-				      &m->pidns);
+	int r = m->pidns || m->create->plan->notify
+			? 0
+			: pidns_open(pid, m->create->state->init.pid,
+				     &m->pidns);
 
 	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
 				 "cannot look at process %d", (int)pid)
@@ -327,7 +335,7 @@ int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 				 "cannot open process %d", (int)pid);
 	/* The pidfd holds the process: it is still the one that is named, or
 	 * pidfd_getfd fails. */
-	if (!is_inside(pid, m->create->state->init.pid))
+	if (!is_inside(m->create, pid))
 		return error_say(err, ERR_STATE, EPERM,
 				 "process %d is not in '%s'", (int)pid,
 				 m->create->state->name);
@@ -336,6 +344,14 @@ int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot take the seccomp listener");
 	r = supervisor_add_listener(m->supervisor, fd, err);
+	return r == 0 ? start(m, pid, err) : r;
+}
+
+int mediation_take_passed(struct mediation *m, pid_t pid, int fd,
+			  struct error *err)
+{
+	int r = supervisor_add_listener(m->supervisor, fd, err);
+
 	return r == 0 ? start(m, pid, err) : r;
 }
 

@@ -69,6 +69,7 @@ extern const struct mediate_feature mediate_processes;
 extern const struct mediate_feature mediate_memory;
 extern const struct mediate_feature mediate_rename;
 extern const struct mediate_feature mediate_network;
+extern const struct mediate_feature mediate_metadata;
 extern const struct mediate_feature mediate_ask;
 extern const struct mediate_feature mediate_handlers;
 
@@ -112,6 +113,9 @@ int mediation_begin(struct create *c, struct error *err);
  */
 int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 		   struct error *err);
+/* Tier C: takes @fd over, the listener of @pid, which our guard passed on. */
+int mediation_take_passed(struct mediation *m, pid_t pid, int fd,
+			  struct error *err);
 /* What was trapped and how often, as an object; any thread may ask. */
 void mediation_calls(const struct mediation *m, struct json_out *o);
 /* Waits for handlers that run. NULL is fine. */

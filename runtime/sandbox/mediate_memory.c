@@ -90,14 +90,17 @@ static int begin(struct mediation *m, struct error *err)
 static int started(struct mediation *m, void *state, pid_t pid,
 		   struct error *err)
 {
-	const struct spec *s = mediation_create(m)->plan->spec;
+	const struct create *c = mediation_create(m);
+	const struct spec *s = c->plan->spec;
 	int tmpfs[MEMORY_TMPFS_MAX];
 	auto_close int proc_fd = open_inside(pid, "/proc", err);
 	size_t n = 0;
 	int r = proc_fd < 0 ? proc_fd : open_tmpfs(s, pid, tmpfs, &n, err);
 
 	if (r == 0)
-		return memory_start(state, take_fd(&proc_fd), tmpfs, n, err);
+		return memory_start(state, take_fd(&proc_fd),
+				    c->plan->notify ? c->state->init.pid : 0,
+				    tmpfs, n, err);
 	while (n)
 		cleanup_close(&tmpfs[--n]);
 	return r;

@@ -33,7 +33,15 @@ static int confine(void *data)
 		return 0;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
-	return confine_landlock(c->plan->spec, &c->plan->workdirs, NULL);
+	return c->plan->notify ? confine_paths(c->plan->spec, c->plan->paths,
+					       c->plan->n_paths, NULL)
+			       : confine_landlock(c->plan->spec,
+						  &c->plan->workdirs, NULL);
+}
+
+static bool is_writable(const void *data, const char *path)
+{
+	return plan_is_writable(data, path);
 }
 
 static int begin(struct mediation *m, struct error *err)
@@ -48,6 +56,8 @@ static int begin(struct mediation *m, struct error *err)
 		.userns_of = own ? c->state->init.pid : 0,
 		.confine = confine,
 		.confine_data = m,
+		.is_own_path = c->plan->notify ? is_writable : NULL,
+		.path_data = c->plan,
 		.denials = c->denials,
 		.asker = mediation_asker(m),
 		.request = q,

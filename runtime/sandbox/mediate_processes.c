@@ -11,11 +11,12 @@
 #include "sandbox/mediate.h"
 #include "supervise/processes.h"
 
-/* RLIMIT_NPROC spares the host's root. */
+/* RLIMIT_NPROC spares the host's root, and counts what a user has anywhere
+ * where there is no user namespace. */
 static unsigned int traps(const struct host_context *h)
 {
-	return h->request->processes && h->privileged &&
-			       !cgroup_can_limit("pids", false)
+	return h->request->processes && (h->privileged || h->notify) &&
+			       !cgroup_can_limit("pids", !h->privileged)
 		       ? TRAP_FORK
 		       : 0;
 }

@@ -1,5 +1,4 @@
 /* Without network: what a command wanted to reach goes on record. */
-#include "policy/net.h"
 #include "policy/syscalls.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
@@ -8,7 +7,7 @@
 
 static unsigned int traps(const struct host_context *h)
 {
-	return net_is_shared(h->request) ? 0 : TRAP_CONNECT;
+	return h->shared_network ? 0 : TRAP_CONNECT;
 }
 
 static int begin(struct mediation *m, struct error *err)

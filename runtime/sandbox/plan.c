@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/path.h"
+#include "kernel/landlock.h"
 #include "kernel/userns.h"
 #include "sandbox/host.h"
 #include "sandbox/process.h"
@@ -70,6 +71,31 @@ void plan_make_name(char ret[256], unsigned int attempt)
 	else
 		(void)snprintf(ret, 256, "%s-%s-%u", adjectives[r % 64],
 			       nouns[r / 64 % 64], r / 4096 % 10000);
+}
+
+int plan_add_path(struct plan *p, const char *path, unsigned int access)
+{
+	struct plan_path *v =
+		reallocarray(p->paths, p->n_paths + 1, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	p->paths = v;
+	v += p->n_paths;
+	*v = (struct plan_path){ strdup(path), access };
+	if (!v->path)
+		return -ENOMEM;
+	p->n_paths++;
+	return 0;
+}
+
+bool plan_is_writable(const struct plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->n_paths; i++)
+		if ((p->paths[i].access & LANDLOCK_MAKE) &&
+		    path_is_under(path, p->paths[i].path))
+			return true;
+	return false;
 }
 
 static int read_config(const struct sandbox_bundle *b, struct plan *p,
@@ -135,7 +161,7 @@ int plan_namespaces(struct plan *p, struct error *err)
 	p->new_time_ns = p->new_flags & CLONE_NEWTIME;
 	p->new_flags &= ~(CLONE_NEWCGROUP | CLONE_NEWTIME);
 	p->own_pid_ns = p->new_flags & CLONE_NEWPID;
-	if (!p->privileged &&
+	if (!p->privileged && !p->notify &&
 	    p->spec->ns[SPEC_NS_USER].want == SPEC_NS_INHERIT) {
 		(void)error_say(err, ERR_UNSUPPORTED, EPERM,
 				"rootless containers require user namespaces");
@@ -306,6 +332,9 @@ void plan_free(struct plan *p)
 	spec_free(p->spec);
 	buf_done(&p->config);
 	spec_strings_done(&p->workdirs);
+	for (size_t i = 0; i < p->n_paths; i++)
+		free(p->paths[i].path);
+	free(p->paths);
 	idmap_done(&p->branch_idmap);
 	net_rules_done(&p->net);
 	free(p->hosts);

@@ -13,6 +13,12 @@
 #include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
+/* Of tier C: a path, and what may be done with what is there and below. */
+struct plan_path {
+	char *path;
+	unsigned int access; /* a mask of enum landlock_access */
+};
+
 struct plan {
 	struct spec *spec; /* owned */
 	struct buf config; /* the bytes it was read from */
@@ -42,6 +48,8 @@ struct plan {
 	 * its processes together.
 	 */
 	bool notify;
+	struct plan_path *paths; /* with @notify */
+	size_t n_paths;
 	bool skeleton;		      /* not with --chroot: root.path is it */
 	struct spec_strings workdirs; /* real paths; none: no branch */
 	bool cwd_is_wish;    /* the root will do where the cwd is not seen */
@@ -57,6 +65,11 @@ struct plan {
 struct plan *plan_new(void);
 /* Which namespaces are new and which joined, from plan->spec. */
 int plan_namespaces(struct plan *p, struct error *err);
+
+/* Adds to plan->paths, copying @path. -ENOMEM. */
+int plan_add_path(struct plan *p, const char *path, unsigned int access);
+/* True if @path, a real one, may be written and things be made in it. */
+bool plan_is_writable(const struct plan *p, const char *path);
 
 /* Reads the bundle and decides. ERR_BUNDLE, ERR_UNSUPPORTED, ERR_USAGE. */
 int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,

@@ -307,7 +307,8 @@ static int set_landlock(struct process_setup *s, struct error *err)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot set no_new_privs");
-	return confine_landlock(s->spec, s->workdirs, err);
+	return s->n_paths ? confine_paths(s->spec, s->paths, s->n_paths, err)
+			  : confine_landlock(s->spec, s->workdirs, err);
 }
 
 static int set_privileges(struct process_setup *s, struct error *err)
@@ -325,7 +326,10 @@ static int set_privileges(struct process_setup *s, struct error *err)
 		if (r < 0)
 			return r;
 	}
-	r = caps_apply_bounding(&p->caps, err);
+	/* Who has no capability cannot take any out of the bounding set; with
+	 * no_new_privs nothing is gained from it either. */
+	r = s->n_paths && geteuid() != 0 ? 0
+					 : caps_apply_bounding(&p->caps, err);
 	if (r == 0)
 		r = set_identity(p, err);
 	if (r == 0)

@@ -17,6 +17,7 @@
 
 struct error;
 struct log_sink;
+struct plan_path;
 
 struct process_setup {
 	const struct spec_process *process;
@@ -27,6 +28,9 @@ struct process_setup {
 	int proc_fd; /* a procfs nobody else mounted on, or -1 */
 	/* Where the branch is mounted, for Landlock; or NULL. */
 	const struct spec_strings *workdirs;
+	/* Tier C; else there are none. */
+	const struct plan_path *paths;
+	size_t n_paths;
 	const char *keyring; /* name of a new session keyring, or NULL */
 	unsigned int preserve_fds;
 	bool pass_listen_fds; /* LISTEN_FDS of our environment */

@@ -40,21 +40,28 @@ union exec_packet {
 };
 
 static ssize_t read_packet(int fd, bool is_socket, union exec_packet *p,
-			   pid_t *ret_sender)
+			   pid_t *ret_sender, int *ret_fd)
 {
 	ssize_t n;
 
+	*ret_fd = -1;
 	if (is_socket)
-		return sync_recv_from(fd, p, sizeof(*p), ret_sender);
+		return sync_recv_from(fd, p, sizeof(*p), ret_sender, ret_fd);
 	n = read(fd, p, sizeof(*p));
 	return n < 0 ? -errno : n;
 }
 
+/* @passed_fd is the listener itself, else it is to be fetched. */
 static int take_listener(int fd, const union exec_packet *p, pid_t sender,
-			 create_listener_fn *take, void *data,
+			 int passed_fd, create_listener_fn *take, void *data,
 			 struct error *err)
 {
-	int r = take(data, sender, p->listener.fd, err);
+	struct create_listener l = { sender, p->listener.fd, passed_fd };
+	int r;
+
+	if (passed_fd >= 0)
+		l = (struct create_listener){ p->listener.fd, -1, passed_fd };
+	r = take(data, &l, err);
 
 	if (r == 0 && send(fd, "", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE)
 		r = error_set(err, ERR_SYSTEM, errno, "cannot start");
@@ -68,15 +75,16 @@ int create_wait_exec(int fd, const char *path, create_listener_fn *listener,
 	bool reset = false;
 	pid_t sender = 0;
 	ssize_t n;
-	int r;
+	int r, passed;
 
 	/* A reset comes before what was sent: init died with GO unread. */
 	for (;;) {
-		n = read_packet(fd, listener != NULL, &p, &sender);
+		n = read_packet(fd, listener != NULL, &p, &sender, &passed);
 		if (n == -ECONNRESET && !reset) {
 			reset = true;
 		} else if (n == sizeof(p.listener) && listener) {
-			r = take_listener(fd, &p, sender, listener, data, err);
+			r = take_listener(fd, &p, sender, passed, listener,
+					  data, err);
 			if (r < 0)
 				return r;
 		} else if (n != -EINTR) {
@@ -99,11 +107,15 @@ int create_wait_exec(int fd, const char *path, create_listener_fn *listener,
 	return sync_take_error(&p, (size_t)n, err);
 }
 
-static int take_first(void *data, pid_t pid, int remote_fd, struct error *err)
+static int take_first(void *data, const struct create_listener *l,
+		      struct error *err)
 {
 	struct create *c = data;
 
-	return mediation_take(c->mediation, pid, remote_fd, err);
+	return l->fd >= 0
+		       ? mediation_take_passed(c->mediation, l->pid, l->fd, err)
+		       : mediation_take(c->mediation, l->pid, l->remote_fd,
+					err);
 }
 
 static const struct command_hooks *hooks_of(const struct create *c)
@@ -358,6 +370,8 @@ static int run_foreground(struct create *c, int signal_fd,
 	/* From here on there are clones again, so one thread. */
 	serve_stop(c);
 	mediation_end(take_ptr(&c->mediation));
+	if (r == 0 && c->plan->notify)
+		r = guard_wait_rest(c->state->name, err);
 	if (r < 0)
 		return r;
 	r = finish_processes(c->state, -1, 10000, err);
@@ -414,6 +428,8 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 	c->die_with_parent = !b->detach;
 	c->original_mask = old;
 	c->mask_is_saved = true;
+	if (c->plan && c->plan->notify)
+		guard_adopt(true);
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	r = signal_fd < 0 ? error_set(err, ERR_SYSTEM, errno, "signalfd")
 			  : begin_run(c, env, b, err);
@@ -422,6 +438,8 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 			       c->plan->name);
 	if (r == 0 && !b->detach)
 		r = run_foreground(c, signal_fd, ret, err);
+	if (c->plan && c->plan->notify)
+		guard_adopt(false);
 	create_done(c);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	return r;

@@ -115,6 +115,26 @@ static void add_namespaces(const struct spec *s, struct json_out *o)
 	json_out_array_end(o);
 }
 
+/* What Landlock lets it do, in tier C. */
+static void add_paths(const struct plan *p, struct json_out *o)
+{
+	json_out_key(o, "paths");
+	json_out_array(o);
+	for (size_t i = 0; i < p->n_paths; i++) {
+		const struct plan_path *x = &p->paths[i];
+
+		json_out_object(o);
+		json_out_key(o, "path");
+		json_out_bytes(o, x->path, strlen(x->path));
+		json_out_str_member(o, "access",
+				    x->access & LANDLOCK_WRITE	 ? "write"
+				    : x->access == LANDLOCK_LIST ? "list"
+								 : "read");
+		json_out_object_end(o);
+	}
+	json_out_array_end(o);
+}
+
 /*
  * What became of it here: how it is isolated, and which calls the supervisor
  * is asked about.
@@ -125,13 +145,18 @@ static void add_in_force(const struct create *c, struct json_out *o)
 
 	json_out_key(o, "in_force");
 	json_out_object(o);
-	json_out_str_member(o, "tier", "A");
+	json_out_str_member(o, "tier", c->plan->notify ? "C" : "A");
 	add_namespaces(c->plan->spec, o);
 	json_out_int_member(o, "landlock_abi", landlock_abi());
+	if (c->plan->notify)
+		add_paths(c->plan, o);
 	json_out_key(o, "trapped");
 	policy_traps_json(c->command->request,
 			  c->mediation ? c->plan->traps : 0, o);
-	json_out_str_member(o, "branch", c->branch ? "overlay" : NULL);
+	json_out_str_member(o, "branch",
+			    !c->branch	      ? NULL
+			    : c->plan->notify ? "notify"
+					      : "overlay");
 	if (c->denied_paths) {
 		json_out_key(o, "denied_paths");
 		denied_paths_json(c->denied_paths, o);

@@ -168,6 +168,8 @@ static void __attribute__((noreturn)) direct_main(struct create *c)
 			_exit(1);
 		die(c, &err);
 	}
+	if (c->plan->notify)
+		guard_main(c);
 	init_main(c);
 }
 

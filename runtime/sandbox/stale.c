@@ -62,6 +62,8 @@ int stale_prune(const struct sandbox_env *env, struct rundir *d,
 		(void)cgroup_kill(s->cgroup, 1000, NULL);
 		(void)cgroup_remove(s->cgroup, NULL);
 	}
+	if (s)
+		finish_scratch(s);
 	log_debug(env->log, "removed what is left of '%s'", name);
 	return rundir_remove(slot, NULL) == 0;
 }

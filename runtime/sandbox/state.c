@@ -71,6 +71,9 @@ int state_write(struct rundir_slot *slot, const struct sandbox_state *s,
 	json_out_bool_member(o, "ready", s->ready);
 	json_out_bool_member(o, "ephemeral", s->ephemeral);
 	json_out_bool_member(o, "host", s->host);
+	json_out_bool_member(o, "notify", s->notify);
+	if (s->scratch)
+		json_out_str_member(o, "scratch", s->scratch);
 	json_out_bool_member(o, "pid_ns", s->pid_ns);
 	json_out_bool_member(o, "remaps", s->remaps);
 	if (s->store)
@@ -128,6 +131,8 @@ static int fill_state(const struct json *j, struct sandbox_state *s,
 	s->ready = json_bool_or(j, "ready", false);
 	s->ephemeral = json_bool_or(j, "ephemeral", false);
 	s->host = json_bool_or(j, "host", false);
+	s->notify = json_bool_or(j, "notify", false);
+	s->scratch = dup_member(j, "scratch");
 	s->pid_ns = json_bool_or(j, "pid_ns", false);
 	s->remaps = json_bool_or(j, "remaps", false);
 	(void)snprintf(s->boot_id, sizeof(s->boot_id), "%s",
@@ -186,6 +191,7 @@ void state_free(struct sandbox_state *s)
 	free(s->created);
 	free(s->command);
 	free(s->store);
+	free(s->scratch);
 	free(s);
 }
 

@@ -40,6 +40,8 @@ struct sandbox_state {
 	bool ready;	/* create has finished */
 	bool ephemeral; /* a foreground run: goes with the process it serves */
 	bool host;	/* a host command: init is a pid 1 of ours */
+	bool notify;	/* tier C: init is a guard, see guard.c */
+	char *scratch;	/* its TMPDIR, which goes with it; or NULL */
 	bool pid_ns;	/* init's death ends everything */
 	bool remaps;	/* ports are remapped: its server says which */
 	char *store;	/* store of its branch, or NULL: none */

@@ -73,11 +73,13 @@ int sync_want_sender(int sock)
 		       : 0;
 }
 
-ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid)
+ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid,
+		       int *ret_fd)
 {
 	union {
 		struct cmsghdr align;
-		char room[CMSG_SPACE(sizeof(struct ucred))];
+		char room[CMSG_SPACE(sizeof(struct ucred)) +
+			  CMSG_SPACE(sizeof(int))];
 	} control;
 	struct iovec iov = { .iov_base = data, .iov_len = n };
 	struct msghdr msg = { .msg_iov = &iov,
@@ -85,13 +87,20 @@ ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid)
 			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
 	ssize_t got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-	struct cmsghdr *h = got < 0 ? NULL : CMSG_FIRSTHDR(&msg);
 	struct ucred sender = { .pid = 0 };
 
+	*ret_fd = -1;
 	if (got < 0)
 		return -errno;
-	if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_CREDENTIALS)
-		memcpy(&sender, CMSG_DATA(h), sizeof(sender));
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(&msg); h;
+	     h = CMSG_NXTHDR(&msg, h)) {
+		if (h->cmsg_level != SOL_SOCKET)
+			continue;
+		if (h->cmsg_type == SCM_CREDENTIALS)
+			memcpy(&sender, CMSG_DATA(h), sizeof(sender));
+		else if (h->cmsg_type == SCM_RIGHTS)
+			memcpy(ret_fd, CMSG_DATA(h), sizeof(*ret_fd));
+	}
 	*ret_pid = sender.pid;
 	return got;
 }

@@ -55,7 +55,9 @@ int sync_take_error(const void *data, size_t n, struct error *err);
  * of ours; a negative errno.
  */
 int sync_want_sender(int sock);
-ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid);
+/* *@ret_fd: what came with it, or -1. */
+ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid,
+		       int *ret_fd);
 /* Waits for exactly @type; -EPIPE where the peer is gone. */
 int sync_expect(int sock, enum sync_type type);
 

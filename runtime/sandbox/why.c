@@ -51,6 +51,10 @@ static int judge_path(struct question *q, struct error *err)
 	char path[64];
 	int n;
 
+	if (q->found.state->notify)
+		return say(q, "read or write", WHY_UNKNOWN,
+			   "Landlock rules decide: `sandlock inspect` has them",
+			   NULL);
 	(void)snprintf(path, sizeof(path), "/proc/%d/root",
 		       (int)q->found.state->init.pid);
 	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -68,7 +72,11 @@ static int judge_path(struct question *q, struct error *err)
 
 static int judge_call(struct question *q, struct error *err)
 {
-	bool shared = q->spec->ns[SPEC_NS_NETWORK].want == SPEC_NS_INHERIT;
+	unsigned int shared =
+		(q->spec->ns[SPEC_NS_NETWORK].want == SPEC_NS_INHERIT
+			 ? SYSCALL_SHARED_NETWORK
+			 : 0) |
+		(q->found.state->notify ? SYSCALL_SHARED_ALL : 0);
 	char because[256], remedy[64];
 	const struct syscall_group_row *g;
 	struct syscall_refusal why;
@@ -87,7 +95,8 @@ static int judge_call(struct question *q, struct error *err)
 		       why.row->what ? why.row->what : "");
 	(void)snprintf(remedy, sizeof(remedy), "--extra-allow-syscall %s",
 		       g->name);
-	return say(q, "call", WHY_DENIED, because, g->optional ? remedy : NULL);
+	return say(q, "call", WHY_DENIED, because,
+		   g->optional && !q->found.state->notify ? remedy : NULL);
 }
 
 /* What it was asked for, as its supervisor says. */

@@ -20,6 +20,7 @@ struct who {
 	gid_t groups[GROUPS_MAX];
 	size_t n_groups;
 	mode_t umask;
+	uint64_t caps; /* effective */
 };
 
 /* The n-th number behind "Name:". */
@@ -71,6 +72,7 @@ static int read_who(struct call *c, struct who *w)
 	char path[40];
 	auto_free char *text = malloc(STATUS_MAX);
 	auto_close int fd = -1;
+	const char *at;
 	ssize_t n;
 	int r;
 
@@ -88,11 +90,13 @@ static int read_who(struct call *c, struct who *w)
 	if (r == 0)
 		r = read_field(text, "\nUmask:", 0, 8, &w->umask);
 	read_groups(text, w);
+	at = strstr(text, "\nCapEff:");
+	w->caps = at ? strtoull(at + strlen("\nCapEff:"), NULL, 16) : 0;
 	return r;
 }
 
 /* All that we may have, or none; of this thread. */
-static int set_effective(bool all)
+static int set_effective(uint64_t caps)
 {
 	struct __user_cap_header_struct head = {
 		.version = _LINUX_CAPABILITY_VERSION_3,
@@ -102,7 +106,8 @@ static int set_effective(bool all)
 	if (syscall(SYS_capget, &head, sets) < 0)
 		return -errno;
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
-		sets[i].effective = all ? sets[i].permitted : 0;
+		sets[i].effective =
+			sets[i].permitted & (uint32_t)(caps >> 32 * i);
 	return syscall(SYS_capset, &head, sets) < 0 ? -errno : 0;
 }
 
@@ -125,6 +130,13 @@ static int become(struct act *a, const struct who *w)
 	return -EACCES;
 }
 
+/* Root as well may be without some of its capabilities. */
+static int limit(struct act *a, uint64_t caps)
+{
+	a->is_bare = true;
+	return set_effective(caps) < 0 ? -EACCES : 0;
+}
+
 int act_begin(struct act *a, struct call *c)
 {
 	auto_free struct who *w = malloc(sizeof(*w));
@@ -137,7 +149,7 @@ int act_begin(struct act *a, struct call *c)
 	if (r < 0)
 		return r;
 	if (w->uid == geteuid())
-		return 0;
+		return geteuid() == 0 ? limit(a, w->caps) : 0;
 	return geteuid() == 0 ? become(a, w) : -EACCES;
 }
 
@@ -176,7 +188,7 @@ int act_begin_bare(struct act *a, struct call *c, mode_t *ret_umask)
 		r = become(a, w);
 	else if (!is_like_us(w))
 		r = -EACCES;
-	if (r == 0 && set_effective(false) < 0)
+	if (r == 0 && set_effective(0) < 0)
 		r = -EACCES;
 	if (r < 0)
 		act_end(a);
@@ -188,7 +200,7 @@ void act_end(struct act *a)
 {
 	/* Before what takes them. */
 	if (a->is_bare)
-		(void)set_effective(true);
+		(void)set_effective(UINT64_MAX);
 	if (a->changed)
 		become_root();
 	*a = (struct act){ .changed = false };

@@ -26,6 +26,7 @@ struct memory {
 	uint64_t limit;
 	int proc_fd, tmpfs_fds[MEMORY_TMPFS_MAX];
 	size_t n_tmpfs_fds;
+	pid_t below; /* see memory_start */
 	const struct log_sink *log;
 	pthread_t watcher;
 };
@@ -61,7 +62,7 @@ static void end_largest(struct memory *m)
 	struct memory_use use;
 	auto_close int fd = -1;
 
-	if (memory_use_count(m->proc_fd, &use) < 0)
+	if (memory_use_count(m->proc_fd, m->below, &use) < 0)
 		return;
 	fd = use.largest_fd;
 	if (fd < 0 || add_files(m, &use) <= m->limit)
@@ -79,7 +80,7 @@ static uint64_t look(struct memory *m)
 	uint64_t begin = now_ns(), nap, used;
 	struct memory_use use;
 
-	if (memory_use_guess(m->proc_fd, &use) < 0)
+	if (memory_use_guess(m->proc_fd, m->below, &use) < 0)
 		return WATCH_NS;
 	used = add_files(m, &use);
 	if (used > m->limit)
@@ -141,12 +142,13 @@ int memory_new(uint64_t limit, const struct log_sink *log, struct memory **ret,
 	return 0;
 }
 
-int memory_start(struct memory *m, int proc_fd, const int *tmpfs_fds, size_t n,
-		 struct error *err)
+int memory_start(struct memory *m, int proc_fd, pid_t below,
+		 const int *tmpfs_fds, size_t n, struct error *err)
 {
 	int r;
 
 	m->proc_fd = proc_fd;
+	m->below = below;
 	for (; m->n_tmpfs_fds < n; m->n_tmpfs_fds++)
 		m->tmpfs_fds[m->n_tmpfs_fds] = tmpfs_fds[m->n_tmpfs_fds];
 	r = start_watcher(m);

@@ -30,13 +30,15 @@ int memory_new(uint64_t limit, const struct log_sink *log, struct memory **ret,
 	       struct error *err);
 /*
  * Starts the watcher. @proc_fd is a procfs of the
- * sandbox's pid namespace, whose pid 1 does not count, @tmpfs_fds directories
+ * sandbox's pid namespace, whose pid 1 does not count; where it has none of its
+ * own its processes are those that descend from @below, else 0. @tmpfs_fds:
+ * directories
  * on its file systems in memory; takes them all, also on failure. @log is
  * called on the watcher's thread.
  */
 enum { MEMORY_TMPFS_MAX = 16 };
-int memory_start(struct memory *m, int proc_fd, const int *tmpfs_fds, size_t n,
-		 struct error *err);
+int memory_start(struct memory *m, int proc_fd, pid_t below,
+		 const int *tmpfs_fds, size_t n, struct error *err);
 /* Ends the watcher. */
 void memory_free(struct memory *m);
 CLEANUP_PTR(struct memory, memory_free);

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "kernel/tree.h"
 
 enum { FILE_MAX = 64 * 1024 };
 
@@ -117,7 +118,7 @@ static int add_process(int proc_fd, const char *name, use_fn *fn,
 	return 0;
 }
 
-static int add_all(int proc_fd, use_fn *fn, struct memory_use *ret)
+static int add_namespace(int proc_fd, use_fn *fn, struct memory_use *ret)
 {
 	/* An open directory of its own: others may be reading, too. */
 	int fd = openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -126,7 +127,6 @@ static int add_all(int proc_fd, use_fn *fn, struct memory_use *ret)
 	struct dirent *e;
 	int r = 0;
 
-	*ret = (struct memory_use){ .largest_fd = -1 };
 	if (!d) {
 		r = -errno;
 		cleanup_close(&fd);
@@ -135,6 +135,33 @@ static int add_all(int proc_fd, use_fn *fn, struct memory_use *ret)
 	while (r == 0 && (e = readdir(d)))
 		if (strtol(e->d_name, NULL, 10) > 1)
 			r = add_process(proc_fd, e->d_name, fn, &max, ret);
+	return r;
+}
+
+static int add_tree(int proc_fd, pid_t below, use_fn *fn,
+		    struct memory_use *ret)
+{
+	auto_free pid_t *pids = NULL;
+	uint64_t max = 0;
+	size_t n;
+	int r = tree_list(below, &pids, &n);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), "%d", (int)pids[i]);
+		r = add_process(proc_fd, name, fn, &max, ret);
+	}
+	return r;
+}
+
+static int add_all(int proc_fd, pid_t below, use_fn *fn, struct memory_use *ret)
+{
+	int r;
+
+	*ret = (struct memory_use){ .largest_fd = -1 };
+	r = below ? add_tree(proc_fd, below, fn, ret)
+		  : add_namespace(proc_fd, fn, ret);
 	if (r < 0) {
 		cleanup_close(&ret->largest_fd);
 		ret->largest_fd = -1;
@@ -142,9 +169,9 @@ static int add_all(int proc_fd, use_fn *fn, struct memory_use *ret)
 	return r;
 }
 
-int memory_use_guess(int proc_fd, struct memory_use *ret)
+int memory_use_guess(int proc_fd, pid_t below, struct memory_use *ret)
 {
-	int r = add_all(proc_fd, use_by_status, ret);
+	int r = add_all(proc_fd, below, use_by_status, ret);
 
 	if (r == 0) {
 		cleanup_close(&ret->largest_fd);
@@ -153,9 +180,9 @@ int memory_use_guess(int proc_fd, struct memory_use *ret)
 	return r;
 }
 
-int memory_use_count(int proc_fd, struct memory_use *ret)
+int memory_use_count(int proc_fd, pid_t below, struct memory_use *ret)
 {
-	return add_all(proc_fd, use_by_rollup, ret);
+	return add_all(proc_fd, below, use_by_rollup, ret);
 }
 
 uint64_t memory_use_of_files(int fd)

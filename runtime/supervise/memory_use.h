@@ -1,5 +1,6 @@
 /*
- * How much memory the processes of a pid namespace use, by its procfs.
+ * How much memory the processes of a pid namespace use, by its procfs, but for
+ * its pid 1; with @below of ours only those that descend from it.
  * Thread-safe; a process that ends meanwhile counts as nothing.
  */
 #ifndef SANDLOCK_SUPERVISE_MEMORY_USE_H
@@ -22,12 +23,12 @@ struct memory_use {
  * Counts pages that processes share after a fork for each of them, and what
  * they share otherwise too: cheap, and never too little.
  */
-int memory_use_guess(int proc_fd, struct memory_use *ret);
+int memory_use_guess(int proc_fd, pid_t below, struct memory_use *ret);
 /*
  * Counts them once. Costs a walk over all page tables; finds the largest,
  * whose fd is the caller's.
  */
-int memory_use_count(int proc_fd, struct memory_use *ret);
+int memory_use_count(int proc_fd, pid_t below, struct memory_use *ret);
 /* Bytes in the file system of directory @fd; 0 if that cannot be known. */
 uint64_t memory_use_of_files(int fd);
 

@@ -32,6 +32,8 @@ struct net *net_new(const struct net_options *o)
 	n->denials = o->denials;
 	n->request = o->request;
 	n->asker = o->asker;
+	n->is_own_path = o->is_own_path;
+	n->path_data = o->path_data;
 	n->init = o->init;
 	n->userns_of = o->userns_of;
 	n->confine = o->confine;

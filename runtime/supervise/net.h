@@ -42,6 +42,13 @@ struct net_options {
 	/* Restricts the calling process as callers are; or NULL. */
 	int (*confine)(void *data);
 	void *confine_data;
+	/*
+	 * Whether what is bound at a path, a real one, may be connected to
+	 * without a rule. NULL: what lies on a mount that can be written.
+	 * Given for callers whose root is ours.
+	 */
+	bool (*is_own_path)(const void *data, const char *path);
+	const void *path_data;
 	struct denials *denials;   /* or NULL */
 	const struct asker *asker; /* or NULL: what has to be asked is denied */
 	const struct request

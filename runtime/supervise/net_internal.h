@@ -34,6 +34,8 @@ struct net {
 	struct denials *denials;
 	const struct request *request;
 	const struct asker *asker;
+	bool (*is_own_path)(const void *data, const char *path); /* net.h */
+	const void *path_data;
 	struct ports *ports; /* NULL: nothing is remapped */
 	pid_t init, first;   /* see net.h, and the following, too */
 	pid_t userns_of;

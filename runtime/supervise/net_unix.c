@@ -134,7 +134,11 @@ static int enter_view(void *data)
 {
 	const struct path_bind *b = data;
 
-	if (fchdir(b->root_fd) < 0 || chroot(".") < 0 || fchdir(b->cwd_fd) < 0)
+	/* Where the root is ours nobody may chroot. */
+	if (!b->n->is_own_path &&
+	    (fchdir(b->root_fd) < 0 || chroot(".") < 0))
+		return -errno;
+	if (fchdir(b->cwd_fd) < 0)
 		return -errno;
 	if (!b->n->confine)
 		return 0;
@@ -258,13 +262,21 @@ static int path_of(int fd, char *ret, size_t size)
 	return 0;
 }
 
+static int is_own_path(const struct net *n, int fd, const char *path)
+{
+	struct statvfs fs;
+
+	if (n->is_own_path)
+		return n->is_own_path(n->path_data, path);
+	return fstatvfs(fd, &fs) < 0 ? -errno : !(fs.f_flag & ST_RDONLY);
+}
+
 static int judge_path(struct net *n, struct call *c, struct net_address *a)
 {
 	char path[sizeof(a->at.un.sun_path) + 1] = "";
 	char inside[PATH_MAX], link[FD_PATH_MAX];
 	auto_close int fd = -1;
 	struct net_verdict v;
-	struct statvfs fs;
 	int r;
 
 	memcpy(path, a->at.un.sun_path, a->len - family_len);
@@ -274,9 +286,10 @@ static int judge_path(struct net *n, struct call *c, struct net_address *a)
 	r = path_of(fd, inside, sizeof(inside));
 	if (r < 0)
 		return r;
-	if (fstatvfs(fd, &fs) < 0)
-		return -errno;
-	v = net_decide_path(&n->layers, inside, !(fs.f_flag & ST_RDONLY));
+	r = is_own_path(n, fd, inside);
+	if (r < 0)
+		return r;
+	v = net_decide_path(&n->layers, inside, r);
 	if (!v.allowed) {
 		net_refused(n, c, &unix_socket, false, inside, v.rule, EACCES);
 		return -EACCES;

@@ -19,7 +19,7 @@ struct refused {
 
 struct refusals {
 	const struct request *request;
-	bool shared_network;
+	unsigned int shared;
 	struct denials *denials;
 	struct refused *v;
 	struct handler *rows;
@@ -67,7 +67,7 @@ static struct outcome refuse(struct call *c, void *data)
 
 	for (unsigned int i = 0; i < 6; i++)
 		args[i] = call_arg(c, i);
-	if (!policy_refusal(f->all->request, f->all->shared_network, f->name,
+	if (!policy_refusal(f->all->request, f->all->shared, f->name,
 			    args, &why))
 		return f->shared ? OUTCOME_GO : OUTCOME_FAIL(EPERM);
 	record(f, c, &why);
@@ -89,7 +89,7 @@ static void add(struct refusals *f, const char *name, unsigned int traps)
 
 	/* Of another architecture, or a group's name: nothing traps those. */
 	if (nr < 0 || is_listed(f, nr) ||
-	    !policy_refusal(f->request, f->shared_network, name, NULL, &why) ||
+	    !policy_refusal(f->request, f->shared, name, NULL, &why) ||
 	    why.error == ENOSYS)
 		return;
 	f->v[f->n] =
@@ -106,7 +106,7 @@ static void add(struct refusals *f, const char *name, unsigned int traps)
 }
 
 struct refusals *refusals_new(const struct request *r, unsigned int traps,
-			      bool shared_network, struct denials *d)
+			      unsigned int shared, struct denials *d)
 {
 	auto_ptr(refusals_free) struct refusals *f = calloc(1, sizeof(*f));
 	size_t max = syscall_rows_len + r->extra_deny.n;
@@ -114,7 +114,7 @@ struct refusals *refusals_new(const struct request *r, unsigned int traps,
 	if (!f)
 		return NULL;
 	f->request = r;
-	f->shared_network = shared_network;
+	f->shared = shared;
 	f->denials = d;
 	f->v = calloc(max, sizeof(*f->v));
 	f->rows = calloc(max, sizeof(*f->rows));

@@ -23,11 +23,11 @@ struct refusals;
 struct request;
 
 /*
- * The rows for what policy_filter(@r, @traps, @shared_network) refuses.
+ * The rows for what policy_filter(@r, @traps, @shared) refuses.
  * @r and @d are borrowed. NULL on ENOMEM.
  */
 struct refusals *refusals_new(const struct request *r, unsigned int traps,
-			      bool shared_network, struct denials *d);
+			      unsigned int shared, struct denials *d);
 void refusals_free(struct refusals *f);
 CLEANUP_PTR(struct refusals, refusals_free);
 

@@ -24,16 +24,16 @@ static void test_use(void **state)
 	struct memory_use before, used, counted;
 	char *p;
 
-	assert_int_equal(memory_use_guess(proc_fd, &before), 0);
+	assert_int_equal(memory_use_guess(proc_fd, 0, &before), 0);
 	assert_true(before.used > 0);
 	assert_int_equal(before.largest_fd, -1);
 	p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(p, MAP_FAILED);
 	memset(p, 1, SIZE);
-	assert_int_equal(memory_use_guess(proc_fd, &used), 0);
+	assert_int_equal(memory_use_guess(proc_fd, 0, &used), 0);
 	assert_true(used.used >= SIZE);
-	assert_int_equal(memory_use_count(proc_fd, &counted), 0);
+	assert_int_equal(memory_use_count(proc_fd, 0, &counted), 0);
 	assert_true(counted.used >= SIZE);
 	assert_true(counted.largest > 1 && counted.largest_fd >= 0);
 	assert_int_equal(close(counted.largest_fd), 0);

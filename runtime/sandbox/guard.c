@@ -1,0 +1,329 @@
+/*
+ * The guard of tier C: what pid 1 is in tier A, where no pid namespace holds
+ * the processes of a sandbox together.
+ *
+ *	run (supervisor, their subreaper)
+ *	  |- guard	in a Landlock domain that restricts signals alone
+ *	  |    `- payload and all that descends from it, in domains below that
+ *	  `- standby	in the guard's domain
+ *
+ * A process can be signalled from its own domain and from those above it. So
+ * nothing inside can reach guard or standby, whatever its user, and kill(-1) of
+ * either reaches everything inside, setsid or not, at once, and nobody else:
+ * the kernel lets no fork slip through. When the payload has ended the guard
+ * kills what is left, reaps it and ends as the payload did. When the guard is
+ * killed (a timeout, `kill`, the death of the run, which it is told of by the
+ * kernel) the standby sees the end of a pipe and does the same.
+ *
+ * The guard shares its table of descriptors with the payload's process until
+ * that executes: so it can pass the listener of the filter on, which the
+ * payload could not any more, and for which nobody needs the right to trace.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "kernel/cgroup.h"
+#include "kernel/landlock.h"
+#include "kernel/process.h"
+#include "sandbox/create.h"
+#include "sandbox/launcher.h"
+#include "sandbox/process.h"
+#include "sandbox/sync.h"
+
+enum { REST_MS = 10000, NAP_NS = 5 * 1000 * 1000 };
+
+struct guard {
+	struct create *c;
+	pid_t payload;
+	int signal_fd;
+	int life[2]; /* its end tells the standby of ours */
+	int tell[2]; /* the payload's process says the number of its listener */
+};
+
+static void __attribute__((noreturn)) die(int fd, const struct error *err)
+{
+	(void)sync_send_data(fd, SYNC_ERROR, err, sizeof(*err));
+	_exit(1);
+}
+
+/* ------------------------------------------------------------- payload -- */
+
+/* Only calls that no policy traps, from the filter on. */
+static void __attribute__((noreturn))
+execute(struct guard *g, struct process_setup *s)
+{
+	struct create *c = g->c;
+	struct error err = ERROR_INIT;
+	int sys, fd = seccomp_program_load(&c->filter, &err);
+	char byte;
+
+	if (fd < 0)
+		die(c->child_sync_fd, &err);
+	if (write(g->tell[1], &fd, sizeof(fd)) != sizeof(fd) ||
+	    read(c->child_sync_fd, &byte, 1) != 1)
+		_exit(126);
+	(void)execve(s->program, s->process->args.v, s->env);
+	sys = errno;
+	(void)!write(c->child_sync_fd, &sys, sizeof(sys));
+	_exit(sys == ENOENT || sys == ENOTDIR ? 127 : 126);
+}
+
+static void __attribute__((noreturn)) payload_main(struct guard *g)
+{
+	struct create *c = g->c;
+	const struct plan *p = c->plan;
+	struct error err = ERROR_INIT;
+	char keyring[300];
+	struct process_setup s = {
+		.process = &p->spec->process,
+		.spec = p->spec,
+		.filter_fd = -1,
+		.launcher_fd = -1,
+		.proc_fd = -1,
+		.keyring = keyring,
+		.cwd_is_wish = p->cwd_is_wish,
+		.paths = p->paths,
+		.n_paths = p->n_paths,
+		.log = c->env->log,
+	};
+
+	(void)snprintf(keyring, sizeof(keyring), "_ses.%s", p->name);
+	process_reset_signals(&c->original_mask);
+	if (process_enter(&s, &err) < 0 || process_prepare(&s, &err) < 0)
+		die(c->child_sync_fd, &err);
+	/* After the change of identity, which takes it back. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) {
+		(void)error_set(&err, ERR_SYSTEM, errno,
+				"cannot tie the payload to its guard");
+		die(c->child_sync_fd, &err);
+	}
+	if (sync_send(c->child_sync_fd, SYNC_READY, 0) < 0 ||
+	    sync_expect(c->child_sync_fd, SYNC_GO) < 0 ||
+	    fd_cloexec_from(3 + c->bundle->preserve_fds) < 0)
+		_exit(1);
+	execute(g, &s);
+}
+
+/* --------------------------------------------------------------- guard -- */
+
+static void __attribute__((noreturn)) standby_main(struct guard *g)
+{
+	int keep[] = { g->life[0] };
+	char byte;
+
+	if (fd_close_others(0, keep, 1) == 0)
+		while (read(g->life[0], &byte, 1) < 0 && errno == EINTR)
+			;
+	(void)kill(-1, SIGKILL);
+	_exit(0);
+}
+
+static pid_t clone_with(uint64_t flags, int exit_signal)
+{
+	struct clone_args args = {
+		.flags = flags,
+		.exit_signal = (uint64_t)exit_signal,
+	};
+
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* As the payload did, so that whoever waits for us sees it. */
+static void __attribute__((noreturn)) end_as(int status)
+{
+	const struct rlimit none = { 0, 0 };
+	sigset_t set;
+
+	if (WIFEXITED(status))
+		_exit(WEXITSTATUS(status));
+	(void)setrlimit(RLIMIT_CORE, &none);
+	(void)signal(WTERMSIG(status), SIG_DFL);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, WTERMSIG(status));
+	(void)kill(getpid(), WTERMSIG(status));
+	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+	_exit(128 + WTERMSIG(status));
+}
+
+static void reap(struct guard *g)
+{
+	int status, ended = 0;
+	bool has_ended = false;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if (pid == g->payload) {
+			has_ended = true;
+			ended = status;
+		}
+	if (!has_ended)
+		return;
+	(void)kill(-1, SIGKILL);
+	/* Orphans are ours, so this ends when nothing is left. */
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		;
+	end_as(ended);
+}
+
+/*
+ * Passes the listener on. From here on we hold nothing of what the payload has:
+ * readers of its output see its end.
+ */
+static void pass_listener(struct guard *g)
+{
+	struct launcher_listener said = { .fd = (int)g->payload };
+	int keep[] = { g->signal_fd, g->life[1] };
+	int fd;
+
+	if (read(g->tell[0], &fd, sizeof(fd)) != sizeof(fd) ||
+	    fd_send(g->c->child_sync_fd, &said, sizeof(said), &fd, 1) < 0 ||
+	    unshare(CLONE_FILES) < 0 ||
+	    fd_close_others(0, keep, ARRAY_LEN(keep)) < 0)
+		_exit(1);
+	g->tell[0] = -1;
+}
+
+/* As pid 1 does it: launcher/main.c. */
+static void forward(struct guard *g)
+{
+	struct signalfd_siginfo si;
+
+	if (read(g->signal_fd, &si, sizeof(si)) != sizeof(si))
+		return;
+	reap(g);
+	if (si.ssi_signo != SIGCHLD &&
+	    (si.ssi_code != SI_KERNEL || si.ssi_signo == SIGHUP))
+		(void)kill(g->payload, (int)si.ssi_signo);
+}
+
+static void __attribute__((noreturn)) serve(struct guard *g)
+{
+	for (;;) {
+		struct pollfd p[] = {
+			{ .fd = g->signal_fd, .events = POLLIN },
+			{ .fd = g->tell[0], .events = POLLIN },
+		};
+
+		if (poll(p, ARRAY_LEN(p), -1) < 0)
+			continue;
+		if (p[1].revents & POLLIN)
+			pass_listener(g);
+		if (p[0].revents & POLLIN)
+			forward(g);
+	}
+}
+
+static bool is_hung_up(int sock)
+{
+	struct pollfd p = { .fd = sock };
+
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR));
+}
+
+/* Ours and what follows: nothing of the host's stays open. */
+static int set_up(struct guard *g, struct error *err)
+{
+	struct create *c = g->c;
+	int keep[] = { c->child_sync_fd };
+	int r = 0;
+
+	if (c->state->cgroup)
+		r = cgroup_child_join(c->state->cgroup, err);
+	if (r < 0)
+		return r;
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot hold the processes together");
+	/* No signal comes for a parent that was killed before. */
+	if (is_hung_up(c->child_sync_fd))
+		_exit(1);
+	if (setsid() < 0 && errno != EPERM)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make a session");
+	r = init_console(c, err);
+	if (r == 0)
+		r = fd_close_others(3 + c->bundle->preserve_fds, keep, 1);
+	if (r < 0)
+		return r;
+	return landlock_scope_signals(err);
+}
+
+static int start(struct guard *g, struct error *err)
+{
+	sigset_t all;
+	pid_t pid;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	g->signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (g->signal_fd < 0 || pipe2(g->life, O_CLOEXEC) < 0 ||
+	    pipe2(g->tell, O_CLOEXEC) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot make a pipe");
+	pid = clone_with(CLONE_PARENT, 0);
+	if (pid == 0)
+		standby_main(g);
+	if (pid > 0)
+		pid = clone_with(CLONE_FILES, SIGCHLD);
+	if (pid == 0)
+		payload_main(g);
+	if (pid < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot start the payload");
+	g->payload = pid;
+	return 0;
+}
+
+void guard_main(struct create *c)
+{
+	struct guard g = { .c = c };
+	struct error err = ERROR_INIT;
+
+	process_reset_signals(&c->original_mask);
+	cleanup_close(&c->sync_fd);
+	c->sync_fd = -1;
+	if (set_up(&g, &err) < 0 || start(&g, &err) < 0)
+		die(c->child_sync_fd, &err);
+	serve(&g);
+}
+
+/* ----------------------------------------------------------------- run -- */
+
+void guard_adopt(bool yes)
+{
+	(void)prctl(PR_SET_CHILD_SUBREAPER, yes, 0, 0, 0);
+}
+
+int guard_wait_rest(const char *name, struct error *err)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+	pid_t pid;
+
+	for (int64_t ms = 0; ms < REST_MS; ms += NAP_NS / 1000000) {
+		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+			;
+		if (pid < 0 && errno == ECHILD)
+			return 0;
+		(void)nanosleep(&nap, NULL);
+	}
+	return error_say(err, ERR_TIMEOUT, ETIMEDOUT,
+			 "what '%s' started did not die within %d ms", name,
+			 REST_MS);
+}
