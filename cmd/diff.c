@@ -11,12 +11,11 @@ static int no_memory(struct diff *d)
 }
 
 /* Prints what has to come first at once and keeps the rest for the end. */
-static int emit(struct diff *d, const struct sandlock_change *c,
-		const struct buf *text)
+static int emit(struct diff *d, char letter, const struct buf *text)
 {
 	if (buf_failed(text))
 		return no_memory(d);
-	if (c->letter == 'D' || c->letter == 'T') {
+	if (letter == 'D' || letter == 'T') {
 		(void)fwrite(text->data, 1, text->len, stdout);
 		return 0;
 	}
@@ -32,7 +31,54 @@ int diff_list(void *data, const struct sandlock_change *c)
 	d->n_changes++;
 	diff_line(&line, c, d->colour);
 	buf_add_char(&line, '\n');
-	return emit(d, c, &line);
+	return emit(d, c->letter, &line);
+}
+
+int diff_summary_end(struct diff *d)
+{
+	struct buf *line = &d->whole.line;
+	int r;
+
+	if (!d->whole.path.len)
+		return 0;
+	if (d->whole.n)
+		buf_printf(line, " (%zu in it, %llu bytes)", d->whole.n,
+			   (unsigned long long)d->whole.bytes);
+	buf_add_char(line, '\n');
+	r = emit(d, d->whole.letter, line);
+	buf_clear(&d->whole.path);
+	buf_clear(line);
+	d->whole.n = d->whole.bytes = 0;
+	return r;
+}
+
+/* Entries of a directory follow it; there is no conflict below a new one. */
+int diff_summary(void *data, const struct sandlock_change *c)
+{
+	auto_(buf) struct buf path = BUF_INIT;
+	struct diff *d = data;
+	struct buf *top = &d->whole.path;
+	int r;
+
+	change_path(&path, c);
+	if (top->len && path.len > top->len &&
+	    memcmp(path.data, top->data, top->len) == 0) {
+		d->n_changes++;
+		d->whole.n++;
+		d->whole.bytes += S_ISREG(c->after.mode) ? c->after.size : 0;
+		return 0;
+	}
+	r = diff_summary_end(d);
+	if (r < 0)
+		return r;
+	if ((c->letter != 'A' && c->letter != 'T') || !S_ISDIR(c->after.mode))
+		return diff_list(d, c);
+	d->n_changes++;
+	d->whole.letter = c->letter;
+	buf_add(top, path.data, path.len);
+	buf_add_char(top, '/');
+	diff_line(&d->whole.line, c, d->colour);
+	return buf_failed(top) ? no_memory(d) : 0;
 }
 
 int diff_name_status(void *data, const struct sandlock_change *c)
@@ -53,7 +99,7 @@ int diff_name_status(void *data, const struct sandlock_change *c)
 		print_path(&line, c);
 		buf_add_char(&line, '\n');
 	}
-	return emit(d, c, &line);
+	return emit(d, c->letter, &line);
 }
 
 static void count(struct diff *d, const struct sandlock_change *c)
@@ -145,6 +191,7 @@ static int choose_format(const struct args *args, sandlock_change_fn **ret_fn,
 		{ "--name-status", args_has(args, "name-status"),
 		  diff_name_status },
 		{ "--stat", args_has(args, "stat"), diff_stat },
+		{ "--summary", args_has(args, "summary"), diff_summary },
 		{ "--patch", args_has(args, "patch"), diff_patch },
 		{ "--format=json", args_json(args), diff_json },
 	};
@@ -185,13 +232,15 @@ static int show(struct diff *d, sandlock_change_fn *fn, unsigned int want,
 
 	r = sandlock_diff(env, d->name, want, paths->v, paths->n, fn, d,
 			  d->err);
+	if (r == 0)
+		r = diff_summary_end(d);
 	if (r < 0)
 		return r;
 	if (d->rest.len)
 		(void)fwrite(d->rest.data, 1, d->rest.len, stdout);
 	if (fn == diff_stat && d->n_changes)
 		print_sum(d);
-	if (fn == diff_list || fn == diff_stat)
+	if (fn == diff_list || fn == diff_stat || fn == diff_summary)
 		r = sandlock_uncovered(env, d->name, print_uncovered, d,
 				       d->err);
 	if (fn == diff_json) {
@@ -227,6 +276,8 @@ int cmd_diff(struct ctx *ctx, struct args *args)
 		pager_start();
 	r = show(&d, fn, want, &paths);
 	buf_done(&d.rest);
+	buf_done(&d.whole.path);
+	buf_done(&d.whole.line);
 	if (r < 0) {
 		(void)fflush(stdout);
 		pager_finish();

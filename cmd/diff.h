@@ -22,11 +22,21 @@ struct diff {
 		size_t added, modified, meta, deleted, replaced, conflicts;
 		uint64_t plus, minus;
 	} sum;
+	/* --summary: a directory that is new as a whole, until its end. */
+	struct {
+		struct buf path; /* with a slash; empty: none */
+		struct buf line;
+		char letter;
+		size_t n; /* entries in it */
+		uint64_t bytes;
+	} whole;
 	struct sandlock_error *err;
 };
 
 /* Callbacks for sandlock_diff; they return 0 or a negative errno. */
 int diff_list(void *data, const struct sandlock_change *c);
+int diff_summary(void *data, const struct sandlock_change *c);
+int diff_summary_end(struct diff *d);
 int diff_name_status(void *data, const struct sandlock_change *c);
 int diff_stat(void *data, const struct sandlock_change *c);
 int diff_patch(void *data, const struct sandlock_change *c);

@@ -247,6 +247,8 @@ const struct opt opt_table[] = {
   "with --name-status: end letters and names with NUL, quote nothing" },
 { V(DIFF), "stat", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "how much of each file changed, and the sum" },
+{ V(DIFF), "summary", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
+  "one line for a directory that is new or replaced as a whole" },
 { V(DIFF), "patch", 'p', OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "the contents of the changes as a patch in git's format" },
 { V(DIFF), "digest", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,

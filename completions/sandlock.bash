@@ -21,7 +21,7 @@ _sandlock_options()
 	'events') echo '--stats --interval --format --help -h ' ;;
 	'spec') echo '--bundle -b --rootless --help -h ' ;;
 	'features') echo '--format --help -h ' ;;
-	'diff') echo '--name-status --null -z --stat --patch -p --digest --verbose -v --exit-code --color --format --help -h ' ;;
+	'diff') echo '--name-status --null -z --stat --summary --patch -p --digest --verbose -v --exit-code --color --format --help -h ' ;;
 	'commit') echo '--skip-conflicts --force --special --quiet -q --format --help -h ' ;;
 	'abort') echo '--quiet -q --format --help -h ' ;;
 	'branches') echo '--quiet -q --format --help -h ' ;;

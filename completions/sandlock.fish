@@ -248,6 +248,7 @@ complete -c sandlock -n __sandlock_no_verb -a diff -d 'show what a sandbox chang
 complete -c sandlock -n '__sandlock_options diff' -l name-status -d 'only the letter and the name of each change'
 complete -c sandlock -n '__sandlock_options diff' -s z -l null -d 'with --name-status: end letters and names with NUL, quote nothing'
 complete -c sandlock -n '__sandlock_options diff' -l stat -d 'how much of each file changed, and the sum'
+complete -c sandlock -n '__sandlock_options diff' -l summary -d 'one line for a directory that is new or replaced as a whole'
 complete -c sandlock -n '__sandlock_options diff' -s p -l patch -d 'the contents of the changes as a patch in git\'s format'
 complete -c sandlock -n '__sandlock_options diff' -l digest -d 'with --format=json: the SHA-256 of both sides of each file'
 complete -c sandlock -n '__sandlock_options diff' -s v -l verbose -d 'also what was below deleted directories, and mere changes of mtime'

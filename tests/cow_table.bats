@@ -3,10 +3,9 @@
 # mode, owner, size, contents, target, attributes, times, links), what the
 # directory is after the commit.
 #
-# Rows that are not here: 57 to 59 and 61 (git and node_modules are exact as
-# ordinary files), 67 (case-insensitive directories), 71 (nothing but ordinary
+# Rows that are not here: 57 to 59 (git is exact as ordinary files), 67
+# (case-insensitive directories are refused), 71 (nothing but ordinary
 # entries).
-load lib/common
 
 setup() {
 	begin
@@ -559,6 +558,23 @@ PYTHON
 	equal precious "$(cat "$D/d/mnt/precious")" precious
 	[ ! -e "$D/f" ]
 	eventually umount "$D/d/mnt"
+}
+
+@test "row 61: a tree that was replaced is one line, if that is asked for" {
+	mkdir -p "$D/modules/a/b"
+	echo old >"$D/modules/a/b/f"
+	age
+	change 'cd /data; rm -r modules; mkdir -p modules/x/.bin modules/y
+		printf 12345 >modules/x/f; ln -s ../f modules/x/.bin/f; echo n >new
+		mkdir empty; mkdir -p tree/b; echo t >tree/b/t; echo u >tree0'
+	run sandlock diff --summary "$N"
+	expect_exactly "T data/modules/ (5 in it, 5 bytes)
+A data/empty/
+A data/new
+A data/tree/ (2 in it, 2 bytes)
+A data/tree0"
+	refused 2 "exclude each other" sandlock diff --summary --stat "$N"
+	commit_exact
 }
 
 @test "row 60: a database that the host has open is a conflict" {
