@@ -108,6 +108,14 @@ static int exchange(struct control_call *c)
 	char part[4096];
 	ssize_t n;
 
+	/* A small frame, which goes as a whole. */
+	if (c->pass_fd && !c->sent) {
+		int r = fd_send(c->fd, c->out.data, c->out.len, c->pass_fd, 1);
+
+		if (r < 0)
+			return r == -EAGAIN ? 0 : r;
+		c->sent = c->out.len;
+	}
 	while (c->sent < c->out.len) {
 		n = send(c->fd, c->out.data + c->sent, c->out.len - c->sent,
 			 MSG_NOSIGNAL);
@@ -219,7 +227,16 @@ void control_ask_all(struct rundir *d, struct control_call *calls, size_t n)
 int control_ask(struct rundir *d, const char *name, const char *verb,
 		const char *args, struct json **ret, struct error *err)
 {
-	struct control_call c = { .name = name, .verb = verb, .args = args };
+	return control_pass(d, name, verb, args, NULL, ret, err);
+}
+
+int control_pass(struct rundir *d, const char *name, const char *verb,
+		 const char *args, const int *pass_fd, struct json **ret,
+		 struct error *err)
+{
+	struct control_call c = {
+		.name = name, .verb = verb, .args = args, .pass_fd = pass_fd
+	};
 
 	control_ask_all(d, &c, 1);
 	if (!c.answer) {

@@ -15,6 +15,7 @@ struct error;
 struct control_call {
 	const char *name, *verb;
 	const char *args;    /* JSON text or NULL */
+	const int *pass_fd;  /* an fd that goes along, or NULL */
 	struct json *answer; /* the "data", or NULL; json_free */
 	struct error err;    /* why there is none */
 	/* The client's own. */
@@ -28,6 +29,10 @@ struct control_call {
 /* Asks the sandboxes of @d; a call has an answer or an error afterwards. */
 void control_ask_all(struct rundir *d, struct control_call *calls, size_t n);
 
+/* The same for one, which gets the fd at @pass_fd where that is not NULL. */
+int control_pass(struct rundir *d, const char *name, const char *verb,
+		 const char *args, const int *pass_fd, struct json **ret,
+		 struct error *err);
 /* The same for one. ERR_STATE where nobody answers. */
 int control_ask(struct rundir *d, const char *name, const char *verb,
 		const char *args, struct json **ret, struct error *err);

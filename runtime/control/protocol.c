@@ -32,6 +32,8 @@ size_t control_get_length(const unsigned char header[CONTROL_HEADER])
 
 void control_request_done(struct control_request *r)
 {
+	cleanup_close(&r->fd);
+	r->fd = -1;
 	json_free(r->root);
 	r->root = NULL;
 }
@@ -66,7 +68,7 @@ static int check_request(struct control_request *q, struct error *err)
 int control_parse(const char *body, size_t len, struct control_request *ret,
 		  struct error *err)
 {
-	struct control_request q = { .root = NULL };
+	struct control_request q = { .fd = -1 };
 	struct error local = ERROR_INIT;
 	int r = json_parse(body, len, &limits, "request", &q.root, &local);
 

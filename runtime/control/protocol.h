@@ -27,6 +27,7 @@ struct control_request {
 	struct json *root;	 /* owned */
 	const char *verb;	 /* borrowed from it, as is @args */
 	const struct json *args; /* an object, or NULL */
+	int fd; /* that came along, or -1; who keeps it duplicates it */
 };
 
 void control_put_length(unsigned char header[CONTROL_HEADER], size_t len);

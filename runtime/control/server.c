@@ -37,6 +37,7 @@ struct connection {
 	char *body;
 	struct buf out;
 	size_t sent;
+	int passed_fd;	 /* that came with the request, or -1 */
 	bool subscribed; /* no end, no more requests, events go to @out */
 };
 
@@ -68,9 +69,10 @@ static void drop(struct control_server *s, struct connection *c)
 	if (c->subscribed)
 		atomic_fetch_sub(&s->subscribers, 1);
 	cleanup_close(&c->fd);
+	cleanup_close(&c->passed_fd);
 	free(c->body);
 	buf_done(&c->out);
-	*c = (struct connection){ .fd = -1 };
+	*c = (struct connection){ .fd = -1, .passed_fd = -1 };
 }
 
 static int watch(struct control_server *s, int fd, uint32_t id, int op,
@@ -142,11 +144,12 @@ static int subscribe(struct control_server *s, struct connection *c,
 
 static void answer_request(struct control_server *s, struct connection *c)
 {
-	struct control_request q = { .root = NULL };
+	struct control_request q = { .fd = -1 };
 	auto_(buf) struct buf data = BUF_INIT;
 	struct error err = ERROR_INIT;
 	int r = control_parse(c->body, c->len, &q, &err);
 
+	q.fd = take_fd(&c->passed_fd);
 	if (r == 0)
 		r = strcmp(q.verb, "subscribe") == 0
 			    ? subscribe(s, c, &data, &err)
@@ -176,6 +179,18 @@ static bool begin_body(struct control_server *s, struct connection *c)
 	return c->body;
 }
 
+/* One fd may come along; what else does is closed. */
+static ssize_t receive_some(struct connection *c, void *at, size_t want)
+{
+	auto_close int fd = -1;
+	size_t n_fds = 1;
+	ssize_t n = fd_recv(c->fd, at, want, &fd, &n_fds);
+
+	if (n >= 0 && n_fds && c->passed_fd < 0)
+		c->passed_fd = take_fd(&fd);
+	return n;
+}
+
 static void receive(struct control_server *s, struct connection *c)
 {
 	while (!c->body || c->got < CONTROL_HEADER + c->len) {
@@ -185,11 +200,9 @@ static void receive(struct control_server *s, struct connection *c)
 		size_t want =
 			(head ? CONTROL_HEADER : CONTROL_HEADER + c->len) -
 			c->got;
-		ssize_t n = recv(c->fd, at, want, MSG_DONTWAIT);
+		ssize_t n = receive_some(c, at, want);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
+		if (n == -EAGAIN)
 			return;
 		if (n <= 0) {
 			drop(s, c);
@@ -407,9 +420,27 @@ static int start_thread(struct control_server *s)
 
 CLEANUP_PTR(struct control_server, control_server_stop);
 
+int control_server_bind(int dir_fd, int *ret_fd, struct error *err)
+{
+	int r = listen_in(dir_fd, ret_fd);
+
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
+				 "cannot make the control socket")
+		     : 0;
+}
+
 int control_server_open(int dir_fd, control_answer_fn *answer, void *data,
 			struct control_server **ret, struct error *err)
 {
+	int fd, r = control_server_bind(dir_fd, &fd, err);
+
+	return r < 0 ? r : control_server_adopt(fd, answer, data, ret, err);
+}
+
+int control_server_adopt(int listen_fd, control_answer_fn *answer, void *data,
+			 struct control_server **ret, struct error *err)
+{
+	auto_close int fd = listen_fd;
 	auto_ptr(control_server_stop) struct control_server *s =
 		calloc(1, sizeof(*s));
 	int r;
@@ -418,15 +449,13 @@ int control_server_open(int dir_fd, control_answer_fn *answer, void *data,
 		return error_set(err, ERR_SYSTEM, ENOMEM, "control socket");
 	s->answer = answer;
 	s->data = data;
-	s->listen_fd = -1;
+	s->listen_fd = take_fd(&fd);
 	(void)pthread_mutex_init(&s->lock, NULL);
 	for (size_t i = 0; i < MAX_CONNECTIONS; i++)
-		s->c[i].fd = -1;
+		s->c[i].fd = s->c[i].passed_fd = -1;
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = s->epoll_fd < 0 || s->wake_fd < 0 ? -errno : 0;
-	if (r == 0)
-		r = listen_in(dir_fd, &s->listen_fd);
 	if (r == 0)
 		r = watch(s, s->wake_fd, EVENT_WAKE, EPOLL_CTL_ADD, EPOLLIN);
 	if (r == 0)

@@ -27,7 +27,15 @@ struct control_server;
 typedef int control_answer_fn(void *data, const struct control_request *q,
 			      struct buf *ret, struct error *err);
 
-/* Binds control.sock in the directory @dir_fd, mode 0600: clients wait. */
+/*
+ * Binds control.sock in the directory @dir_fd, mode 0600: clients wait. The
+ * fd can be given to another process, and to control_server_adopt there.
+ */
+int control_server_bind(int dir_fd, int *ret_fd, struct error *err);
+/* Takes @listen_fd, also on failure. */
+int control_server_adopt(int listen_fd, control_answer_fn *answer, void *data,
+			 struct control_server **ret, struct error *err);
+/* Both. */
 int control_server_open(int dir_fd, control_answer_fn *answer, void *data,
 			struct control_server **ret, struct error *err);
 /* Can be read once a client is there; -1 once the thread has begun. */

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct control_request q = { .root = NULL };
+	struct control_request q = { .fd = -1 };
 	struct error err = ERROR_INIT;
 	struct buf frame = BUF_INIT;
 	struct denial_record record;

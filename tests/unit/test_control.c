@@ -12,7 +12,7 @@ CLEANUP_PTR(struct json, json_free);
 static const char *parse_error(const char *body)
 {
 	static struct error err;
-	struct control_request q = { .root = NULL };
+	struct control_request q = { .fd = -1 };
 
 	err = (struct error)ERROR_INIT;
 	assert_true(control_parse(body, strlen(body), &q, &err) < 0);
