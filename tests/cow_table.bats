@@ -6,6 +6,7 @@
 # Rows that are not here: 57 to 59 (git is exact as ordinary files), 67
 # (case-insensitive directories are refused), 71 (nothing but ordinary
 # entries).
+load lib/common
 
 setup() {
 	begin
