@@ -228,7 +228,8 @@ func (p *policy) failed(approval *Approval, verdict *C.int) {
 }
 
 // setPolicy is called before the first run.
-func (r *run) setPolicy(fn *PolicyFn, logger func(LogLevel, string)) error {
+func setPolicy(c *C.struct_sandlock_sandbox, fn *PolicyFn,
+	logger func(LogLevel, string)) error {
 	var cerr C.struct_sandlock_error
 
 	if fn == nil {
@@ -236,7 +237,7 @@ func (r *run) setPolicy(fn *PolicyFn, logger func(LogLevel, string)) error {
 	}
 	h := cgo.NewHandle(&policy{*fn, logger})
 	// From here on the library has it, and lets go of it once.
-	n := C.bridge_set_policy(r.c, C.bool(fn.Deferred != nil),
+	n := C.bridge_set_policy(c, C.bool(fn.Deferred != nil),
 		C.uintptr_t(h), &cerr)
 	return newError("new", n, &cerr)
 }

@@ -132,7 +132,7 @@ func (s *Sandbox) start(ctx context.Context, l Launch, cmd []string) (*Process,
 		return nil, err
 	}
 	p := &Process{run: r}
-	err = r.setPolicy(s.PolicyFn, s.Host.Logger)
+	err = setPolicy(r.c, s.PolicyFn, s.Host.Logger)
 	if err == nil {
 		err = p.create(l, cmd)
 	}

@@ -23,6 +23,12 @@ type Transaction struct {
 	Stages []Stage
 	// Timeout is for all of them; 0: none.
 	Timeout time.Duration
+	// Retries: a stage that fails is undone and run again, up to so many
+	// times.
+	Retries int
+	// KeepStages: when a stage has failed for good only that one is undone.
+	// What those before it wrote is pending then, by its name.
+	KeepStages bool
 	// Host is that of all stages.
 	Host Host
 }
@@ -35,7 +41,8 @@ type TransactionResult struct {
 	// BranchError says why it could not be committed; it is pending then.
 	BranchError error
 	// Results are those of the stages that were begun. The Changes of each
-	// are those of all stages so far.
+	// are those of all stages so far; with Retries or KeepStages they are
+	// those of the last one alone.
 	Results []*Result
 	// Failed is the index of the stage that failed, -1 if none has.
 	Failed int
@@ -58,7 +65,8 @@ func (t *transaction) free() {
 // Run runs the stages, with their output captured and nothing on standard
 // input. A stage that fails is no error; one that cannot be run is, and nothing
 // of the branch is left then. When the context ends, the stage that runs is
-// killed and the branch discarded.
+// killed and the branch discarded. With KeepStages it is pending in both cases,
+// with what the stages before wrote, if they wrote anything.
 func (t *Transaction) Run(ctx context.Context) (*TransactionResult, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -78,7 +86,7 @@ func (t *Transaction) Run(ctx context.Context) (*TransactionResult, error) {
 		case <-done:
 		}
 	}()
-	res, err := c.run(t.Timeout, len(t.Stages))
+	res, err := c.runAll(ctx, t)
 	close(done)
 	<-killed
 	if ctx.Err() != nil && (err != nil || !res.Success) {
@@ -93,8 +101,12 @@ func (t *Transaction) make() (*transaction, error) {
 	c := &transaction{env: t.Host.env()}
 	r := C.sandlock_transaction_new(c.env.c, &c.c, &cerr)
 	err := newError("new", r, &cerr)
+	if err == nil && t.hasSavepoints() {
+		r := C.sandlock_transaction_set_savepoints(c.c, &cerr)
+		err = newError("new", r, &cerr)
+	}
 	for i := 0; err == nil && i < len(t.Stages); i++ {
-		err = c.add(t.Stages[i])
+		err = c.add(i, t.Stages[i], t.Host.Logger)
 	}
 	if err != nil {
 		c.free()
@@ -103,14 +115,56 @@ func (t *Transaction) make() (*transaction, error) {
 	return c, nil
 }
 
-func (c *transaction) add(s Stage) error {
+func (t *Transaction) hasSavepoints() bool {
+	return t.Retries > 0 || t.KeepStages
+}
+
+// runAll runs the stages, those that fail as often as they may.
+func (c *transaction) runAll(ctx context.Context, t *Transaction) (
+	*TransactionResult, error) {
+	left, last := t.Retries, 0
+
+	for {
+		res, err := c.run(t.Timeout, len(t.Stages))
+		if err == nil && res.Success || !t.hasSavepoints() {
+			return res, err
+		}
+		if err == nil && res.Failed != last {
+			left, last = t.Retries, res.Failed
+		}
+		if err == nil && left > 0 && ctx.Err() == nil {
+			left--
+			continue
+		}
+		return res, c.end(t.KeepStages, res, err)
+	}
+}
+
+// end is for where it has stopped; why is what happened before.
+func (c *transaction) end(keep bool, res *TransactionResult, why error) error {
+	var result C.struct_sandlock_transaction_result
+	var cerr C.struct_sandlock_error
+	var what C.enum_sandlock_disposition = C.SANDLOCK_ABORT
+
+	if keep {
+		what = C.SANDLOCK_KEEP
+	}
+	r := C.sandlock_transaction_end(c.c, what, &result, &cerr)
+	if why != nil {
+		return why
+	}
+	res.Outcome = Outcome(result.outcome)
+	return newError("end", r, &cerr)
+}
+
+func (c *transaction) add(i int, s Stage, logger func(LogLevel, string)) error {
 	var cerr C.struct_sandlock_error
 
 	if err := checkText("add", s.Command...); err != nil {
 		return err
 	}
-	if s.Sandbox.PolicyFn != nil {
-		return usage("add", "a stage cannot have a PolicyFn")
+	if err := s.Sandbox.PolicyFn.check(); err != nil {
+		return err
 	}
 	q, err := s.Sandbox.request()
 	if err != nil {
@@ -124,8 +178,13 @@ func (c *transaction) add(s Stage) error {
 	l.in.kind = C.SANDLOCK_STDIO_NULL
 	l.out.kind = C.SANDLOCK_STDIO_CAPTURE
 	l.err.kind = C.SANDLOCK_STDIO_CAPTURE
-	return newError("add", C.sandlock_transaction_add(c.c, q.c, &l, &cerr),
+	err = newError("add", C.sandlock_transaction_add(c.c, q.c, &l, &cerr),
 		&cerr)
+	if err != nil {
+		return err
+	}
+	return setPolicy(C.sandlock_transaction_stage(c.c, C.size_t(i)),
+		s.Sandbox.PolicyFn, logger)
 }
 
 func (c *transaction) run(timeout time.Duration, stages int) (

@@ -60,10 +60,7 @@ func TestStagesDecideNothing(t *testing.T) {
 		expectIs(t, err, ErrUsage)
 	}
 	tr := w.transaction("echo 1 >f")
-	tr.Stages[0].Sandbox.PolicyFn = &PolicyFn{Callback: func(SyscallEvent,
-		*PolicyContext) PolicyDecision {
-		return Deny()
-	}}
+	tr.Stages[0].Sandbox.PolicyFn = &PolicyFn{} // neither of the two
 	_, err := tr.Run(background)
 	expectIs(t, err, ErrUsage)
 	_, err = w.transaction().Run(background)
@@ -94,4 +91,47 @@ func TestContextKillsATransaction(t *testing.T) {
 		w.expectTree(map[string]string{})
 		expect(t, "branches", w.branchNames(), []string{})
 	}
+}
+
+func TestStagesAreUndoneAlone(t *testing.T) {
+	w := newWorld(t)
+	w.write("f", "old\n")
+	out := t.TempDir()
+	tr := w.transaction("echo 1 >f", "cat f; echo 2 >f; "+
+		"[ -e "+out+"/tried ] || { : >"+out+"/tried; exit 3; }")
+	tr.Stages[1].Sandbox.FSMount = map[string]string{out: out}
+	tr.Retries = 1
+	res, err := tr.Run(background)
+	must(t, err)
+	expect(t, "success", res.Success, true)
+	expect(t, "output", string(res.Results[1].Stdout), "1\n")
+	w.expectTree(map[string]string{"f": "2\n"})
+
+	tr = w.transaction("echo 3 >f", "echo 4 >f; exit 5")
+	tr.KeepStages = true
+	res, err = tr.Run(background)
+	must(t, err)
+	expect(t, "failed", res.Failed, 1)
+	expect(t, "outcome", res.Outcome, OutcomePending)
+	w.expectTree(map[string]string{"f": "2\n"})
+	expect(t, "branches", w.branchNames(), []string{res.Name})
+	_, err = w.Host.Commit(background, res.Name, CommitOptions{})
+	must(t, err)
+	w.expectTree(map[string]string{"f": "3\n"})
+}
+
+func TestStageWithAPolicy(t *testing.T) {
+	w := newWorld(t)
+	tr := w.transaction("/bin/echo word", "/bin/echo word; echo $?")
+	tr.Stages[1].Sandbox.PolicyFn = &PolicyFn{Callback: func(e SyscallEvent,
+		_ *PolicyContext) PolicyDecision {
+		if len(e.Argv) > 1 && e.Argv[1] == "word" {
+			return Deny()
+		}
+		return Allow()
+	}}
+	res, err := tr.Run(background)
+	must(t, err)
+	expect(t, "the first one's", string(res.Results[0].Stdout), "word\n")
+	expect(t, "the second one's", string(res.Results[1].Stdout), "126\n")
 }

@@ -75,6 +75,16 @@ def launch_of(cmd: Sequence[Text], stdin: Stdio, stdout: Stdio,
         n_fds=len(numbers))
 
 
+def install_handlers(pointer: c_void_p, handlers: Handlers,
+                     threads: Optional[int], timeout: Optional[float],
+                     loop: Optional[asyncio.AbstractEventLoop]) -> Installed:
+    installed = Installed(pointer, loop)
+    installed.limit(threads, timeout)
+    for syscall, handler in handlers:
+        installed.add(syscall, handler)
+    return installed
+
+
 def _free(pointer: c_void_p, _policy: Any,
           handlers: Optional[Installed]) -> None:
     """Callbacks live until the last of them has returned."""
@@ -102,10 +112,8 @@ class Run:
     def set_handlers(self, handlers: Handlers, threads: Optional[int],
                      timeout: Optional[float],
                      loop: Optional[asyncio.AbstractEventLoop]) -> None:
-        self._handlers = Installed(self.pointer, loop)
-        self._handlers.limit(threads, timeout)
-        for syscall, handler in handlers:
-            self._handlers.add(syscall, handler)
+        self._handlers = install_handlers(self.pointer, handlers, threads,
+                                          timeout, loop)
 
     def _is_ours(self) -> bool:
         """A forked child has a copy of the memory, not the sandbox."""

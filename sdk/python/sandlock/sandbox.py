@@ -333,15 +333,19 @@ class Sandbox:
         given = given or _Given()
         run = Run(self._request(extra_env, name=given.name),
                   len(self._workdirs()) > 1)
-        if self.policy_fn:
-            run.set_policy(self.policy_fn
-                           if isinstance(self.policy_fn, PolicyFn)
-                           else PolicyFn(self.policy_fn))
+        policy = self._policy()
+        if policy:
+            run.set_policy(policy)
         handlers = [*self.handlers, *given.handlers]
         if handlers:
             run.set_handlers(handlers, self.handler_threads,
                              self.handler_timeout, given.loop)
         return run
+
+    def _policy(self) -> Optional[PolicyFn]:
+        if not self.policy_fn or isinstance(self.policy_fn, PolicyFn):
+            return self.policy_fn or None
+        return PolicyFn(self.policy_fn)
 
     # ---------------------------------------------------------- life cycle
 

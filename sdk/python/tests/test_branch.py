@@ -413,6 +413,41 @@ class Transactions(Branch):
             self.assertIn("stage 2", str(caught.exception))
         self.check_untouched()
 
+    def savepoints(self, *commands):
+        return Transaction([self.stage(c) for c in commands], savepoints=True)
+
+    def test_a_stage_is_undone_and_run_again(self):
+        transaction = self.savepoints(
+            "echo new >new", "cat new; echo half >>new; rm gone; exit 3")
+        for _ in range(2):
+            result = transaction.run(timeout=LIMIT_S)
+            self.assertEqual((result.outcome, result.failed), ("pending", 1))
+            self.assertEqual(result.stages[1].stdout, b"new\n")
+        with self.assertRaises(PolicyError):
+            transaction.rollback(2)
+        result = transaction.commit()
+        self.assertEqual((result.success, result.outcome),
+                         (True, "committed"))
+        self.assertTrue(os.path.exists(os.path.join(self.workdir, "gone")))
+        with open(os.path.join(self.workdir, "new")) as file:
+            self.assertEqual(file.read(), "new\n")
+        self.assertEqual(self.stored(), [])
+        with self.assertRaises(SandboxError):
+            transaction.commit()
+
+    def test_what_was_written_before_is_kept(self):
+        transaction = self.savepoints("echo new >new", "rm gone; exit 3")
+        name = transaction.run(timeout=LIMIT_S).name
+        self.assertEqual(transaction.keep().outcome, "pending")
+        self.check_untouched()
+        self.assertEqual(self.stored(), [name])
+        transaction = self.savepoints("echo new >new", "exit 3")
+        transaction.run(timeout=LIMIT_S)
+        transaction.rollback(0)
+        self.assertEqual(transaction.abort().outcome, "aborted")
+        self.assertEqual(self.stored(), [name])
+        branches()[0].abort()
+
     def test_killed_from_another_thread(self):
         transaction = Transaction([self.stage("echo x >new; sleep 1000"),
                                    self.stage("true")])

@@ -9,7 +9,7 @@ import threading
 
 from sandlock import (
     ExceptionPolicy, ExitReason, Handler, NotifAction, NotOfferedError,
-    PolicyError, Sandbox, SandboxError, handler,
+    PolicyError, Sandbox, SandboxError, Transaction, handler,
 )
 
 from .place import LIMIT_S, Place
@@ -57,6 +57,16 @@ class Handlers(Place):
             h = Does(lambda ctx: NotifAction.inject_bytes(b"hello", **options))
             result = self.run_cat(h)
             self.assertEqual(result.stdout, b"hello", result)
+
+    def test_of_a_stage(self):
+        h = Does(lambda ctx: NotifAction.inject_bytes(b"hello"))
+        quiet = ["sh", "-c", f"cat {PLACE} 2>/dev/null || echo none"]
+        result = Transaction([
+            Sandbox(workdir=self.workdir).cmd(quiet),
+            Sandbox(workdir=self.workdir, handlers=opens(h)).cmd(quiet),
+        ]).run(timeout=LIMIT_S)
+        self.assertEqual([s.stdout for s in result.stages],
+                         [b"none\n", b"hello"])
 
     def test_what_is_injected_is_sealed(self):
         action = NotifAction.inject_bytes(b"x")

@@ -12,7 +12,7 @@ import subprocess
 import threading
 
 from sandlock import (
-    PolicyError, PolicyFn, Sandbox, SandboxError, StdioMode, Transaction,
+    PolicyFn, Sandbox, SandboxError, StdioMode, Transaction,
     policy, questions,
 )
 
@@ -151,11 +151,23 @@ class Verdicts(Place):
         with self.assertRaises(RuntimeError):
             contexts[-1].restrict_network([])
 
-    def test_a_stage_has_none(self):
-        stage = Sandbox(workdir=self.workdir,
-                        policy_fn=lambda e, c: 0).cmd(["true"])
-        with self.assertRaises(PolicyError):
-            Transaction([stage])
+    def test_a_stage_has_one_of_its_own(self):
+        asked = []
+
+        def refuse(event, context):
+            if is_echo(event):
+                asked.append(event)
+                return errno.EACCES
+            return 0
+
+        stage = Sandbox(workdir=self.workdir, policy_fn=refuse).cmd(TRY)
+        result = Transaction([
+            Sandbox(workdir=self.workdir).cmd(["/bin/echo", "word"]),
+            stage]).run(timeout=LIMIT_S)
+        self.assertTrue(result.success, result)
+        self.assertEqual(result.stages[0].stdout, b"word\n")
+        self.assertEqual(result.stages[1].stdout, b"126\n")
+        self.assertEqual(len(asked), 1)
 
     def test_verdict_values(self):
         self.assertEqual([policy.to_verdict(v) for v in
