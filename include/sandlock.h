@@ -825,12 +825,39 @@ typedef void sandlock_deferred_fn(void *data, const struct sandlock_event *e,
  * From now on, the call that is decided about included, process @pid and what
  * descends from it (0: all that have no rules of their own) reaches only what
  * @rules allow: as network.allow, without host names; none: nothing. Never more
- * than the request's own rules, and only where the network is shared. Takes the
- * place of what was said before. ERR_USAGE, ERR_STATE.
+ * than the request's own rules, and only where the network is shared. Of a
+ * process this takes the place of what was said of it before, and it alone
+ * counts; what is taken from all is taken for good, and adds up. ERR_USAGE,
+ * ERR_STATE.
  */
 int sandlock_context_restrict_network(struct sandlock_context *ctx, pid_t pid,
 				      const char *const *rules, size_t n,
 				      struct sandlock_error *err);
+
+/*
+ * Adds @rules to what process @pid, and what descends from it, may reach by
+ * rules of its own, still within the request's; it changes nothing where there
+ * are none. 0 stands for all: what was taken from all is not given back (EPERM),
+ * and without that nothing is missing. ERR_USAGE, ERR_STATE.
+ */
+int sandlock_context_grant_network(struct sandlock_context *ctx, pid_t pid,
+				   const char *const *rules, size_t n,
+				   struct sandlock_error *err);
+
+/*
+ * From now on the processes of the sandbox together use at most @bytes of
+ * memory, and are at most @n; both at least 1. For good: only less can be asked
+ * for later, and what is no less than what is in force changes nothing. As with
+ * limits.memory and limits.processes; what runs goes on, but who uses too much
+ * memory already is killed. What cannot be set ends the sandbox. ERR_USAGE,
+ * ERR_STATE.
+ */
+int sandlock_context_restrict_max_memory(struct sandlock_context *ctx,
+					 uint64_t bytes,
+					 struct sandlock_error *err);
+int sandlock_context_restrict_max_processes(struct sandlock_context *ctx,
+					    uint32_t n,
+					    struct sandlock_error *err);
 
 /*
  * From now on, the call that is decided about included, nothing at or below the

@@ -10,10 +10,6 @@ setup() {
 
 teardown() { finish; }
 
-policy() {
-	timeout --foreground -k 5 "$COMMAND_TIMEOUT" "$HELPERS/policy" "$@"
-}
-
 @test "policy: verdicts of a callback, and of one that answers later" {
 	run policy sync env 0 -- sh -c '/usr/bin/env >/dev/null; echo $?'
 	expect_output 'event process execve /usr/bin/env /usr/bin/env'
@@ -153,4 +149,42 @@ shows_denied() {
 	eventually shows_denied "$name"
 	sandlock kill "$name"
 	wait "$EMBEDDER" || true
+}
+
+@test "policy: rules of a process are added to, what all have lost is not given back" {
+	cp "$TESTS/helpers/net.py" .
+	host_server a tcp
+	export NET_ALLOW=127.0.0.0/8 ONLY=127.0.0.9 MORE=127.0.0.1
+	run policy grant connect 0 -- bash -c "$(connects "$PORT")"
+	expect_output 'granted 0'
+	expect_output connect-0
+	patiently came a 1
+	MORE=127.0.0.8 run policy grant connect 0 -- bash -c "
+		$(connects "$PORT")"
+	expect_output connect-1
+	# Never more than the request's.
+	NET_ALLOW=127.0.0.9 run policy grant connect 0 -- bash -c "
+		$(connects "$PORT")"
+	refute_output connect-0
+	FOR_ALL=1 run policy grant connect 0 -- bash -c "$(connects "$PORT")"
+	expect_output 'granted -1'
+	expect_output connect-1
+}
+
+@test "policy: what is taken from all stays taken, and a process's own rules come first" {
+	cp "$TESTS/helpers/net.py" .
+	host_server a tcp
+	export NET_ALLOW=127.0.0.0/8
+	# The second list would allow again.
+	ONLY=127.0.0.9 THEN=127.0.0.1 run policy restrict connect 0 -- bash -c "
+		$(connects "$PORT"); $(connects "$PORT")"
+	expect_output 'then 0'
+	refute_output connect-0
+	ONLY=127.0.0.9 THEN=127.0.0.1 THEN_OF_PID=1 run policy restrict \
+		connect 0 -- bash -c "$(connects "$PORT")"
+	expect_output connect-0
+}
+
+@test "policy: memory and processes are limited while it runs" {
+	limits_hold
 }

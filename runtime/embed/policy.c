@@ -27,7 +27,11 @@
 
 #define API __attribute__((visibility("default")))
 
-enum { ARGV_MAX = 4096, CALLBACK_TIMEOUT_MS = 5000 };
+enum {
+	ARGV_MAX = 4096,
+	CALLBACK_TIMEOUT_MS = 5000,
+	PROCESSES_MAX = 4 * 1024 * 1024, /* pid_max of the kernel */
+};
 
 CLEANUP_PTR(struct json, json_free);
 
@@ -53,7 +57,8 @@ struct policy {
 	sandlock_deferred_fn *deferred;
 	void *data;
 	void (*free_fn)(void *data);
-	struct link *link; /* of this run */
+	struct link *link;  /* of this run */
+	bool is_restricted; /* what was taken from all cannot be given back */
 	pthread_t thread;
 };
 
@@ -358,6 +363,7 @@ static int begin(void *data, int sock, struct error *err)
 	struct policy *p = data;
 	int r;
 
+	p->is_restricted = false;
 	p->link = link_new(sock);
 	if (!p->link)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "callback");
@@ -406,8 +412,8 @@ static int send_order(struct link *l, const struct buf *b, struct error *err)
 	return r;
 }
 
-static int write_restriction(pid_t pid, const char *const *rules, size_t n,
-			     struct buf *ret)
+static int write_rules(const char *order, pid_t pid, const char *const *rules,
+		       size_t n, struct buf *ret)
 {
 	struct json_out *o = json_out_new(false);
 	int r;
@@ -416,7 +422,7 @@ static int write_restriction(pid_t pid, const char *const *rules, size_t n,
 		return -ENOMEM;
 	json_out_object(o);
 	json_out_uint_member(o, "pid", (uint64_t)pid);
-	json_out_key(o, "restrict_network");
+	json_out_key(o, order);
 	json_out_array(o);
 	for (size_t i = 0; i < n; i++)
 		json_out_str(o, rules[i]);
@@ -445,21 +451,85 @@ static int check_rules(const char *const *rules, size_t n, struct error *err)
 	return r;
 }
 
+static int order_network(struct sandlock_context *ctx, const char *order,
+			 pid_t pid, const char *const *rules, size_t n,
+			 struct error *err)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	int r = check_rules(rules, n, err);
+
+	if (r == 0 && (pid < 0 || write_rules(order, pid, rules, n, &b) < 0))
+		r = error_set(err, ERR_USAGE, EINVAL, "network rules");
+	return r < 0 ? r : send_order(ctx->policy->link, &b, err);
+}
+
 API int sandlock_context_restrict_network(struct sandlock_context *ctx,
 					  pid_t pid, const char *const *rules,
 					  size_t n, struct sandlock_error *err)
 {
-	struct link *l = ctx->policy->link;
+	struct error e = ERROR_INIT;
+	int r = order_network(ctx, "restrict_network", pid, rules, n, &e);
+
+	if (r == 0 && pid == 0)
+		ctx->policy->is_restricted = true;
+	return api_result(r, &e, err);
+}
+
+/* Without a restriction all that the request allows can be reached. */
+API int sandlock_context_grant_network(struct sandlock_context *ctx, pid_t pid,
+				       const char *const *rules, size_t n,
+				       struct sandlock_error *err)
+{
+	struct error e = ERROR_INIT;
+	int r;
+
+	if (pid != 0)
+		r = order_network(ctx, "grant_network", pid, rules, n, &e);
+	else if (ctx->policy->is_restricted)
+		r = error_say(&e, ERR_STATE, EPERM,
+			      "the network was restricted, which is for good");
+	else
+		r = check_rules(rules, n, &e);
+	return api_result(r, &e, err);
+}
+
+static int order_limit(struct sandlock_context *ctx, const char *order,
+		       uint64_t value, uint64_t max, struct sandlock_error *err)
+{
+	struct json_out *o = json_out_new(false);
 	auto_(buf) struct buf b = BUF_INIT;
 	struct error e = ERROR_INIT;
-	int r = check_rules(rules, n, &e);
+	int r = 0;
 
-	if (r == 0 && (pid < 0 || write_restriction(pid, rules, n, &b) < 0))
-		r = error_set(&e, ERR_USAGE, EINVAL, "network rules");
-	if (r < 0)
-		return api_result(r, &e, err);
-	r = send_order(l, &b, &e);
+	if (value == 0 || value > max)
+		r = error_say(&e, ERR_USAGE, EINVAL,
+			      "%s: %llu is not between 1 and %llu", order,
+			      (unsigned long long)value,
+			      (unsigned long long)max);
+	json_out_object(o);
+	json_out_uint_member(o, order, value);
+	json_out_object_end(o);
+	if (json_out_end(o, &b) < 0 && r == 0)
+		r = error_set(&e, ERR_SYSTEM, ENOMEM, "%s", order);
+	json_out_free(o);
+	if (r == 0)
+		r = send_order(ctx->policy->link, &b, &e);
 	return api_result(r, &e, err);
+}
+
+API int sandlock_context_restrict_max_memory(struct sandlock_context *ctx,
+					     uint64_t bytes,
+					     struct sandlock_error *err)
+{
+	return order_limit(ctx, "restrict_max_memory", bytes, INT64_MAX, err);
+}
+
+API int sandlock_context_restrict_max_processes(struct sandlock_context *ctx,
+						uint32_t n,
+						struct sandlock_error *err)
+{
+	return order_limit(ctx, "restrict_max_processes", n, PROCESSES_MAX,
+			   err);
 }
 
 static int order_path(struct sandlock_context *ctx, const char *order,

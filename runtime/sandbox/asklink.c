@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/quiet_thread.h"
+#include "sandbox/create.h"
+#include "sandbox/live_limits.h"
 #include "supervise/approvals.h"
 #include "supervise/denied_paths.h"
 #include "supervise/net.h"
@@ -23,7 +25,7 @@ enum { OPEN_MAX = 4096 };
 struct asklink {
 	struct approvals *book;
 	struct net *net; /* NULL: the network is not shared */
-	struct denied_paths *paths;
+	const struct create *create;
 	int sock;
 	pthread_t thread;
 	/* The thread's own. */
@@ -113,8 +115,8 @@ static bool send_closed(struct asklink *l)
 /* -------------------------------------------------------------- answers -- */
 
 /* The embedder has looked at the rules. */
-static void restrict_network(struct asklink *l, const struct json *rules,
-			     pid_t pid)
+static void change_network(struct asklink *l, const struct json *rules,
+			   pid_t pid, bool grant)
 {
 	const char *v[ASKLINK_RULES_MAX];
 	struct error err = ERROR_INIT;
@@ -126,10 +128,32 @@ static void restrict_network(struct asklink *l, const struct json *rules,
 	for (size_t i = 0; i < rules->n && n < ASKLINK_RULES_MAX; i++)
 		if (rules->items[i].type == JSON_STRING)
 			v[n++] = rules->items[i].text;
+	if (grant) {
+		(void)net_grant(l->net, pid, v, n, &err);
+		return;
+	}
 	r = net_restrict(l->net, pid, v, n, &err);
 	/* No room for it: better no network than one without the rules. */
 	if (r < 0 && r != -ESRCH)
 		(void)net_restrict(l->net, 0, NULL, 0, &err);
+}
+
+/* False if it is none. What cannot be read is the least. */
+static bool take_limit(struct asklink *l, const struct json *j)
+{
+	const struct json *memory = json_get(j, "restrict_max_memory");
+	const struct json *processes = json_get(j, "restrict_max_processes");
+	uint64_t v = 1;
+
+	if (memory && (json_uint64(memory, &v) < 0 || !v))
+		v = 1;
+	if (memory)
+		live_limits_memory(l->create->limits, v);
+	else if (processes)
+		live_limits_processes(
+			l->create->limits,
+			(uint32_t)json_int_or(j, "restrict_max_processes", 1));
+	return memory || processes;
 }
 
 /* One that comes too late, or twice, changes nothing. */
@@ -146,19 +170,27 @@ static void take_answer(struct asklink *l, size_t n)
 	if (json_parse(l->data, n, &limits, "answer", &j, NULL) < 0)
 		return;
 	if (json_get(j, "restrict_network")) {
-		restrict_network(l, json_get(j, "restrict_network"),
-				 (pid_t)json_int_or(j, "pid", 0));
+		change_network(l, json_get(j, "restrict_network"),
+			       (pid_t)json_int_or(j, "pid", 0), false);
+		return;
+	}
+	if (json_get(j, "grant_network")) {
+		change_network(l, json_get(j, "grant_network"),
+			       (pid_t)json_int_or(j, "pid", 0), true);
 		return;
 	}
 	if (json_get(j, "deny_path")) {
-		(void)denied_paths_add(l->paths,
+		(void)denied_paths_add(l->create->denied_paths,
 				       json_str_or(j, "deny_path", ""));
 		return;
 	}
 	if (json_get(j, "allow_path")) {
-		denied_paths_remove(l->paths, json_str_or(j, "allow_path", ""));
+		denied_paths_remove(l->create->denied_paths,
+				    json_str_or(j, "allow_path", ""));
 		return;
 	}
+	if (take_limit(l, j))
+		return;
 	id = json_int_or(j, "number", 0);
 	error = json_int_or(j, "error", 1);
 	if (id <= 0 || error < 0 || error >= 4096)
@@ -205,7 +237,7 @@ static void *serve(void *data)
 }
 
 struct asklink *asklink_start(struct approvals *book, struct net *net,
-			      struct denied_paths *paths, int sock)
+			      const struct create *c, int sock)
 {
 	struct asklink *l = calloc(1, sizeof(*l));
 
@@ -213,7 +245,7 @@ struct asklink *asklink_start(struct approvals *book, struct net *net,
 		return NULL;
 	l->book = book;
 	l->net = net;
-	l->paths = paths;
+	l->create = c;
 	l->sock = sock;
 	if (quiet_thread_make(&l->thread, serve, l) < 0) {
 		free(l);

@@ -8,6 +8,9 @@
  * From the embedder:
  *	{"number":N,"digest":"...","error":N}
  *	{"restrict_network":[RULE...],"pid":N}
+ *	{"grant_network":[RULE...],"pid":N}
+ *	{"restrict_max_memory":BYTES}
+ *	{"restrict_max_processes":N}
  *	{"deny_path":"..."}
  *	{"allow_path":"..."}
  *
@@ -21,15 +24,15 @@
 
 struct approvals;
 struct asklink;
-struct denied_paths;
+struct create;
 struct net;
 
 enum { ASKLINK_MAX = 64 * 1024, ASKLINK_RULES_MAX = 256 };
 
-/* Starts a thread that serves @sock, borrowed; @net may be NULL. NULL on
- * ENOMEM, or where no thread can be made. */
+/* Starts a thread that serves @sock, borrowed; @net may be NULL. What is denied
+ * and limited is that of @c. NULL on ENOMEM, or where no thread can be made. */
 struct asklink *asklink_start(struct approvals *book, struct net *net,
-			      struct denied_paths *paths, int sock);
+			      const struct create *c, int sock);
 /* Ends it; the book is closed by then. NULL is fine. */
 void asklink_stop(struct asklink *l);
 

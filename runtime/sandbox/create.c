@@ -30,6 +30,7 @@
 #include "sandbox/finish.h"
 #include "sandbox/launcher.h"
 #include "sandbox/listener.h"
+#include "sandbox/live_limits.h"
 #include "sandbox/mediate.h"
 #include "sandbox/stale.h"
 #include "sandbox/sync.h"
@@ -769,6 +770,7 @@ void create_done(struct create *c)
 	denials_free(c->denials);
 	approvals_free(c->approvals);
 	denied_paths_free(c->denied_paths);
+	live_limits_free(c->limits);
 	netns_done(&c->netns);
 	cleanup_close(&c->netns_fd);
 	rootfs_free(c->rootfs);

@@ -29,6 +29,7 @@ struct create {
 	struct denials *denials;     /* what is refused; NULL: no record */
 	struct approvals *approvals; /* NULL: nobody is asked */
 	struct denied_paths *denied_paths; /* at run time; or NULL */
+	struct live_limits *limits;	   /* as well */
 	struct control_server *server;	   /* or NULL */
 	struct seccomp_program filter;
 	bool has_filter;

@@ -74,7 +74,7 @@ static void add_rlimits(const struct host_context *h, struct json_out *o)
 	if (r->processes && !h->privileged && !h->notify)
 		add_rlimit(o, "RLIMIT_NPROC", (uint64_t)r->processes + 1);
 	/* Of each process; all of them: supervise/memory.h. */
-	if (h->traps & TRAP_MEMORY)
+	if (r->memory_bytes && h->traps & TRAP_MEMORY)
 		add_rlimit(o, "RLIMIT_DATA", r->memory_bytes);
 	json_out_array_end(o);
 }

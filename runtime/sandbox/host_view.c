@@ -138,7 +138,7 @@ static void add_tmpfs(const struct host_context *h, struct view *o,
 	struct mount_row m = *row;
 	char options[128];
 
-	if (h->traps & TRAP_MEMORY) {
+	if (h->request->memory_bytes && h->traps & TRAP_MEMORY) {
 		(void)snprintf(
 			options, sizeof(options), "%s,size=%llu", row->options,
 			(unsigned long long)h->request->memory_bytes / 2);

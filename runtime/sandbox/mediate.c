@@ -18,6 +18,7 @@
 #include "sandbox/check.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
+#include "sandbox/live_limits.h"
 #include "supervise/approvals.h"
 #include "supervise/denials.h"
 #include "supervise/supervisor.h"
@@ -45,7 +46,9 @@ struct owned {
 
 struct mediation {
 	struct create *create;
-	struct net *net; /* owned as others are */
+	struct net *net; /* owned as others are, and so are these */
+	struct memory *memory;
+	struct processes *processes;
 	const struct asker *asker;
 	struct handler *rows;
 	size_t n_rows;
@@ -144,6 +147,26 @@ void mediation_set_state(struct mediation *m, void *state)
 void mediation_set_net(struct mediation *m, struct net *net)
 {
 	m->net = net;
+}
+
+void mediation_set_memory(struct mediation *m, struct memory *memory)
+{
+	m->memory = memory;
+}
+
+struct memory *mediation_memory(const struct mediation *m)
+{
+	return m->memory;
+}
+
+void mediation_set_processes(struct mediation *m, struct processes *p)
+{
+	m->processes = p;
+}
+
+struct processes *mediation_processes(const struct mediation *m)
+{
+	return m->processes;
 }
 
 void mediation_set_asker(struct mediation *m, const struct asker *a)
@@ -343,6 +366,8 @@ int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 	if (fd < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot take the seccomp listener");
+	if (m->create->limits)
+		live_limits_meet(m->create->limits, pid);
 	r = supervisor_add_listener(m->supervisor, fd, err);
 	return r == 0 ? start(m, pid, err) : r;
 }

@@ -39,7 +39,9 @@ struct error;
 struct host_context;
 struct json_out;
 struct mediation;
+struct memory;
 struct net;
+struct processes;
 struct supervisor;
 
 struct mediate_feature {
@@ -95,6 +97,11 @@ const struct asker *mediation_asker(const struct mediation *m);
 /* What answers for the ports; NULL without network rules. */
 void mediation_set_net(struct mediation *m, struct net *net);
 struct net *mediation_net(const struct mediation *m);
+/* What keeps those limits, or NULL; live_limits.h. */
+void mediation_set_memory(struct mediation *m, struct memory *memory);
+struct memory *mediation_memory(const struct mediation *m);
+void mediation_set_processes(struct mediation *m, struct processes *p);
+struct processes *mediation_processes(const struct mediation *m);
 /*
  * The processes that are in the pid namespace of init, without init, once a
  * listener was taken; @data is a struct create. A processes_list_fn.

@@ -14,6 +14,7 @@
 #include "sandbox/audit.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
+#include "sandbox/live_limits.h"
 #include "sandbox/mediate.h"
 #include "supervise/denied_paths.h"
 #include "supervise/exec.h"
@@ -154,7 +155,9 @@ static int make_book(struct create *c, struct ask_state *s, struct error *err)
 	s->asker.asks_all = is_callback(q);
 	if (is_callback(q))
 		s->asker.denied_paths = c->denied_paths = denied_paths_new();
-	if (is_callback(q) && !c->denied_paths)
+	if (is_callback(q))
+		c->limits = live_limits_new(c);
+	if (is_callback(q) && (!c->denied_paths || !c->limits))
 		return error_set(err, ERR_SYSTEM, ENOMEM, "approvals");
 	if (is_callback(q))
 		approvals_set_separate(s->book);
@@ -227,7 +230,7 @@ static int started(struct mediation *m, void *state, pid_t pid,
 	}
 	if (!s->asker.asks_all)
 		return 0;
-	link = asklink_start(s->book, mediation_net(m), s->asker.denied_paths,
+	link = asklink_start(s->book, mediation_net(m), s->create,
 			     s->events_fd);
 	if (!link)
 		return error_set(err, ERR_SYSTEM, ENOMEM,

@@ -11,12 +11,13 @@
 #include "policy/syscalls.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
+#include "sandbox/live_limits.h"
 #include "sandbox/mediate.h"
 #include "supervise/memory.h"
 
 static unsigned int traps(const struct host_context *h)
 {
-	return h->request->memory_bytes &&
+	return (h->request->memory_bytes || live_limits_wanted(h)) &&
 			       !cgroup_can_limit("memory", !h->privileged)
 		       ? TRAP_MEMORY
 		       : 0;
@@ -66,7 +67,7 @@ static int add_rows(struct mediation *m, struct memory *memory,
 		    struct error *err)
 {
 	struct handler rows[MEMORY_ROWS];
-	size_t n = memory_rows(rows);
+	size_t n = memory_rows(memory, rows);
 	int r = mediation_own(m, memory, free_memory, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++)
@@ -84,6 +85,7 @@ static int begin(struct mediation *m, struct error *err)
 	if (r < 0)
 		return r;
 	mediation_set_state(m, memory);
+	mediation_set_memory(m, memory);
 	return add_rows(m, memory, err);
 }
 

@@ -8,6 +8,7 @@
 #include "policy/syscalls.h"
 #include "sandbox/create.h"
 #include "sandbox/host.h"
+#include "sandbox/live_limits.h"
 #include "sandbox/mediate.h"
 #include "supervise/processes.h"
 
@@ -15,7 +16,8 @@
  * where there is no user namespace. */
 static unsigned int traps(const struct host_context *h)
 {
-	return h->request->processes && (h->privileged || h->notify) &&
+	return (h->request->processes || live_limits_wanted(h)) &&
+			       (h->privileged || h->notify) &&
 			       !cgroup_can_limit("pids", !h->privileged)
 		       ? TRAP_FORK
 		       : 0;
@@ -38,6 +40,7 @@ static int begin(struct mediation *m, struct error *err)
 
 	if (!p)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "--max-processes");
+	mediation_set_processes(m, p);
 	r = mediation_own(m, p, free_processes, err);
 	n = r == 0 ? processes_rows(p, rows) : 0;
 	for (size_t i = 0; r == 0 && i < n; i++)

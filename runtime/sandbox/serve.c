@@ -12,6 +12,7 @@
 #include "kernel/landlock.h"
 #include "policy/syscalls.h"
 #include "sandbox/create.h"
+#include "sandbox/live_limits.h"
 #include "sandbox/mediate.h"
 #include "spec/request.h"
 #include "supervise/approvals.h"
@@ -161,6 +162,8 @@ static void add_in_force(const struct create *c, struct json_out *o)
 		json_out_key(o, "denied_paths");
 		denied_paths_json(c->denied_paths, o);
 	}
+	if (c->limits)
+		live_limits_json(c->limits, o);
 	if (net) {
 		json_out_key(o, "restricted_network");
 		net_restrictions_json(net, o);

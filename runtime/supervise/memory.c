@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -23,7 +24,7 @@ struct memory {
 	pthread_cond_t changed;
 	bool is_stopping, is_watched;
 	/* Constant while the watcher runs. */
-	uint64_t limit;
+	_Atomic uint64_t limit; /* 0: none, and nobody watches */
 	int proc_fd, tmpfs_fds[MEMORY_TMPFS_MAX];
 	size_t n_tmpfs_fds;
 	pid_t below; /* see memory_start */
@@ -33,16 +34,18 @@ struct memory {
 
 static struct outcome refuse(struct call *c, void *data)
 {
-	return OUTCOME_FAIL(ENOSYS);
+	struct memory *m = data;
+
+	return atomic_load(&m->limit) ? OUTCOME_FAIL(ENOSYS) : OUTCOME_GO;
 }
 
-size_t memory_rows(struct handler ret[MEMORY_ROWS])
+size_t memory_rows(struct memory *m, struct handler ret[MEMORY_ROWS])
 {
-	ret[0] = (struct handler){ "memfd_create", SYS_memfd_create,
-				   LANE_INLINE,	   refuse,
-				   NULL,	   NULL };
+	ret[0] = (struct handler){
+		"memfd_create", SYS_memfd_create, LANE_INLINE, refuse, m, NULL
+	};
 	ret[1] = (struct handler){ "shmget", SYS_shmget, LANE_INLINE,
-				   refuse,   NULL,	 NULL };
+				   refuse,   m,		 NULL };
 	return 2;
 }
 
@@ -135,7 +138,7 @@ int memory_new(uint64_t limit, const struct log_sink *log, struct memory **ret,
 		free(m);
 		return error_set(err, ERR_SYSTEM, ENOMEM, "--max-memory");
 	}
-	m->limit = limit;
+	atomic_init(&m->limit, limit);
 	m->proc_fd = -1;
 	m->log = log;
 	*ret = m;
@@ -151,10 +154,26 @@ int memory_start(struct memory *m, int proc_fd, pid_t below,
 	m->below = below;
 	for (; m->n_tmpfs_fds < n; m->n_tmpfs_fds++)
 		m->tmpfs_fds[m->n_tmpfs_fds] = tmpfs_fds[m->n_tmpfs_fds];
-	r = start_watcher(m);
+	r = atomic_load(&m->limit) ? start_watcher(m) : 0;
 	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
 				 "cannot watch the memory that is used")
 		     : 0;
+}
+
+int memory_restrict(struct memory *m, uint64_t limit)
+{
+	uint64_t now;
+	int r = 0;
+
+	(void)pthread_mutex_lock(&m->lock);
+	now = atomic_load(&m->limit);
+	if (!now || limit < now)
+		atomic_store(&m->limit, limit);
+	if (!m->is_watched)
+		r = start_watcher(m);
+	(void)pthread_cond_broadcast(&m->changed);
+	(void)pthread_mutex_unlock(&m->lock);
+	return r;
 }
 
 void memory_free(struct memory *m)

@@ -9,7 +9,8 @@
  * No call that asks for memory is trapped: a caller that waits to be received
  * can be interrupted by a signal, and no program expects EINTR of those.
  *
- * What cannot be counted is refused: memfd_create and shmget are ENOSYS.
+ * What cannot be counted is refused: memfd_create and shmget are ENOSYS, once
+ * there is a limit. It may be set, and lowered, later.
  *
  * Thread-safe; outlives the supervisor that has its rows.
  */
@@ -26,6 +27,7 @@ struct error;
 struct log_sink;
 struct memory;
 
+/* @limit 0: none as yet. */
 int memory_new(uint64_t limit, const struct log_sink *log, struct memory **ret,
 	       struct error *err);
 /*
@@ -39,6 +41,9 @@ int memory_new(uint64_t limit, const struct log_sink *log, struct memory **ret,
 enum { MEMORY_TMPFS_MAX = 16 };
 int memory_start(struct memory *m, int proc_fd, pid_t below,
 		 const int *tmpfs_fds, size_t n, struct error *err);
+/* Lowers the limit, or sets it, of all together; the limit of each process
+ * (RLIMIT_DATA) is the caller's. After memory_start; 0 or a negative errno. */
+int memory_restrict(struct memory *m, uint64_t limit);
 /* Ends the watcher. */
 void memory_free(struct memory *m);
 CLEANUP_PTR(struct memory, memory_free);
@@ -46,6 +51,6 @@ CLEANUP_PTR(struct memory, memory_free);
 enum { MEMORY_ROWS = 2 };
 
 /* Writes the rows, and returns how many. */
-size_t memory_rows(struct handler ret[MEMORY_ROWS]);
+size_t memory_rows(struct memory *m, struct handler ret[MEMORY_ROWS]);
 
 #endif

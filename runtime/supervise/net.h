@@ -70,13 +70,20 @@ size_t net_rows(struct net *n, struct handler ret[NET_ROWS]);
 /*
  * From now on @process and what descends from it, or with 0 all that have no
  * rules of their own, reaches only what @rules allow (no host names), and never
- * more than the request's rules do. Takes the place of what was said before.
+ * more than the request's rules do. What was said of a process before gives way
+ * to it; what was taken from all stays taken: they reach what every such list
+ * allows.
  * An orphan could be anybody's: it reaches what every process may that has
  * rules.
  * ERR_USAGE, ERR_NOT_FOUND, ERR_STATE. Thread-safe.
  */
 int net_restrict(struct net *n, pid_t process, const char *const *rules,
 		 size_t n_rules, struct error *err);
+
+/* Adds to what the process, and what descends from it, may reach by rules of
+ * its own; without any this changes nothing. Errors as above. */
+int net_grant(struct net *n, pid_t process, const char *const *rules,
+	      size_t n_rules, struct error *err);
 
 /*
  * What net_restrict has in force: an array of objects with "pid", null for all

@@ -1,6 +1,8 @@
 /*
  * What was taken away while the sandbox runs: rules for one process and what
- * descends from it, or for all others, within those of the request.
+ * descends from it, or for all others, within those of the request. Of a
+ * process the last rules hold; what is taken from all stays taken, so there
+ * every list that was given has to allow.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,10 +14,10 @@
 #include "kernel/pidfd.h"
 #include "supervise/net_internal.h"
 
-enum { LIVE_MAX = 1024, ANCESTORS_MAX = 64 };
+enum { LIVE_MAX = 1024, RULES_MAX = 4096, ANCESTORS_MAX = 64 };
 
 struct entry {
-	pid_t process; /* 0: all that have none of their own */
+	pid_t process; /* 0: all that have none of their own; several */
 	uint64_t start_time;
 	struct net_rules rules;
 };
@@ -24,6 +26,7 @@ struct net_live {
 	pthread_mutex_t lock;
 	struct entry *v;
 	size_t n;
+	bool denies_all; /* there was no room for a list */
 };
 
 struct net_live *net_live_new(void)
@@ -99,25 +102,35 @@ static bool may_everybody(const struct net_live *l, struct net_layers layers,
 	return true;
 }
 
+static bool may_all(const struct net_live *l, struct net_layers layers,
+		    const struct net_dest *d)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		layers.live = l->v[i].process ? NULL : &l->v[i].rules;
+		if (layers.live && !net_decide(&layers, d).allowed)
+			return false;
+	}
+	return !l->denies_all;
+}
+
 struct net_verdict net_live_decide(struct net *n, struct call *c,
 				   const struct net_dest *d)
 {
 	struct net_live *l = n->live;
 	struct net_layers layers = n->layers;
 	struct net_verdict v = net_decide(&layers, d);
-	const struct entry *all;
-	bool is_adopted = false;
+	bool is_adopted = false, may = true;
 
 	(void)pthread_mutex_lock(&l->lock);
-	if (l->n) {
-		all = find(l, 0, 0);
-		layers.live = all ? &all->rules : NULL;
+	if (l->n || l->denies_all)
 		layers.process = find_own(n, call_tgid(c), &is_adopted);
-	}
+	if (layers.process)
+		may = net_decide(&layers, d).allowed;
+	else
+		may = may_all(l, layers, d) &&
+		      (!is_adopted || may_everybody(l, layers, d));
 	/* Never more than the request allows. */
-	if (((layers.process || layers.live) &&
-	     !net_decide(&layers, d).allowed) ||
-	    (is_adopted && !may_everybody(l, layers, d)))
+	if (!may)
 		v = (struct net_verdict){ false, NET_RULE_LIVE, -1 };
 	(void)pthread_mutex_unlock(&l->lock);
 	return v;
@@ -138,10 +151,37 @@ static int parse(const char *const *rules, size_t n, struct net_rules *ret,
 	return r;
 }
 
+static void format(const struct net_rules *r, struct buf *ret)
+{
+	for (size_t i = 0; i < r->connect.n; i++) {
+		net_rule_format(&r->connect.rules[i], NET_RULE_ADDRESS, ret);
+		buf_add_char(ret, ' ');
+	}
+}
+
+/* For all, with the same rules. */
+static struct entry *find_same(struct net_live *l, const struct net_rules *r)
+{
+	auto_(buf) struct buf wanted = BUF_INIT;
+
+	format(r, &wanted);
+	for (size_t i = 0; i < l->n; i++) {
+		auto_(buf) struct buf b = BUF_INIT;
+
+		if (l->v[i].process)
+			continue;
+		format(&l->v[i].rules, &b);
+		if (strcmp(buf_str(&b), buf_str(&wanted)) == 0)
+			return &l->v[i];
+	}
+	return NULL;
+}
+
 static int set(struct net_live *l, pid_t process, uint64_t start_time,
 	       struct net_rules *take)
 {
-	struct entry *e = find(l, process, start_time);
+	struct entry *e =
+		process ? find(l, process, start_time) : find_same(l, take);
 
 	if (!e) {
 		struct entry *v =
@@ -149,8 +189,10 @@ static int set(struct net_live *l, pid_t process, uint64_t start_time,
 				? NULL
 				: reallocarray(l->v, l->n + 1, sizeof(*v));
 
-		if (!v)
-			return -ENOSPC;
+		if (!v) {
+			l->denies_all |= process == 0;
+			return process ? -ENOSPC : 0;
+		}
 		l->v = v;
 		e = &v[l->n++];
 		*e = (struct entry){ process, start_time, { .ask.n = 0 } };
@@ -178,6 +220,46 @@ int net_restrict(struct net *n, pid_t process, const char *const *rules,
 	(void)pthread_mutex_unlock(&n->live->lock);
 	return e < 0 ? error_say(err, ERR_STATE, -e,
 				 "too many processes have rules of their own")
+		     : 0;
+}
+
+static int append(struct entry *e, struct net_rules *from)
+{
+	struct net_list *l = &e->rules.connect, *more = &from->connect;
+	struct net_rule *v;
+
+	if (l->n + more->n > RULES_MAX)
+		return -ENOSPC;
+	v = reallocarray(l->rules, l->n + more->n + 1, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	l->rules = v;
+	for (size_t i = 0; i < more->n; i++)
+		v[l->n++] = more->rules[i];
+	/* They have moved. */
+	more->n = 0;
+	return 0;
+}
+
+int net_grant(struct net *n, pid_t process, const char *const *rules,
+	      size_t n_rules, struct error *err)
+{
+	auto_(net_rules) struct net_rules r = { .ask.n = 0 };
+	struct proc_stat st;
+	struct entry *e;
+	int k = parse(rules, n_rules, &r, err);
+
+	if (k < 0)
+		return k;
+	if (process <= 0 || proc_read_stat(process, &st) < 0)
+		return error_say(err, ERR_NOT_FOUND, ESRCH,
+				 "there is no process %d", (int)process);
+	(void)pthread_mutex_lock(&n->live->lock);
+	e = find(n->live, process, st.start_time);
+	k = e ? append(e, &r) : 0;
+	(void)pthread_mutex_unlock(&n->live->lock);
+	return k < 0 ? error_say(err, ERR_STATE, -k,
+				 "process %d has too many rules", (int)process)
 		     : 0;
 }
 

@@ -39,7 +39,7 @@ struct processes {
 	void *data;
 	struct denials *denials;
 	unsigned int taken; /* never less than there are */
-	struct fork *forks; /* room for @limit */
+	struct fork *forks; /* room for the first @limit that there was */
 	unsigned int n_forks;
 };
 
@@ -71,6 +71,28 @@ void processes_free(struct processes *p)
 	(void)pthread_mutex_destroy(&p->lock);
 	free(p->forks);
 	free(p);
+}
+
+int processes_restrict(struct processes *p, unsigned int limit)
+{
+	struct fork *forks = NULL;
+	int r = 0;
+
+	(void)pthread_mutex_lock(&p->lock);
+	if (!p->limit) {
+		forks = calloc(limit, sizeof(*forks));
+		r = forks ? 0 : -ENOMEM;
+	}
+	if (forks) {
+		free(p->forks);
+		p->forks = forks;
+	}
+	if (r == 0 && (!p->limit || limit < p->limit)) {
+		p->limit = limit;
+		p->taken = limit; /* unknown, again */
+	}
+	(void)pthread_mutex_unlock(&p->lock);
+	return r;
 }
 
 static uint64_t boot_ticks(void)
@@ -249,6 +271,10 @@ static int settle_fork(struct call *c, void *data)
 	if (!makes_process(c))
 		return 0;
 	(void)pthread_mutex_lock(&p->lock);
+	if (!p->limit) {
+		(void)pthread_mutex_unlock(&p->lock);
+		return 0;
+	}
 	/* An earlier one of this thread is over, or it would not be here. */
 	(void)forget_fork(p, call_tid(c));
 	if (p->taken >= p->limit && count(p) < 0)
@@ -307,7 +333,7 @@ static bool is_unsure(struct processes *p, pid_t tid)
 
 	(void)pthread_mutex_lock(&p->lock);
 	(void)forget_fork(p, tid);
-	if (p->taken >= p->limit && count(p) == 0)
+	if (p->limit && p->taken >= p->limit && count(p) == 0)
 		unsure = p->taken >= p->limit &&
 			 p->taken - p->n_forks < p->limit;
 	(void)pthread_mutex_unlock(&p->lock);

@@ -31,11 +31,16 @@ struct processes;
  */
 typedef int processes_list_fn(void *data, pid_t **ret, size_t *ret_n);
 
-/* What is refused goes to @d, which may be NULL. NULL on ENOMEM. */
+/* @limit 0: none, until processes_restrict sets one. What is refused goes to
+ * @d, which may be NULL. NULL on ENOMEM. */
 struct processes *processes_new(unsigned int limit, processes_list_fn *list,
 				void *data, struct denials *d);
 void processes_free(struct processes *p);
 CLEANUP_PTR(struct processes, processes_free);
+
+/* Lowers the limit. Forks that are under way then may go over it. Thread-safe;
+ * 0, or -ENOMEM. */
+int processes_restrict(struct processes *p, unsigned int limit);
 
 enum { PROCESSES_ROWS = 4 };
 

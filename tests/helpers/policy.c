@@ -10,8 +10,12 @@
  *	drop		frees unanswered what NEEDLE matches
  *	keep		never answers it, and frees it after the run
  *	restrict	as sync, and takes all of the network but ONLY away,
- *			of that process with OF_PID
+ *			of that process with OF_PID; then but THEN,
+ *			with THEN_OF_PID of that process
  *	deny-path	as sync, and denies the path ONLY; allow-path
+ *	grant		as restrict of that process, then grants it MORE, and
+ *			with FOR_ALL tries to grant that to all
+ *	max-memory	as sync, and limits memory to ONLY bytes; max-processes
  *	twice		answers twice, and says what came of it
  * Prints the events that NEEDLE matches and the exit status.
  */
@@ -52,13 +56,43 @@ static void print(const struct sandlock_event *e)
 static void restrict_network(const struct sandlock_event *e,
 			     struct sandlock_context *ctx)
 {
-	const char *only = getenv("ONLY");
+	const char *only = getenv("ONLY"), *then = getenv("THEN");
 	struct sandlock_error err = { 0 };
 	pid_t pid = getenv("OF_PID") ? e->pid : 0;
 	int r = sandlock_context_restrict_network(ctx, pid, &only, only ? 1 : 0,
 						  &err);
 
 	printf("restricted %d %s\n", r, err.msg);
+	if (!then)
+		return;
+	pid = getenv("THEN_OF_PID") ? e->pid : 0;
+	r = sandlock_context_restrict_network(ctx, pid, &then, 1, &err);
+	printf("then %d %s\n", r, err.msg);
+}
+
+static void grant_network(const struct sandlock_event *e,
+			  struct sandlock_context *ctx)
+{
+	const char *only = getenv("ONLY"), *more = getenv("MORE");
+	struct sandlock_error err = { 0 };
+	pid_t pid = getenv("FOR_ALL") ? 0 : e->pid;
+
+	(void)sandlock_context_restrict_network(ctx, pid, &only, only ? 1 : 0,
+						NULL);
+	printf("granted %d\n",
+	       sandlock_context_grant_network(ctx, pid, &more, 1, &err));
+}
+
+static void limit(const struct test *t, struct sandlock_context *ctx)
+{
+	unsigned long long n = strtoull(getenv("ONLY"), NULL, 10);
+	struct sandlock_error err = { 0 };
+	int r = strstr(t->mode, "memory")
+			? sandlock_context_restrict_max_memory(ctx, n, &err)
+			: sandlock_context_restrict_max_processes(
+				  ctx, (uint32_t)n, &err);
+
+	printf("limited %d %s\n", r, err.msg);
 }
 
 static int decide(void *data, const struct sandlock_event *e,
@@ -71,6 +105,10 @@ static int decide(void *data, const struct sandlock_event *e,
 	print(e);
 	if (strcmp(t->mode, "restrict") == 0)
 		restrict_network(e, ctx);
+	if (strcmp(t->mode, "grant") == 0)
+		grant_network(e, ctx);
+	if (strncmp(t->mode, "max-", 4) == 0)
+		limit(t, ctx);
 	if (strcmp(t->mode, "deny-path") == 0)
 		printf("denied %d\n",
 		       sandlock_context_deny_path(ctx, getenv("ONLY"), NULL));
@@ -171,6 +209,7 @@ int main(int argc, char **argv)
 	r = sandlock_sandbox_new(&env, q, &s, &err);
 	if (r == 0 &&
 	    (strcmp(t.mode, "sync") == 0 || strcmp(t.mode, "restrict") == 0 ||
+	     strcmp(t.mode, "grant") == 0 || strncmp(t.mode, "max-", 4) == 0 ||
 	     strstr(t.mode, "-path")))
 		r = sandlock_sandbox_set_policy(s, decide, &t, count_free,
 						&err);

@@ -41,3 +41,39 @@ embed_detached() {
 says() {
 	grep -qF -e "$1" "$W/said"
 }
+
+policy() {
+	timeout --foreground -k 5 "$COMMAND_TIMEOUT" "$HELPERS/policy" "$@"
+}
+
+# Limits that a callback sets, once env is executed.
+limits_hold() {
+	cat >limits.py <<-'END'
+		import os, signal, subprocess, sys
+		def fork():
+		    try:
+		        pid = os.fork()
+		    except OSError as e:
+		        return e.strerror
+		    if pid == 0:
+		        signal.pause()
+		    return "made"
+		subprocess.run(["/usr/bin/env", "true"])
+		if sys.argv[1] == "processes":
+		    print([fork() for i in range(4)])
+		else:
+		    print(len(b"x" * (16 << 20)), flush=True)
+		    print(len(b"x" * (400 << 20)))
+	END
+	ONLY=3 run policy max-processes env 0 -- \
+		/usr/bin/python3 -c "$(cat limits.py)" processes
+	expect_output 'limited 0'
+	expect_output "['made', 'made', 'Resource temporarily unavailable', 'Resource temporarily unavailable']"
+	ONLY=$((100 << 20)) run policy max-memory env 0 -- \
+		/usr/bin/python3 -c "$(cat limits.py)" memory
+	expect_output 'limited 0'
+	expect_output 16777216
+	refute_output 419430400
+	ONLY=0 run policy max-memory env 0 -- sh -c '/usr/bin/env true; :'
+	expect_output 'limited -22'
+}
