@@ -123,6 +123,10 @@ int cgroup_v2_enable(const struct cgroup *c, const char *const *names, size_t n,
 
 /* The same on v1 and v2. */
 int cgroup_check_shares(uint64_t shares, struct error *err);
+int cgroup_write_cpuset(const char *dir, const struct spec_resources *r,
+			struct error *err);
+int cgroup_write_pids(const char *dir, const struct spec_resources *r,
+		      struct error *err);
 int cgroup_write_rdma(const char *dir, const struct spec_resources *r,
 		      struct error *err);
 int cgroup_write_hugetlb(const char *dir, const char *suffix,

@@ -156,26 +156,6 @@ static int apply_cpu(const char *dir, const struct spec_resources *r,
 	return e;
 }
 
-static int apply_cpuset(const char *dir, const struct spec_resources *r,
-			struct error *err)
-{
-	int e = 0;
-
-	if (r->cpu_cpus && *r->cpu_cpus)
-		e = cgroup_write(dir, "cpuset.cpus", r->cpu_cpus, err);
-	if (e == 0 && r->cpu_mems && *r->cpu_mems)
-		e = cgroup_write(dir, "cpuset.mems", r->cpu_mems, err);
-	return e;
-}
-
-/* No process at all cannot be meant: the init must be one. */
-static int apply_pids(const char *dir, const struct spec_resources *r,
-		      struct error *err)
-{
-	return cgroup_write_max(dir, "pids.max",
-				r->pids_limit == 0 ? 1 : r->pids_limit, err);
-}
-
 static int write_rates(const char *dir, const char *file,
 		       const struct spec_throttle *v, size_t n,
 		       struct error *err)
@@ -304,6 +284,26 @@ static int write_hugetlb(const char *dir, const struct spec_hugepage *h,
 	return cgroup_write(dir, file, text, err);
 }
 
+int cgroup_write_cpuset(const char *dir, const struct spec_resources *r,
+			struct error *err)
+{
+	int e = 0;
+
+	if (r->cpu_cpus && *r->cpu_cpus)
+		e = cgroup_write(dir, "cpuset.cpus", r->cpu_cpus, err);
+	if (e == 0 && r->cpu_mems && *r->cpu_mems)
+		e = cgroup_write(dir, "cpuset.mems", r->cpu_mems, err);
+	return e;
+}
+
+/* No process at all cannot be meant: the init must be one. */
+int cgroup_write_pids(const char *dir, const struct spec_resources *r,
+		      struct error *err)
+{
+	return cgroup_write_max(dir, "pids.max",
+				r->pids_limit == 0 ? 1 : r->pids_limit, err);
+}
+
 int cgroup_write_hugetlb(const char *dir, const char *suffix,
 			 const struct spec_resources *r, struct error *err)
 {
@@ -347,9 +347,9 @@ int cgroup_v1_apply(const struct cgroup *c, enum cgroup_ctl ctl,
 	case CTL_CPU:
 		return apply_cpu(dir, r, err);
 	case CTL_CPUSET:
-		return apply_cpuset(dir, r, err);
+		return cgroup_write_cpuset(dir, r, err);
 	case CTL_PIDS:
-		return apply_pids(dir, r, err);
+		return cgroup_write_pids(dir, r, err);
 	case CTL_DEVICES:
 		return cgroup_v1_devices(dir, r, err);
 	case CTL_BLKIO:

@@ -177,33 +177,15 @@ static int set_up_console(struct exec *e, struct error *err)
 			  &master_fd, &slave_fd, err);
 	if (r < 0)
 		return r;
-	if (e->console_sock >= 0) {
-		r = tty_console_send(e->console_sock, master_fd, err);
-	} else {
-		r = sync_send_fd(e->child_sync_fd, SYNC_CONSOLE, master_fd);
-		if (r < 0)
-			r = error_set(err, ERR_SYSTEM, -r,
-				      "cannot hand over the terminal");
-	}
-	if (r == 0 && fchown(slave_fd, p->uid, (gid_t)-1) < 0)
-		r = error_set(err, ERR_SYSTEM, errno,
-			      "cannot give the terminal to uid %u",
-			      (unsigned int)p->uid);
-	return r == 0 ? tty_make_controlling(slave_fd, err) : r;
+	return sync_hand_terminal(e->child_sync_fd, e->console_sock, master_fd,
+				  slave_fd, p->uid, err);
 }
 
 static int send_listener(void *data, int fd, struct error *err)
 {
-	struct exec *e = data;
-	int r = sync_send(e->child_sync_fd, SYNC_SECCOMP, fd);
+	const struct exec *e = data;
 
-	if (r == 0)
-		r = sync_expect(e->child_sync_fd, SYNC_SECCOMP_SENT);
-	(void)close(fd);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "the seccomp listener was not handed over");
-	return 0;
+	return sync_hand_listener(e->child_sync_fd, fd, err);
 }
 
 static void __attribute__((noreturn)) process_main(struct exec *e)

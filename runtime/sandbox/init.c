@@ -154,19 +154,8 @@ int init_console(struct create *c, struct error *err)
 					  err);
 	if (r < 0)
 		return r;
-	if (c->console_sock >= 0) {
-		r = tty_console_send(c->console_sock, master_fd, err);
-	} else {
-		r = sync_send_fd(c->child_sync_fd, SYNC_CONSOLE, master_fd);
-		if (r < 0)
-			r = error_set(err, ERR_SYSTEM, -r,
-				      "cannot hand over the terminal");
-	}
-	if (r == 0 && fchown(slave_fd, p->uid, (gid_t)-1) < 0)
-		r = error_set(err, ERR_SYSTEM, errno,
-			      "cannot give the terminal to uid %u",
-			      (unsigned int)p->uid);
-	return r == 0 ? tty_make_controlling(slave_fd, err) : r;
+	return sync_hand_terminal(c->child_sync_fd, c->console_sock, master_fd,
+				  slave_fd, p->uid, err);
 }
 
 static int build_root(struct create *c, struct error *err)
@@ -187,16 +176,9 @@ static int build_root(struct create *c, struct error *err)
 
 static int send_listener(void *data, int fd, struct error *err)
 {
-	struct create *c = data;
-	int r = sync_send(c->child_sync_fd, SYNC_SECCOMP, fd);
+	const struct create *c = data;
 
-	if (r == 0)
-		r = sync_expect(c->child_sync_fd, SYNC_SECCOMP_SENT);
-	(void)close(fd);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "the seccomp listener was not handed over");
-	return 0;
+	return sync_hand_listener(c->child_sync_fd, fd, err);
 }
 
 static int report_made(struct create *c, struct error *err)

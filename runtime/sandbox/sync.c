@@ -4,8 +4,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/fd.h"
+#include "kernel/tty.h"
 
 struct header {
 	uint32_t type;
@@ -135,4 +137,37 @@ int sync_take_error(const void *data, size_t n, struct error *err)
 	if (err)
 		*err = e;
 	return error_code(&e);
+}
+
+int sync_hand_terminal(int sock, int console_sock, int master_fd, int slave_fd,
+		       uid_t uid, struct error *err)
+{
+	int r;
+
+	if (console_sock >= 0) {
+		r = tty_console_send(console_sock, master_fd, err);
+	} else {
+		r = sync_send_fd(sock, SYNC_CONSOLE, master_fd);
+		if (r < 0)
+			r = error_set(err, ERR_SYSTEM, -r,
+				      "cannot hand over the terminal");
+	}
+	if (r == 0 && fchown(slave_fd, uid, (gid_t)-1) < 0)
+		r = error_set(err, ERR_SYSTEM, errno,
+			      "cannot give the terminal to uid %u",
+			      (unsigned int)uid);
+	return r == 0 ? tty_make_controlling(slave_fd, err) : r;
+}
+
+int sync_hand_listener(int sock, int fd, struct error *err)
+{
+	int r = sync_send(sock, SYNC_SECCOMP, fd);
+
+	if (r == 0)
+		r = sync_expect(sock, SYNC_SECCOMP_SENT);
+	(void)close(fd);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "the seccomp listener was not handed over");
+	return 0;
 }

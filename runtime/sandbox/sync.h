@@ -58,6 +58,14 @@ int sync_want_sender(int sock);
 /* *@ret_fd: what came with it, or -1. */
 ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid,
 		       int *ret_fd);
+/*
+ * In a child: the terminal @master_fd goes to @console_sock, or where that is
+ * -1 to the parent; @slave_fd becomes ours, and @uid's.
+ */
+int sync_hand_terminal(int sock, int console_sock, int master_fd, int slave_fd,
+		       uid_t uid, struct error *err);
+/* Has the parent fetch the listener @fd of ours, and closes it. */
+int sync_hand_listener(int sock, int fd, struct error *err);
 /* Waits for exactly @type; -EPIPE where the peer is gone. */
 int sync_expect(int sock, enum sync_type type);
 
