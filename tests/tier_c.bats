@@ -376,6 +376,27 @@ for p in glob.glob('$SANDLOCK_ROOT/*/control.sock') + ['$SANDLOCK_ROOT/$N/contro
 	expect_status 125
 }
 
+# ------------------------------------------------------------- questions --
+
+@test "tier C: rules that ask hold here, too" {
+	notify --ask-exec date --ask=never -- /bin/sh -c 'date; /usr/bin/env echo ok'
+	expect_status 0
+	expect_output 'date: Operation not permitted'
+	expect_output ok
+	notify --ask-open /etc/hostname --ask=never -- /bin/sh -c \
+		'cat /etc/hostname; cat /etc/passwd >/dev/null && echo ok'
+	expect_output '/etc/hostname: Operation not permitted'
+	expect_output ok
+}
+
+@test "tier C: on a terminal it has one of its own" {
+	command -v script >/dev/null || skip "no script"
+	run env script -qec "$SANDLOCK run --isolation=notify --branch=none -- \
+		/bin/sh -c 'test -t 0 && echo x >/dev/tty && exit 4'" /dev/null </dev/null
+	expect_status 4
+	expect_output x
+}
+
 # ---------------------------------------------------------------- limits --
 
 @test "tier C: processes are counted by sandbox" {

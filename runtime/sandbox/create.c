@@ -366,6 +366,20 @@ static int make_rootfs(struct create *c, struct error *err)
 	return rootfs_new(&o, &c->rootfs, err);
 }
 
+/* What the command wrote it may read: the kernel opens it, by Landlock's leave.
+ */
+static int add_uppers(struct create *c, struct error *err)
+{
+	size_t n = c->branch ? branch_n_roots(c->branch) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (plan_add_path(c->plan,
+				  branch_upper(branch_root(c->branch, i)),
+				  LANDLOCK_READ | LANDLOCK_EXEC) < 0)
+			return error_set(err, ERR_SYSTEM, ENOMEM, "branch");
+	return 0;
+}
+
 /*
  * Tier C has no tmpfs of its own: a directory of the host takes the place of
  * /tmp, which is said by TMPDIR.
@@ -459,6 +473,8 @@ static int make_all(struct create *c, struct error *err)
 		r = make_fifos(c, err);
 	if (r == 0)
 		r = make_cgroup(c, err);
+	if (r == 0 && c->plan->notify)
+		r = add_uppers(c, err);
 	if (r == 0 && c->plan->notify)
 		r = make_scratch(c, err);
 	else if (r == 0)

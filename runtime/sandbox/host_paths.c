@@ -335,6 +335,30 @@ static int add_written(struct paths *p)
 	return n;
 }
 
+/*
+ * What is read there is the kernel's to open, and what is written the
+ * supervisor's, which knows of no path that is denied.
+ */
+static int add_workdirs(struct paths *p)
+{
+	const struct spec_strings *l = &p->h->workdirs;
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && i < l->n; i++) {
+		const struct denied *d = denied_in(p, l->v[i]);
+
+		if (d)
+			return refuse_denied(p, "--workdir", l->v[i], d);
+		if (is_denied(p, l->v[i]))
+			return error_say(p->err, ERR_UNSUPPORTED, ENOTSUP,
+					 "--workdir '%s' lies in what is "
+					 "denied",
+					 l->v[i]);
+		n = add(p, l->v[i], look);
+	}
+	return n;
+}
+
 static int add_asked_mounts(struct paths *p)
 {
 	const struct request *r = p->h->request;
@@ -402,6 +426,8 @@ int host_paths(const struct host_context *h, const struct sandbox_env *env,
 		n = add_listed(&p);
 	if (n == 0)
 		n = add_written(&p);
+	if (n == 0)
+		n = add_workdirs(&p);
 	if (n == 0)
 		n = add_asked_mounts(&p);
 	if (n == 0)

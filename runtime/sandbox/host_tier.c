@@ -41,6 +41,15 @@ static bool allows(const struct request *r, const char *group)
 	return false;
 }
 
+/* Its roots are mounts, and files that the kernel makes up lie between them. */
+static bool wants_whole(const struct request *r)
+{
+	for (size_t i = 0; i < r->workdirs.n; i++)
+		if (strcmp(r->workdirs.v[i], "/") == 0)
+			return true;
+	return false;
+}
+
 static bool wants_branch(const struct request *r)
 {
 	return !r->no_branch;
@@ -104,6 +113,8 @@ static const struct {
 	  "drop it: programs fall back to other calls" },
 	{ waives_signals, "to waive signal-scope", "it is what holds the processes together",
 	  "drop it; the protection takes Linux 6.12" },
+	{ wants_whole, "--workdir /", "it takes a mount namespace",
+	  "name the directories that are to be changed" },
 	{ wants_branch, "a branch", "an overlay takes a mount namespace",
 	  "--branch=none with -w DIR writes to DIR itself" },
 };

@@ -101,7 +101,9 @@ static int add_exec(struct mediation *m, struct ask_state *s, struct error *err)
 	struct handler rows[EXEC_ROWS];
 	struct stat st;
 
-	if (fstat(c->launcher_fd, &st) < 0)
+	if (c->plan->notify)
+		st = (struct stat){ .st_ino = 0 };
+	else if (fstat(c->launcher_fd, &st) < 0)
 		return error_set(err, ERR_SYSTEM, errno, "launcher");
 	s->exec = (struct exec_asker){
 		.asker = &s->asker,
@@ -218,6 +220,8 @@ static int started(struct mediation *m, void *state, pid_t pid,
 	struct ask_state *s = state;
 	struct asklink *link;
 
+	if (s->create->plan->notify)
+		s->exec.first_pid = pid;
 	if (!s->book)
 		return 0;
 	if (*ask_by(s->create) == '/') {

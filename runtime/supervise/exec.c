@@ -77,11 +77,14 @@ static int read_snapshot(struct call *c, struct snapshot *s,
 	return r;
 }
 
-static bool is_launcher(const struct exec_asker *a, struct call *c)
+static bool is_launcher(struct exec_asker *a, struct call *c)
 {
+	pid_t pid = call_tgid(c);
 	char link[32];
 	struct stat st;
 
+	if (pid && atomic_compare_exchange_strong(&a->first_pid, &pid, 0))
+		return true;
 	(void)snprintf(link, sizeof(link), "/proc/%d/exe", (int)call_tgid(c));
 	return a->launcher_ino && stat(link, &st) == 0 &&
 	       st.st_dev == a->launcher_dev && st.st_ino == a->launcher_ino &&
@@ -138,7 +141,7 @@ static bool is_denied(const struct exec_asker *a, struct call *c,
 
 static struct outcome before_exec(struct call *c, void *data)
 {
-	const struct exec_asker *a = data;
+	struct exec_asker *a = data;
 	struct exec *x = call_kept(c);
 	int r;
 

@@ -28,6 +28,8 @@ struct exec_asker {
 	/* Our launcher, whose exec nobody is asked about. */
 	dev_t launcher_dev;
 	ino_t launcher_ino;
+	/* Where there is none: the process whose first exec is ours. */
+	_Atomic pid_t first_pid;
 };
 
 enum { EXEC_ROWS = 2 };
