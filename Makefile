@@ -160,7 +160,7 @@ $B/tests/%: tests/helpers/%.c $B/libsandlock.a include/sandlock.h
 		-o $@ $< $B/libsandlock.a $(static_libs)
 
 # It starts sandboxes, which the program serves.
-$B/unit/test_cases $B/unit/test_handlers: | $B/sandlock
+$B/unit/test_cases: | $B/sandlock
 
 # Examples are what a user builds: the public header and the library.
 example_bin := $(patsubst examples/c/%.c,$B/examples/%,$(wildcard examples/c/*.c))
