@@ -193,3 +193,21 @@ socket.socket(socket.AF_PACKET)'
 	wait $!
 	grep -qF "signal 9" "$W/said"
 }
+
+@test "handlers: without namespaces" {
+	local notify=program.isolation=notify
+
+	run handle $notify uname=poke:0:Plan9+return:0 -- uname -s
+	expect_output Plan9
+	run handle $notify write=path:1+continue read=continue -- echo hi there
+	expect_output "path hi there"
+	run handle $notify uname="later:10+fd:/etc/passwd+continue" -- \
+		/usr/bin/python3 -c 'import os
+os.uname(); print(os.read(3, 4))'
+	expect_output "installed 3"
+	expect_output "b'root'"
+	run handle $notify uname=fail -- sh -c 'setsid sleep 1000 & uname'
+	expect_output "signal 9"
+	run handle $notify write=errno:1 -- nosuch
+	expect_output "executable file not found"
+}

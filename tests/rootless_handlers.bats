@@ -19,9 +19,11 @@ handle() {
 	expect_output "path hi there"
 	echo virtual >"$D/file"
 	run handle uname="peek:0+fd:$D/file+continue" -- \
-		sh -c 'uname; cat <&3' <"$D/file"
+		/usr/bin/python3 -c 'import os
+os.uname(); print(os.read(3, 7))' <"$D/file"
 	expect_output "peek virtual"
 	expect_output "installed 3"
+	expect_output "b'virtual'"
 	run handle uname=fail -- uname
 	expect_output "signal 9"
 }

@@ -33,6 +33,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -64,6 +65,23 @@ static void __attribute__((noreturn)) die(int fd, const struct error *err)
 
 /* ------------------------------------------------------------- payload -- */
 
+/* As write and read, which may be handled: launcher/main.c. */
+static ssize_t put(const struct create *c, int fd, void *data, size_t n)
+{
+	const struct iovec iov = { .iov_base = data, .iov_len = n };
+
+	return c->filter.traps_io ? pwritev2(fd, &iov, 1, -1, 0)
+				  : write(fd, data, n);
+}
+
+static ssize_t get(const struct create *c, int fd, void *data, size_t n)
+{
+	const struct iovec iov = { .iov_base = data, .iov_len = n };
+
+	return c->filter.traps_io ? preadv2(fd, &iov, 1, -1, 0)
+				  : read(fd, data, n);
+}
+
 /* Only calls that no policy traps, from the filter on. */
 static void __attribute__((noreturn))
 execute(struct guard *g, struct process_setup *s)
@@ -75,12 +93,12 @@ execute(struct guard *g, struct process_setup *s)
 
 	if (fd < 0)
 		die(c->child_sync_fd, &err);
-	if (write(g->tell[1], &fd, sizeof(fd)) != sizeof(fd) ||
-	    read(c->child_sync_fd, &byte, 1) != 1)
+	if (put(c, g->tell[1], &fd, sizeof(fd)) != sizeof(fd) ||
+	    get(c, c->child_sync_fd, &byte, 1) != 1)
 		_exit(126);
 	(void)execve(s->program, s->process->args.v, s->env);
 	sys = errno;
-	(void)!write(c->child_sync_fd, &sys, sizeof(sys));
+	(void)!put(c, c->child_sync_fd, &sys, sizeof(sys));
 	_exit(sys == ENOENT || sys == ENOTDIR ? 127 : 126);
 }
 

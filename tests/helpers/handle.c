@@ -438,9 +438,14 @@ int main(int argc, char **argv)
 		else if (strncmp(argv[i], "name=", 5) == 0 ||
 			 memchr(argv[i], '.', (size_t)(value - argv[i]))) {
 			value[-1] = '\0';
-			sandlock_request_set(q, argv[i], value, "test", &err);
-		} else
+			if (sandlock_request_set(q, argv[i], value, "test",
+						 &err) < 0) {
+				printf("error: %s\n", err.msg);
+				return 2;
+			}
+		} else {
 			add_handler(argv[i]);
+		}
 	}
 	l.argv = (const char *const *)argv + i + 1;
 	r = sandlock_sandbox_new(&env, q, &s, &err);
