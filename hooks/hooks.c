@@ -204,7 +204,8 @@ static int start(struct run *r, const struct spec_hook *hook,
 	auto_close int in_fd = -1, null_fd = open_null();
 	int err[2] = { -1, -1 }, status[2] = { -1, -1 };
 	char *argv[] = { hook->path, NULL };
-	char *envp[] = { NULL };
+	char *const nothing[] = { NULL };
+	char *const *envp = ctx->envp ? ctx->envp : nothing;
 	struct plan p = {
 		.hook = hook,
 		.cwd = ctx->cwd,

@@ -241,6 +241,19 @@ static int read_caps(const struct at *at, uint64_t *ret, struct buf *unknown)
 	return r;
 }
 
+/* capabilities(7): the kernel raises what is permitted and inheritable. */
+static void warn_ambient(const struct at *at, const struct capset *caps)
+{
+	uint64_t lost = caps->ambient & ~(caps->permitted & caps->inheritable);
+
+	for (int i = 0; lost >> i; i++)
+		if (lost >> i & 1)
+			at_warn(at,
+				"can't raise ambient capability %s: it must be "
+				"permitted and inheritable, too",
+				capset_name(i));
+}
+
 /* P-CAPS: what the kernel or we do not know is told and left out. */
 static int read_capabilities(const struct at *at, void *obj)
 {
@@ -268,6 +281,8 @@ static int read_capabilities(const struct at *at, void *obj)
 	if (r >= 0 && unknown.len)
 		at_warn(at, "ignoring unknown or unavailable capabilities: %s",
 			buf_str(&unknown));
+	if (r >= 0)
+		warn_ambient(at, &p->caps);
 	return r;
 }
 
@@ -351,10 +366,10 @@ static const struct field console_fields[] = {
 static const struct shape console_shape = {
 	SHAPE(struct spec_process, console_fields) };
 
-/* 2^32-1 is no id. */
+/* 2^32-1 is no id. Required by the letter; all engines take 0 for granted. */
 static const struct field user_fields[] = {
-	{ "uid", FIELD_UINT, FIELD_REQUIRED, P(uid), .max = UINT32_MAX - 1 },
-	{ "gid", FIELD_UINT, FIELD_REQUIRED, P(gid), .max = UINT32_MAX - 1 },
+	{ "uid", FIELD_UINT, 0, P(uid), .max = UINT32_MAX - 1 },
+	{ "gid", FIELD_UINT, 0, P(gid), .max = UINT32_MAX - 1 },
 	{ "umask", FIELD_UINT, 0, P(umask), HAS(struct spec_process, has_umask),
 	  .max = 0777 },
 	{ "additionalGids", FIELD_IDS, 0, P(additional_gids),
@@ -404,7 +419,7 @@ static const struct field process_fields[] = {
 	{ "args",	     FIELD_STRS, FIELD_REQUIRED, P(args),
 	  .check = check_args },
 	{ "env",	     FIELD_STRS, 0, P(env), .check = check_env },
-	{ "user",	     FIELD_OBJ, FIELD_REQUIRED, .shape = &user_shape },
+	{ "user",	     FIELD_OBJ, 0, .shape = &user_shape },
 	{ "rlimits",	     FIELD_ARRAY, 0, P(rlimits),
 	  COUNT(struct spec_process, n_rlimits), .shape = &rlimit_shape,
 	  .check = check_rlimits },

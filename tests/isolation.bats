@@ -393,6 +393,30 @@ hook() {
 		--arg p "$1" --arg t "$2" --arg o "$HOOKS"
 }
 
+@test "mounts: idmap takes the maps of a user namespace that is joined" {
+	only_sandlock
+	mkdir "$W/src"
+	echo x >"$W/src/f"
+	chown 5:6 "$W/src/f"
+	cp "$B/config.json" "$W/config.json"
+	config '.linux.namespaces += [{type: "user"}]
+		| .linux.uidMappings = [{containerID: 0, hostID: 100000, size: 65536}]
+		| .linux.gidMappings = .linux.uidMappings'
+	chown -R 100000:100000 "$R"
+	chmod 755 "$W" "$B" "$R"
+	set_args sleep 1000
+	create_running "$N-1"
+	pid=$(sandlock state "$N-1" | jq .pid)
+	cp "$W/config.json" "$B/config.json"
+	config '.linux.namespaces += [{type: "user", path: $p}]
+		| .mounts += [{destination: "/src", source: $s, options: ["rbind", "idmap"]}]' \
+		--arg p "/proc/$pid/ns/user" --arg s "$W/src"
+	script "ls -ln /src/f"
+	run sandlock run -b "$B" "$N-2"
+	expect_status 0
+	expect_match '^[^ ]+ +1 5 +6 '
+}
+
 @test "hooks: all points run in order with the state on standard input" {
 	for p in prestart createRuntime createContainer poststart poststop; do
 		hook $p "jq -r '\"$p \" + .status + \" \" + .id + \" \" + .bundle' >>\$OUT"
@@ -413,6 +437,23 @@ hook() {
 		args: ["sh", "-c", "grep -o \"\\\"status\\\": *\\\"[a-z]*\\\"\" >/tmp/hooked"]}]'
 	inside 'cat /tmp/hooked'
 	expect_match 'created'
+}
+
+@test "hooks: startContainer has the environment of the process by default" {
+	config '.process.env += ["ONE=two"] | .hooks.startContainer = [
+		{path: "/bin/sh", args: ["sh", "-c", "echo $ONE $HOME >/tmp/a"]},
+		{path: "/bin/sh", args: ["sh", "-c", "echo $ONE $X >/tmp/b"],
+		 env: ["X=own"]}]'
+	inside 'cat /tmp/a /tmp/b'
+	expect_output $'two /root\nown'
+}
+
+@test "hooks: createContainer stands in the root of the container" {
+	only_sandlock
+	hook createContainer 'ls -d ./bin ./proc/self >$OUT; : >./data/made'
+	inside 'ls /data/made'
+	expect_output /data/made
+	equal "its ." "$(cat "$HOOKS")" $'./bin\n./proc/self'
 }
 
 @test "hooks: only the given environment is passed" {

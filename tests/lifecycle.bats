@@ -292,7 +292,8 @@ teardown() { finish; }
 	create "$N"
 	run sandlock start "$N"
 	expect_status 1
-	expect_output "/bin/bad"
+	expect_output "exec /bin/bad: no such file or directory"
+	expect_output "interpreter"
 	eventually has_status "$N" stopped
 }
 
@@ -525,6 +526,44 @@ teardown() { finish; }
 	expect_exactly "0 0 5 6"
 	run sandlock exec --cap CAP_SYS_TIME "$N" grep CapEff /proc/self/status
 	(( 16#$(awk '{print $2}' <<<"$output") & (1 << 25) ))
+}
+
+@test "exec: --cap is ambient where it is inheritable" {
+	config '.process.capabilities.inheritable = ["CAP_CHOWN", "CAP_SYSLOG"]
+		| .process.capabilities.ambient = ["CAP_CHOWN"]
+		| .process.capabilities.permitted += ["CAP_CHOWN"]
+		| .process.capabilities.bounding += ["CAP_CHOWN"]'
+	set_args sleep 1000
+	create_running "$N"
+	run sandlock exec --cap CAP_SYSLOG "$N" \
+		grep CapAmb /proc/self/status
+	expect_output 0000000400000001
+}
+
+@test "run: an ambient capability that cannot be raised is told" {
+	config '.process.capabilities.inheritable = ["CAP_KILL"]
+		| .process.capabilities.ambient = ["CAP_KILL", "CAP_CHOWN"]'
+	set_args grep CapAmb /proc/self/status
+	run sandlock run -b "$B" "$N"
+	expect_status 0
+	expect_output "can't raise ambient capability CAP_CHOWN"
+	expect_output 0000000000000020
+}
+
+@test "run: process.user may be left out, and is 0:0" {
+	config 'del(.process.user)'
+	set_args probe ids
+	run sandlock run -b "$B" "$N"
+	expect_status 0
+	expect_exactly "0 0"
+}
+
+@test "run: newlines of a terminal are plain in a pipe" {
+	config '.process.terminal = true'
+	set_args printf 'a\nb\n'
+	run bash -c "'$SANDLOCK' run -b '$B' '$N' </dev/null | od -c -An"
+	expect_status 0
+	expect_exactly '   a  \n   b  \n'
 }
 
 @test "exec: has the capabilities of the container and no others" {

@@ -130,6 +130,20 @@ static int console_error(const char *path, int sys, struct error *err)
 			       "on before the sandbox is created");
 }
 
+int tty_suit_output(int master_fd, struct error *err)
+{
+	struct termios t;
+
+	if (isatty(STDOUT_FILENO))
+		return 0;
+	if (tcgetattr(master_fd, &t) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "terminal");
+	t.c_oflag &= ~(tcflag_t)ONLCR;
+	if (tcsetattr(master_fd, TCSANOW, &t) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "terminal");
+	return 0;
+}
+
 int tty_console_connect(const char *path, struct error *err)
 {
 	auto_close int node = open(path, O_PATH | O_CLOEXEC);

@@ -20,6 +20,13 @@ int tty_open_pair(int devpts_dirfd, uint16_t width, uint16_t height,
 int tty_open_host_pair(uint16_t width, uint16_t height, int *ret_master_fd,
 		       int *ret_slave_fd, struct error *err);
 
+/*
+ * What is relayed goes to a terminal that makes CR LF of newlines itself, or
+ * to a file or pipe (our fd 1) that wants none: for the latter the pty is told
+ * to leave newlines as they are, before anything is printed.
+ */
+int tty_suit_output(int master_fd, struct error *err);
+
 /* New session, controlling terminal, fds 0 to 2. */
 int tty_make_controlling(int slave_fd, struct error *err);
 

@@ -261,8 +261,15 @@ static int write_config(struct create *c, struct error *err)
 	return 0;
 }
 
+/*
+ * The fifos of `start`: it opens exec.status for reading, then writes a byte
+ * to exec.fifo. Init gets them open: in a user namespace it could not reach
+ * them. Read-write first, which never blocks; the status end is write-only, so
+ * that start sees its end.
+ */
 static int make_fifos(struct create *c, struct error *err)
 {
+	auto_close int both = -1;
 	int dir_fd;
 
 	if (c->inline_start)
@@ -272,6 +279,15 @@ static int make_fifos(struct create *c, struct error *err)
 	    mkfifoat(dir_fd, "exec.status", 0600) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot make the start fifo of '%s'",
+				 c->plan->name);
+	c->fifo_fd = openat(dir_fd, "exec.fifo", O_RDWR | O_CLOEXEC);
+	both = openat(dir_fd, "exec.status", O_RDWR | O_CLOEXEC);
+	if (both >= 0)
+		c->status_fd =
+			openat(dir_fd, "exec.status", O_WRONLY | O_CLOEXEC);
+	if (c->fifo_fd < 0 || c->status_fd < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot open the start fifo of '%s'",
 				 c->plan->name);
 	return 0;
 }
@@ -342,6 +358,7 @@ static int make_rootfs(struct create *c, struct error *err)
 		.branch = c->branch,
 		.cgroup = c->state->cgroup,
 		.new_userns = p->spec->ns[SPEC_NS_USER].want != SPEC_NS_INHERIT,
+		.userns_fd = p->join_fds[SPEC_NS_USER],
 		.privileged = p->privileged,
 		.no_pivot = c->bundle->no_pivot,
 		.skeleton = p->skeleton,
@@ -701,6 +718,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	c->bundle = b;
 	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
 	c->console_sock = c->console_master = c->pidfd = c->netns_fd = -1;
+	c->fifo_fd = c->status_fd = -1;
 	if (!c->mask_is_saved)
 		(void)sigprocmask(SIG_SETMASK, NULL, &c->original_mask);
 	r = fd_ensure_std();
@@ -801,6 +819,8 @@ void create_done(struct create *c)
 	cleanup_close(&c->launcher_fd);
 	cleanup_close(&c->sync_fd);
 	cleanup_close(&c->child_sync_fd);
+	cleanup_close(&c->fifo_fd);
+	cleanup_close(&c->status_fd);
 	cleanup_close(&c->console_sock);
 	cleanup_close(&c->console_master);
 	cleanup_close(&c->pidfd);

@@ -37,6 +37,8 @@ struct create {
 	int launcher_fd;
 	int sync_fd; /* parent's end */
 	int child_sync_fd;
+	int fifo_fd;	    /* exec.fifo, for init until it is cloned; or -1 */
+	int status_fd;	    /* exec.status, likewise */
 	int console_sock;   /* connected to --console-socket, or -1 */
 	int console_master; /* of a foreground run with a terminal, or -1 */
 	bool inline_start;  /* run: GO comes over sync_fd, there is no fifo */

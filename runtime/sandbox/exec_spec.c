@@ -46,6 +46,7 @@ static int add_caps(struct spec_process *p, const char *const *names,
 		p->caps.bounding |= bit;
 		p->caps.permitted |= bit;
 		p->caps.effective |= bit;
+		p->caps.ambient |= bit & p->caps.inheritable;
 		p->has_capabilities = true;
 	}
 	return 0;

@@ -98,17 +98,21 @@ static int set_up_namespaces(struct create *c, struct error *err)
 	return set_names(s, err);
 }
 
+/* createContainer hooks are in the new root, as with runc. */
 static int run_container_hooks(struct create *c, enum spec_hook_point point,
-			       const char *status, const char *cwd,
+			       const char *status, char *const *envp,
 			       struct error *err)
 {
 	const struct spec *s = c->plan->spec;
 	auto_(buf) struct buf state = BUF_INIT;
-	struct hook_context ctx = { .cwd = cwd, .log = c->env->log };
+	struct hook_context ctx = { .envp = envp, .log = c->env->log };
+	char root[FD_PATH_MAX];
 	int r;
 
 	if (!s->hooks.n[point])
 		return 0;
+	if (point == SPEC_HOOK_CREATE_CONTAINER)
+		ctx.cwd = fd_proc_path(rootfs_fd(c->rootfs), root);
 	r = state_to_json(c->state, s, status, getpid(), false, &state, err);
 	if (r < 0)
 		return r;
@@ -201,44 +205,10 @@ static int report_made(struct create *c, struct error *err)
 }
 
 /*
- * The fifos of `start`: it opens exec.status for reading, then writes a byte
- * to exec.fifo. Ours are opened before the pivot, read-write first, which
- * never blocks; the status end is write-only, so that start sees its end.
- */
-struct start_fds {
-	int fifo_fd;
-	int status_fd;
-};
-
-static int open_start_fds(struct create *c, struct start_fds *f,
-			  struct error *err)
-{
-	auto_close int both = -1;
-	int dir_fd;
-
-	*f = (struct start_fds){ -1, -1 };
-	if (c->inline_start) {
-		f->status_fd = c->child_sync_fd;
-		return 0;
-	}
-	dir_fd = rundir_slot_fd(c->slot);
-	f->fifo_fd = openat(dir_fd, "exec.fifo", O_RDWR | O_CLOEXEC);
-	both = openat(dir_fd, "exec.status", O_RDWR | O_CLOEXEC);
-	if (both >= 0)
-		f->status_fd =
-			openat(dir_fd, "exec.status", O_WRONLY | O_CLOEXEC);
-	if (f->fifo_fd < 0 || f->status_fd < 0)
-		return error_set(err, ERR_SYSTEM, errno,
-				 "cannot open the start fifo of '%s'",
-				 c->plan->name);
-	return 0;
-}
-
-/*
  * GO says that all is written down: an init whose parent was killed before it
  * could do that does not wait for a start that nobody could ask for.
  */
-static void wait_for_start(struct create *c, const struct start_fds *f)
+static void wait_for_start(struct create *c)
 {
 	char byte;
 
@@ -248,9 +218,9 @@ static void wait_for_start(struct create *c, const struct start_fds *f)
 		return;
 	cleanup_close(&c->child_sync_fd);
 	c->child_sync_fd = -1;
-	if (fd_read_full(f->fifo_fd, &byte, 1) != 1)
+	if (fd_read_full(c->fifo_fd, &byte, 1) != 1)
 		_exit(1);
-	(void)close(f->fifo_fd);
+	(void)close(c->fifo_fd);
 }
 
 /* After READY errors go where start waits for them. */
@@ -267,13 +237,13 @@ fail_start(struct create *c, int fd, const struct error *err)
  * What the host gave us (directories, locks, namespaces) does not stay open
  * in a sandbox that waits to be started.
  */
-static int close_others(struct create *c, const struct start_fds *start,
-			const struct process_setup *s, struct error *err)
+static int close_others(struct create *c, const struct process_setup *s,
+			struct error *err)
 {
 	unsigned int listen = s->pass_listen_fds ? process_listen_fds() : 0;
 	unsigned int first = 3 + s->preserve_fds + listen;
-	int keep[] = { c->child_sync_fd, c->launcher_fd,   c->filter_fd,
-		       start->fifo_fd,	 start->status_fd, s->proc_fd };
+	int keep[] = { c->child_sync_fd, c->launcher_fd, c->filter_fd,
+		       c->fifo_fd,	 c->status_fd,	 s->proc_fd };
 	int r = fd_close_others(first, keep, ARRAY_LEN(keep));
 
 	if (r < 0)
@@ -330,7 +300,6 @@ void init_main(struct create *c)
 {
 	const struct spec *spec = c->plan->spec;
 	struct error err = ERROR_INIT;
-	struct start_fds start;
 	char keyring[300];
 	struct process_setup s = {
 		.process = &spec->process,
@@ -356,27 +325,28 @@ void init_main(struct create *c)
 	cleanup_close(&c->sync_fd);
 	c->sync_fd = -1;
 	process_reset_signals(&c->original_mask);
-	if (set_up_namespaces(c, &err) < 0 ||
-	    open_start_fds(c, &start, &err) < 0 || build_root(c, &err) < 0)
+	if (c->inline_start)
+		c->status_fd = c->child_sync_fd;
+	if (set_up_namespaces(c, &err) < 0 || build_root(c, &err) < 0)
 		die(c->child_sync_fd, &err);
 	if (spec->process.apparmor_profile || spec->process.selinux_label) {
 		s.proc_fd = rootfs_proc_fd(c->rootfs, &err);
 		if (s.proc_fd < 0)
 			die(c->child_sync_fd, &err);
 	}
-	if (close_others(c, &start, &s, &err) < 0)
+	if (close_others(c, &s, &err) < 0)
 		die(c->child_sync_fd, &err);
 	enter_process(c, &s);
 	report_ready(c, &s);
-	wait_for_start(c, &start);
+	wait_for_start(c);
 	if (!spec->has_process) {
 		(void)error_say(&err, ERR_STATE, EINVAL,
 				"config.json has no process to start");
-		fail_start(c, start.status_fd, &err);
+		fail_start(c, c->status_fd, &err);
 	}
-	if (run_container_hooks(c, SPEC_HOOK_START_CONTAINER, "created", NULL,
+	if (run_container_hooks(c, SPEC_HOOK_START_CONTAINER, "created", s.env,
 				&err) < 0)
-		fail_start(c, start.status_fd, &err);
-	(void)process_execute(&s, start.status_fd, &err);
-	fail_start(c, start.status_fd, &err);
+		fail_start(c, c->status_fd, &err);
+	(void)process_execute(&s, c->status_fd, &err);
+	fail_start(c, c->status_fd, &err);
 }

@@ -49,6 +49,7 @@ struct rootfs_options {
 	const struct cgroup
 		*cgroup; /* for mounts of type cgroup; may be NULL */
 	bool new_userns; /* the child gets a new user namespace */
+	int userns_fd;	 /* the one that it joins, borrowed; or -1 */
 	bool privileged; /* we are root in the initial namespace */
 	bool no_pivot;
 	/*

@@ -145,13 +145,15 @@ static int map_ids(const struct rootfs *r, const struct spec_mount *m, int fd,
 		return 0; /* will be made anew, and is the host's own mount */
 	if (idmap_is_empty(map))
 		map = &r->o.spec->idmap;
-	if (idmap_is_empty(map)) {
+	if (idmap_is_empty(map) && r->o.userns_fd >= 0)
+		ns_fd = fcntl(r->o.userns_fd, F_DUPFD_CLOEXEC, 3);
+	if (idmap_is_empty(map) && ns_fd < 0) {
 		(void)error_say(err, ERR_BUNDLE, EINVAL,
 				"an idmapped mount needs mappings");
 		return error_hint(err, "give uidMappings and gidMappings, or a "
 				       "user namespace");
 	}
-	n = rootfs_idmap_fd(map, &ns_fd, err);
+	n = ns_fd < 0 ? rootfs_idmap_fd(map, &ns_fd, err) : 0;
 	if (n < 0)
 		return n;
 	c.userns_fd = ns_fd;

@@ -51,6 +51,18 @@ static ssize_t read_packet(int fd, bool is_socket, union exec_packet *p,
 	return n < 0 ? -errno : n;
 }
 
+/* The launcher was told a program that is there. */
+static int exec_error(const char *path, int sys, struct error *err)
+{
+	if (sys != ENOENT)
+		return process_exec_error(path, sys, err);
+	(void)error_say(err, ERR_EXEC_MISSING, sys,
+			"exec %s: no such file or directory", path);
+	return error_hint(err,
+			  "it is gone, or the interpreter or loader that it "
+			  "names does not exist inside");
+}
+
 /* @passed_fd is the listener itself, else it is to be fetched. */
 static int take_listener(int fd, const union exec_packet *p, pid_t sender,
 			 int passed_fd, create_listener_fn *take, void *data,
@@ -100,7 +112,7 @@ int create_wait_exec(int fd, const char *path, create_listener_fn *listener,
 		return error_set(err, ERR_SYSTEM, (int)-n,
 				 "cannot read from init");
 	if (n == sizeof(p.sys))
-		return process_exec_error(path, p.sys, err);
+		return exec_error(path, p.sys, err);
 	if (n == sizeof(p.message))
 		return sync_take_error(&p.message.error,
 				       sizeof(p.message.error), err);

@@ -288,7 +288,9 @@ int spawn_init(struct create *c, pid_t *ret_pid, struct error *err)
 	c->child_sync_fd = pair[1];
 	r = clone_child(c, err, &pid);
 	cleanup_close(&c->child_sync_fd);
-	c->child_sync_fd = -1;
+	cleanup_close(&c->fifo_fd);
+	cleanup_close(&c->status_fd);
+	c->child_sync_fd = c->fifo_fd = c->status_fd = -1;
 	if (r < 0)
 		return r;
 	if (c->plan->detour)

@@ -147,6 +147,9 @@ int sync_hand_terminal(int sock, int console_sock, int master_fd, int slave_fd,
 	if (console_sock >= 0) {
 		r = tty_console_send(console_sock, master_fd, err);
 	} else {
+		r = tty_suit_output(master_fd, err);
+		if (r < 0)
+			return r;
 		r = sync_send_fd(sock, SYNC_CONSOLE, master_fd);
 		if (r < 0)
 			r = error_set(err, ERR_SYSTEM, -r,

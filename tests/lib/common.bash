@@ -350,7 +350,7 @@ refused() {
 	local want=$1 text=$2 before after
 
 	shift 2
-	before=$(leaks)
+	before=$(steady_leaks)
 	run "$@"
 	expect_status "$want" || return 1
 	[ -z "$text" ] || expect_output "$text" || return 1
@@ -425,6 +425,20 @@ sweep_trash() {
 		find "$W/store/trash" >&2
 		return 1
 	}
+}
+
+# leaks, once helpers of earlier commands (a remover) have ended.
+steady_leaks() {
+	local i last now
+
+	last=$(leaks)
+	for ((i = 0; i < 30; i++)); do
+		sleep 0.05
+		now=$(leaks)
+		[ "$now" = "$last" ] && break
+		last=$now
+	done
+	echo "$now"
 }
 
 # settle_leaks BEFORE: within three seconds things are as they were.

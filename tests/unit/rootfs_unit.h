@@ -276,6 +276,7 @@ static inline int bundle_run(struct bundle *b, const char *mounts,
 {
 	auto_free char *json = bundle_config(b, mounts, members);
 	struct rootfs_options o = {
+		.userns_fd = -1,
 		.new_userns = b->userns,
 		.privileged = !b->user,
 		.no_pivot = b->no_pivot,

@@ -62,9 +62,6 @@ static const struct spec_case version_cases[] = {
 static const struct spec_case process_cases[] = {
 	{ DOC("'process':{}"), "process.cwd: is required but missing" },
 	{ DOC("'process':{'cwd':'/'}"), "process.args: is required but missing" },
-	{ DOC("'process':{'cwd':'/','args':['a']}"), "process.user: is required but missing" },
-	{ DOC("'process':{'cwd':'/','args':['a'],'user':{}}"), "process.user.uid: is required" },
-	{ DOC("'process':{'cwd':'/','args':['a'],'user':{'uid':0}}"), "process.user.gid: is required" },
 	{ DOC("'process':{'cwd':'/','args':[]," USER "}"), "process.args: must not be empty" },
 	{ DOC("'process':{'cwd':'/','args':['']," USER "}"), "process.args: has an empty program name" },
 	{ DOC("'process':{'cwd':'/','args':[1]," USER "}"), "process.args[0]: must be a string, not a number" },
