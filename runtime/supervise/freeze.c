@@ -19,6 +19,9 @@
 enum {
 	/* Who is not still by then is in the kernel, and may write memory. */
 	STOP_MAX_MS = 2000,
+	/* Who has only not had a CPU since is waited for. */
+	RUN_MAX_MS = 30 * 1000,
+	GATE_TICK_NS = 100 * 1000 * 1000,
 	/* Longer than any exec takes; then it must not go on unwatched. */
 	LEAVE_MAX_MS = 20 * 1000,
 	/* To copy a path takes a hundredth of that. */
@@ -286,6 +289,19 @@ static bool is_all_still(struct freezer *f)
 	return true;
 }
 
+/* Of those that are not still one is not even about to run. */
+static bool is_one_stuck(struct freezer *f)
+{
+	struct proc_stat st;
+
+	for (size_t i = 0; i < f->n; i++)
+		if (!f->v[i].is_stopped && f->v[i].tid != f->caller &&
+		    !is_held(f, f->v[i].tid) &&
+		    proc_read_stat(f->v[i].tid, &st) == 0 && st.state != 'R')
+			return true;
+	return false;
+}
+
 /* The number of tasks that were not known, or a negative errno. */
 static int seize_process(struct freezer *f, pid_t pid)
 {
@@ -353,15 +369,17 @@ static uint64_t nap(uint64_t ns)
 	return ns * 2 < NAP_MAX_NS ? ns * 2 : NAP_MAX_NS;
 }
 
-static int wait_until_still(struct freezer *f, uint64_t end)
+static int wait_until_still(struct freezer *f, uint64_t begin)
 {
+	uint64_t end = begin + STOP_MAX_MS * UINT64_C(1000000);
+	uint64_t last = begin + RUN_MAX_MS * UINT64_C(1000000);
 	uint64_t ns = NAP_MIN_NS;
 
 	for (;;) {
 		look_at_all(f);
 		if (is_all_still(f))
 			return 0;
-		if (now_ns() >= end)
+		if (now_ns() >= last || (now_ns() >= end && is_one_stuck(f)))
 			return -ETIMEDOUT;
 		ns = nap(ns);
 	}
@@ -373,12 +391,12 @@ static int wait_until_still(struct freezer *f, uint64_t end)
  */
 static int stop_all(struct freezer *f)
 {
-	uint64_t end = now_ns() + STOP_MAX_MS * UINT64_C(1000000);
+	uint64_t begin = now_ns();
 	int r;
 
 	do {
 		r = seize_new(f);
-		if (r >= 0 && wait_until_still(f, end) < 0)
+		if (r >= 0 && wait_until_still(f, begin) < 0)
 			r = -ETIMEDOUT;
 	} while (r > 0);
 	if (r < 0)
@@ -558,13 +576,13 @@ static void open_gate(struct call *c)
 
 int freezer_begin(struct freezer *f, struct call *c, enum freeze_caller how)
 {
-	uint64_t end = now_ns() + STOP_MAX_MS * UINT64_C(1000000);
-
 	/* While it is known to live: the number is used from here on. */
 	if (call_tgid(c) == 0)
 		return EPERM;
-	if (gate_close(&c->s->gate, end) < 0)
-		return EPERM;
+	/* One exec after the other, however many were allowed at once. */
+	while (gate_close(&c->s->gate, now_ns() + GATE_TICK_NS) < 0)
+		if (atomic_load(&c->s->stopping) || !call_is_valid(c))
+			return EPERM;
 	c->has_gate = true;
 	if (order(f, c, JOB_BEGIN, how) == 0)
 		return 0;

@@ -350,7 +350,7 @@ refused() {
 	local want=$1 text=$2 before after
 
 	shift 2
-	before=$(steady_leaks)
+	before=$(leaks)
 	run "$@"
 	expect_status "$want" || return 1
 	[ -z "$text" ] || expect_output "$text" || return 1
@@ -427,27 +427,15 @@ sweep_trash() {
 	}
 }
 
-# leaks, once helpers of earlier commands (a remover) have ended.
-steady_leaks() {
-	local i last now
-
-	last=$(leaks)
-	for ((i = 0; i < 30; i++)); do
-		sleep 0.05
-		now=$(leaks)
-		[ "$now" = "$last" ] && break
-		last=$now
-	done
-	echo "$now"
-}
-
-# settle_leaks BEFORE: within three seconds things are as they were.
+# settle_leaks BEFORE: within three seconds things are as they were, but for
+# helpers of earlier commands that have ended meanwhile.
 settle_leaks() {
 	local i now
 
 	for ((i = 0; i < 30; i++)); do
 		now=$(leaks)
-		[ "$now" = "$1" ] && return 0
+		comm -3 <(grep . <<<"$1" | sort) <(grep . <<<"$now" | sort) |
+			grep -qv '^process' || return 0
 		sleep 0.1
 	done
 	echo "left behind:" >&2

@@ -19,8 +19,12 @@ ms_of() {
 	echo $((($(date +%s%N) - start) / 1000000))
 }
 
+all_full() {
+	[ "$(cat "$W"/full-* | wc -l)" -eq 20 ]
+}
+
 @test "row 24: 20 stopped supervisors with full backlogs" {
-	local i pids=() one twenty
+	local i pids=() fillers=() one twenty
 	for i in $(seq 20); do
 		mkdir "$i"
 		sandlock run --name "$N-$i" --port-remap --workdir "$i" \
@@ -32,24 +36,26 @@ ms_of() {
 		pids+=("$(sed -n 2p "$SANDLOCK_ROOT/$N-$i/pid")")
 	done
 	kill -STOP "${pids[@]}"
-	python3 - "$SANDLOCK_ROOT"/*/control.sock >"$W/full" 3>&- <<-'END' &
-		import socket, sys, time
-		held = []
-		for path in sys.argv[1:]:
-		    while True:
-		        s = socket.socket(socket.AF_UNIX)
-		        s.setblocking(False)
-		        try:
-		            s.connect(path)
-		        except BlockingIOError:
-		            break
-		        held.append(s)
-		print("full", flush=True)
-		time.sleep(600)
-	END
-	filler=$!
-	started $filler
-	eventually grep -q full "$W/full"
+	# A process for each: one must not need more fds than are allowed.
+	for i in $(seq 20); do
+		python3 - "$SANDLOCK_ROOT/$N-$i/control.sock" >"$W/full-$i" 3>&- <<-'END' &
+			import socket, sys, time
+			held = []
+			while True:
+			    s = socket.socket(socket.AF_UNIX)
+			    s.setblocking(False)
+			    try:
+			        s.connect(sys.argv[1])
+			    except BlockingIOError:
+			        break
+			    held.append(s)
+			print("full", flush=True)
+			time.sleep(600)
+		END
+		fillers+=($!)
+		started $!
+	done
+	eventually all_full
 	one=$(ms_of sandlock inspect "$N-1")
 	grep -q "did not answer within 2 s" "$W/said"
 	twenty=$(ms_of sandlock ps)
@@ -60,7 +66,7 @@ ms_of() {
 	[ "$one" -ge 2000 ]
 	[ "$twenty" -lt $((one * 5)) ]
 	kill -CONT "${pids[@]}"
-	kill "$filler"
+	kill "${fillers[@]}"
 	for i in $(seq 20); do sandlock kill "$N-$i"; done
 	wait
 }
