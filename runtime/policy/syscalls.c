@@ -35,7 +35,7 @@ static const struct spec_seccomp_arg no_thread[] = {
 static const struct spec_seccomp_arg of_others[] = {
 	{ 0, 0, 0, SCMP_CMP_NE },
 };
-/* On a connected socket there is nothing to judge. */
+/* On a connected socket there is nothing to judge; nobody asks who sent. */
 static const struct spec_seccomp_arg with_address[] = {
 	{ 4, 0, 0, SCMP_CMP_NE },
 };
@@ -53,6 +53,7 @@ static const struct trap_row trap_rows[] = {
 	{ "listen",      TRAP_BIND | TRAP_PORTS },
 	{ "getsockname", TRAP_PORTS },
 	{ "getpeername", TRAP_PORTS },
+	{ "recvfrom",    TRAP_PORTS, with_address, ARRAY_LEN(with_address) },
 	{ "clone",       TRAP_FORK, no_thread, ARRAY_LEN(no_thread) },
 	{ "fork",        TRAP_FORK },
 	{ "vfork",       TRAP_FORK },

@@ -659,10 +659,12 @@ size_t net_rows(struct net *n, struct handler ret[NET_ROWS])
 		{ "listen",   SYS_listen,   LANE_LOCAL,    net_listen,     &n->quick, NULL },
 		{ "getsockname", SYS_getsockname, LANE_LOCAL, net_getsockname, &n->quick, NULL },
 		{ "getpeername", SYS_getpeername, LANE_LOCAL, net_getpeername, &n->quick, NULL },
+		{ "recvfrom", SYS_recvfrom, LANE_LOCAL,    net_recvfrom,   &n->quick, NULL },
+		{ "recvfrom", SYS_recvfrom, LANE_EXTERNAL, net_recvfrom,   &n->slow,  NULL },
 	};
 	/* clang-format on */
-	/* The last two only say what ports are called. */
-	size_t len = ARRAY_LEN(rows) - (n->ports ? 0 : 2);
+	/* The last ones only say what ports are called. */
+	size_t len = ARRAY_LEN(rows) - (n->ports ? 0 : 4);
 
 	memcpy(ret, rows, len * sizeof(*rows));
 	return len;

@@ -174,9 +174,8 @@ struct outcome net_listen(struct call *c, void *data)
 
 /* --------------------------------------------------------------- names -- */
 
-/* Shows a real port of ours as the virtual one. */
-static void show_virtual(struct net *n, const struct net_socket *s,
-			 struct net_address *a, bool is_peer)
+void net_show_virtual(struct net *n, const struct net_socket *s,
+		      struct net_address *a, bool is_peer)
 {
 	struct net_ip ip;
 	uint16_t port;
@@ -192,10 +191,9 @@ static void show_virtual(struct net *n, const struct net_socket *s,
 		net_address_set_port(a, port);
 }
 
-/* As much as there is room for, and how much there would have been. */
-static int write_name(struct call *c, const struct net_address *a)
+int net_write_name(struct call *c, const struct net_address *a, uint64_t at,
+		   uint64_t len_at)
 {
-	uint64_t at = call_arg(c, 1), len_at = call_arg(c, 2);
 	int room, len = (int)a->len;
 	int r = call_read(c, len_at, &room, sizeof(room));
 
@@ -222,8 +220,8 @@ static struct outcome name(struct call *c, void *data, bool is_peer)
 		    : getsockname(s.fd, &a.at.any, &a.len);
 	if (r < 0)
 		return OUTCOME_FAIL(errno);
-	show_virtual(n, &s, &a, is_peer);
-	r = write_name(c, &a);
+	net_show_virtual(n, &s, &a, is_peer);
+	r = net_write_name(c, &a, call_arg(c, 1), call_arg(c, 2));
 	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_VALUE(0);
 }
 

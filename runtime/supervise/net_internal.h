@@ -154,9 +154,21 @@ int net_names_bind(struct net_names *v, struct call *c, int fd,
 int net_bind_path(struct net *n, struct call *c, int fd,
 		  const struct net_address *a);
 
-/* net_send.c, net_bind.c: the handlers. */
+/* When a call that waits gives up, by SO_SNDTIMEO or SO_RCVTIMEO: 0: never. */
+uint64_t net_deadline_ms(int fd, int option);
+bool net_is_over(uint64_t deadline_ms);
+
+/* Shows a real port of ours as the virtual one. */
+void net_show_virtual(struct net *n, const struct net_socket *s,
+		      struct net_address *a, bool is_peer);
+/* As much as there is room for, and how much there would have been. */
+int net_write_name(struct call *c, const struct net_address *a, uint64_t at,
+		   uint64_t len_at);
+
+/* net_send.c, net_recv.c, net_bind.c: the handlers. */
 struct outcome net_sendto(struct call *c, void *data); /* and sendmsg */
 struct outcome net_sendmmsg(struct call *c, void *data);
+struct outcome net_recvfrom(struct call *c, void *data);
 struct outcome net_bind(struct call *c, void *data);
 struct outcome net_listen(struct call *c, void *data);
 struct outcome net_getsockname(struct call *c, void *data);

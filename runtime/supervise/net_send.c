@@ -348,14 +348,13 @@ static void tell_broken_pipe(const struct sending *m)
 		(void)syscall(SYS_tgkill, tgid, call_tid(m->c), SIGPIPE);
 }
 
-/* When a send that waits gives up: absolute, 0: never. */
-static uint64_t send_deadline_ms(int fd)
+uint64_t net_deadline_ms(int fd, int option)
 {
 	struct timeval t = { 0 };
 	socklen_t n = sizeof(t);
 	struct timespec now;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, &n) < 0 ||
+	if (getsockopt(fd, SOL_SOCKET, option, &t, &n) < 0 ||
 	    (!t.tv_sec && !t.tv_usec))
 		return 0;
 	(void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -363,7 +362,7 @@ static uint64_t send_deadline_ms(int fd)
 	       (uint64_t)now.tv_nsec / 1000000 + (uint64_t)t.tv_usec / 1000 + 1;
 }
 
-static bool is_over(uint64_t deadline_ms)
+bool net_is_over(uint64_t deadline_ms)
 {
 	struct timespec now;
 
@@ -396,7 +395,7 @@ static int wait_more(struct sending *m, size_t sent, uint64_t deadline_ms)
 {
 	int on_signal = deadline_ms ? EINTR : OUTCOME_RESTART_ERRNO;
 
-	if (is_over(deadline_ms))
+	if (net_is_over(deadline_ms))
 		return -EAGAIN;
 	if (sent || m->w->sent) {
 		wait_for_room(m);
@@ -415,7 +414,8 @@ static int wait_more(struct sending *m, size_t sent, uint64_t deadline_ms)
  */
 static ssize_t send_all(struct sending *m, bool waits, bool may_wait)
 {
-	uint64_t deadline_ms = waits ? send_deadline_ms(m->s->fd) : 0;
+	uint64_t deadline_ms =
+		waits ? net_deadline_ms(m->s->fd, SO_SNDTIMEO) : 0;
 	bool is_stream = m->s->type == SOCK_STREAM;
 	size_t sent = 0;
 	ssize_t r;

@@ -209,6 +209,17 @@ uint16_t ports_virtual(struct ports *p, enum net_proto proto, uint16_t port)
 	return found;
 }
 
+bool ports_has(struct ports *p, enum net_proto proto)
+{
+	bool found = false;
+
+	(void)pthread_mutex_lock(&p->lock);
+	for (size_t i = 0; !found && i < p->n; i++)
+		found = p->v[i].proto == proto;
+	(void)pthread_mutex_unlock(&p->lock);
+	return found;
+}
+
 static int compare(const void *a, const void *b)
 {
 	const struct mapping *x = a, *y = b;

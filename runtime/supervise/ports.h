@@ -9,6 +9,7 @@
 #ifndef SANDLOCK_SUPERVISE_PORTS_H
 #define SANDLOCK_SUPERVISE_PORTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/cleanup.h"
@@ -35,6 +36,9 @@ int ports_bind(struct ports *p, int fd, enum net_proto proto,
 uint16_t ports_real(struct ports *p, enum net_proto proto, uint16_t port);
 /* The virtual port of a real one, else 0. */
 uint16_t ports_virtual(struct ports *p, enum net_proto proto, uint16_t port);
+
+/* True if one of @proto was ever remapped. */
+bool ports_has(struct ports *p, enum net_proto proto);
 
 /* {"8080":41234,"53/udp":41300}: what is alive. -ENOMEM. */
 int ports_json(struct ports *p, struct buf *ret);

@@ -56,6 +56,68 @@ static void ports_are_bound_by_rule(void **state)
 	assert_non_null(strstr(said, "net.bind_udp"));
 }
 
+/* Who sent, as recvfrom says it; 0 and the errno if it fails. */
+static uint16_t sender(int fd, int flags, size_t room, ssize_t *ret_n)
+{
+	struct sockaddr_in a;
+	socklen_t n = sizeof(a);
+	char data[8];
+
+	*ret_n = recvfrom(fd, data, room, flags, (struct sockaddr *)&a, &n);
+	MUST(*ret_n <= 0 || data[0] == 'd');
+	return *ret_n < 0 ? 0 : ntohs(a.sin_port);
+}
+
+static void *send_late(void *arg)
+{
+	const int *fds = arg;
+	struct sockaddr_in a = loopback(81);
+
+	trap_sleep_ms(100);
+	MUST(sendto(fds[0], "data", 4, 0, (struct sockaddr *)&a, sizeof(a)) ==
+	     4);
+	return NULL;
+}
+
+static int datagrams_tell_virtual_ports(void *arg)
+{
+	const struct timeval brief = { .tv_usec = 50000 };
+	struct sockaddr_in a = loopback(81);
+	pthread_t late;
+	int fds[2];
+	ssize_t n;
+
+	(void)arg;
+	MUST(bind_port(SOCK_DGRAM, 80, &fds[0]) == 0);
+	MUST(bind_port(SOCK_DGRAM, 81, &fds[1]) == 0);
+	MUST(sender(fds[1], MSG_DONTWAIT, 8, &n) == 0 && errno == EAGAIN);
+	MUST(sendto(fds[0], "data", 4, 0, (struct sockaddr *)&a, sizeof(a)) ==
+	     4);
+	MUST(sender(fds[1], MSG_PEEK, 8, &n) == 80 && n == 4);
+	MUST(sender(fds[1], MSG_TRUNC, 2, &n) == 80 && n == 4);
+	/* It is waited for, and for as long as it was said. */
+	MUST(pthread_create(&late, NULL, send_late, fds) == 0);
+	MUST(sender(fds[1], 0, 8, &n) == 80 && n == 4);
+	MUST(pthread_join(late, NULL) == 0);
+	MUST(setsockopt(fds[1], SOL_SOCKET, SO_RCVTIMEO, &brief,
+			sizeof(brief)) == 0);
+	MUST(sender(fds[1], 0, 8, &n) == 0 && errno == EAGAIN);
+	/* Others keep their number. */
+	a = loopback(80);
+	fds[1] = socket(AF_INET, SOCK_DGRAM, 0);
+	MUST(sendto(fds[1], "d", 1, 0, (struct sockaddr *)&a, sizeof(a)) == 1);
+	MUST(sender(fds[0], 0, 8, &n) == port_of(fds[1]) && n == 1);
+	return 0;
+}
+
+static void who_sent_has_a_virtual_port(void **state)
+{
+	static const char *const pairs[] = { "network.port_remap", "true",
+					     NULL };
+
+	free(run(pairs, datagrams_tell_virtual_ports, NULL));
+}
+
 struct talk {
 	int pipe_fd[2], back_fd[2];
 };
@@ -320,6 +382,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ports_are_bound_by_rule),
+		cmocka_unit_test(who_sent_has_a_virtual_port),
 		cmocka_unit_test(ports_are_remapped_while_they_are_bound),
 		cmocka_unit_test(live_rules_take_away_and_never_add),
 		cmocka_unit_test(an_orphan_keeps_live_rules),
