@@ -42,4 +42,6 @@ teardown() { finish; }
 	run sh -c "echo n | '$W/bin/policy' sh -c './mine; echo \$?; /usr/bin/true; echo \$?'"
 	expect_output 'as ["./mine"]'
 	expect_output "$(printf '126\n0')"
+	run "$W/bin/handlers" cat /secrets/token
+	expect_exactly s3cret
 }

@@ -105,3 +105,25 @@ int bridge_set_policy(struct sandlock_sandbox *s, bool deferred,
 	return sandlock_sandbox_set_policy(s, decide, (void *)handle, forget,
 					   err);
 }
+
+static int handle_call(void *data, struct sandlock_call *c,
+		       struct sandlock_action *ret)
+{
+	return goHandler((uintptr_t)data, c, ret);
+}
+
+int bridge_add_handler(struct sandlock_sandbox *s, const char *name, int nr,
+		       enum sandlock_exception on_exception, uintptr_t handle,
+		       struct sandlock_error *err)
+{
+	const struct sandlock_handler h = {
+		.syscall = name,
+		.nr = nr,
+		.fn = handle_call,
+		.data = (void *)handle,
+		.free_fn = forget,
+		.on_exception = on_exception,
+	};
+
+	return sandlock_sandbox_add_handler(s, &h, err);
+}

@@ -31,5 +31,9 @@ int bridge_sandbox_commit(struct sandlock_sandbox *s, struct sandlock_commit *c,
 /* @handle is forgotten once, by free of the sandbox or here. */
 int bridge_set_policy(struct sandlock_sandbox *s, bool deferred,
 		      uintptr_t handle, struct sandlock_error *err);
+/* The same. @name NULL: @nr. */
+int bridge_add_handler(struct sandlock_sandbox *s, const char *name, int nr,
+		       enum sandlock_exception on_exception, uintptr_t handle,
+		       struct sandlock_error *err);
 
 #endif

@@ -110,6 +110,8 @@ type run struct {
 
 	causeMu sync.Mutex
 	cause   error // why we killed it
+
+	stopHandling func() // ends the context of its handlers
 }
 
 // start makes the sandbox and starts the command in it.
@@ -132,7 +134,12 @@ func (s *Sandbox) start(ctx context.Context, l Launch, cmd []string) (*Process,
 		return nil, err
 	}
 	p := &Process{run: r}
+	handling, stop := context.WithCancel(ctx)
+	r.stopHandling = stop
 	err = setPolicy(r.c, s.PolicyFn, s.Host.Logger)
+	if err == nil {
+		err = setHandlers(handling, r.c, s, s.Host.Logger)
+	}
 	if err == nil {
 		err = p.create(l, cmd)
 	}
@@ -227,6 +234,7 @@ func (r *run) reap() {
 	if r.waitErr == nil {
 		r.result = resultOf(report, r.killedFor())
 	}
+	r.stopHandling()
 	close(r.done)
 	r.freeDecided()
 }
@@ -241,6 +249,7 @@ func (r *run) watch(ctx context.Context) {
 
 // free is called once nobody is in wait.
 func (r *run) free() {
+	r.stopHandling()
 	r.mu.Lock()
 	c := r.c
 	r.c = nil
@@ -286,6 +295,7 @@ func (r *run) killFor(cause error) error {
 		}
 	}
 	r.causeMu.Unlock()
+	r.stopHandling()
 	return r.with("kill", notRunning("kill"), func(
 		c *C.struct_sandlock_sandbox, e *C.struct_sandlock_error) C.int {
 		return C.sandlock_sandbox_kill(c, e)

@@ -86,6 +86,13 @@ type Sandbox struct {
 
 	// PolicyFn decides about system calls while the command runs.
 	PolicyFn *PolicyFn
+	// Handlers answer system calls in the place of the kernel.
+	Handlers []Handler
+	// HandlerThreads is how many of them run at once (0: 64), and
+	// HandlerTimeout what all of one call have together (0: 30 s); then it
+	// is EIO.
+	HandlerThreads uint
+	HandlerTimeout time.Duration
 
 	// Settings are set last.
 	Settings []Setting

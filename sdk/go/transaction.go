@@ -71,7 +71,7 @@ func (t *Transaction) Run(ctx context.Context) (*TransactionResult, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c, err := t.make()
+	c, err := t.make(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (t *Transaction) Run(ctx context.Context) (*TransactionResult, error) {
 	return res, err
 }
 
-func (t *Transaction) make() (*transaction, error) {
+func (t *Transaction) make(ctx context.Context) (*transaction, error) {
 	var cerr C.struct_sandlock_error
 
 	c := &transaction{env: t.Host.env()}
@@ -106,7 +106,7 @@ func (t *Transaction) make() (*transaction, error) {
 		err = newError("new", r, &cerr)
 	}
 	for i := 0; err == nil && i < len(t.Stages); i++ {
-		err = c.add(i, t.Stages[i], t.Host.Logger)
+		err = c.add(ctx, i, t.Stages[i], t.Host.Logger)
 	}
 	if err != nil {
 		c.free()
@@ -157,7 +157,8 @@ func (c *transaction) end(keep bool, res *TransactionResult, why error) error {
 	return newError("end", r, &cerr)
 }
 
-func (c *transaction) add(i int, s Stage, logger func(LogLevel, string)) error {
+func (c *transaction) add(ctx context.Context, i int, s Stage,
+	logger func(LogLevel, string)) error {
 	var cerr C.struct_sandlock_error
 
 	if err := checkText("add", s.Command...); err != nil {
@@ -183,8 +184,11 @@ func (c *transaction) add(i int, s Stage, logger func(LogLevel, string)) error {
 	if err != nil {
 		return err
 	}
-	return setPolicy(C.sandlock_transaction_stage(c.c, C.size_t(i)),
-		s.Sandbox.PolicyFn, logger)
+	stage := C.sandlock_transaction_stage(c.c, C.size_t(i))
+	if err := setPolicy(stage, s.Sandbox.PolicyFn, logger); err != nil {
+		return err
+	}
+	return setHandlers(ctx, stage, s.Sandbox, logger)
 }
 
 func (c *transaction) run(timeout time.Duration, stages int) (

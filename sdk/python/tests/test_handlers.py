@@ -9,7 +9,7 @@ import threading
 
 from sandlock import (
     ExceptionPolicy, ExitReason, Handler, NotifAction, NotOfferedError,
-    PolicyError, Sandbox, SandboxError, Transaction, handler,
+    PolicyError, Sandbox, SandboxError, StdioMode, Transaction, handler,
 )
 
 from .place import LIMIT_S, Place
@@ -188,8 +188,10 @@ class Handlers(Place):
         self.assertEqual(result.reason, ExitReason.SIGNALED, result)
         with self.assertRaises(NotOfferedError):
             NotifAction.kill(9, pgid=1)
-        result = self.run_cat(Does(lambda ctx: NotifAction.hold()),
-                              handler_timeout=0.2)
+        # No call but this one has so little time.
+        h = Does(lambda ctx: NotifAction.hold(), "/tmp/made")
+        result = Sandbox(handlers=[("mkdir", h), ("mkdirat", h)],
+                         handler_timeout=0.2).run(["mkdir", "/tmp/made"])
         self.assertIn(b"output error", result.stderr)
 
     def test_what_cannot_be_handled(self):
@@ -283,18 +285,21 @@ class Coroutines(Place):
         self.assertEqual(result.stdout, b"x" * 8)
 
     def test_one_that_is_late_ends_with_the_run(self):
-        ended = threading.Event()
+        begun, ended = threading.Event(), threading.Event()
 
         async def never(ctx):
+            begun.set()
             try:
                 await asyncio.sleep(3600)
             finally:
                 ended.set()
 
         sandbox = Sandbox(handlers=opens(Later(never)))
-        result = sandbox.run(
-            ["sh", "-c", f"cat {PLACE} & sleep 0.3; kill $!; wait; exit 3"])
-        self.assertEqual(result.exit_code, 3)
+        process = sandbox.popen(
+            ["sh", "-c", f"cat {PLACE} & read x; kill $!; wait; exit 3"],
+            stdin=StdioMode.PIPED)
+        self.assertTrue(begun.wait(LIMIT_S))
+        self.assertEqual(process.wait().exit_code, 3)
         self.assertTrue(ended.wait(LIMIT_S))
         self.eventually(self.no_loops)
 
