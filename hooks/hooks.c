@@ -417,6 +417,8 @@ int hooks_run(const struct spec_hooks *hooks, enum spec_hook_point point,
 	for (size_t i = 0; i < hooks->n[point]; i++) {
 		if (point == SPEC_HOOK_POSTSTOP)
 			e = &own;
+		log_debug(ctx->log, "running %s hook #%zu: '%s'",
+			  hook_point_name(point), i, hooks->v[point][i].path);
 		if (run_hook(&hooks->v[point][i], ctx, e) == 0)
 			continue;
 		(void)error_wrap(e, "error running %s hook #%zu",

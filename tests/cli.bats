@@ -302,6 +302,20 @@ hint: did you mean '--bundle'?"
 	jq -e '.msg | test("--bogus")' "$W/u"
 }
 
+@test "--debug: what happens is told, on stderr or in the log" {
+	only_sandlock
+	make_bundle
+	run sandlock --debug run -b "$B" "$N"
+	expect_status 0
+	expect_output 'level=debug'
+	expect_output "init is process"
+	run sandlock --debug --log "$W/log" --log-format json run -b "$B" "$N"
+	expect_status 0
+	expect_exactly ""
+	jq -es 'any(.level == "debug" and (.msg | contains("init is process")))' \
+		"$W/log"
+}
+
 @test "--log: what cannot be written is an error" {
 	run sandlock --log "$W" list
 	expect_status 1

@@ -682,6 +682,9 @@ static int drive_init(struct create *c, struct error *err)
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot identify init of '%s'", s->name);
+	log_debug(c->env->log, "'%s': init is process %d%s%s", s->name,
+		  (int)s->init.pid, c->branch ? ", its branch " : "",
+		  c->branch ? branch_dir(c->branch) : "");
 	/* Recorded before it can do anything: a killed create can be undone
 	 * by delete --force. */
 	r = c->slot ? state_write(c->slot, s, err) : 0;
@@ -694,6 +697,7 @@ static int drive_init(struct create *c, struct error *err)
 	if (r < 0)
 		return r;
 	s->ready = true;
+	log_debug(c->env->log, "'%s': ready", s->name);
 	/* In a foreground run start_inline does it, beside the exec. */
 	if (!c->die_with_parent)
 		r = state_write(c->slot, s, err);
