@@ -84,6 +84,34 @@ end_outsider() {
 	jq -e '.tier == "C"' <<<"$output"
 }
 
+# contained ARG...: sandlock with the filter of a container.
+contained() {
+	local drop=()
+
+	[ "$(id -u)" -ne 0 ] || drop=(setpriv --bounding-set=-sys_admin
+		--inh-caps=-all)
+	run /usr/bin/python3 -B "$BATS_TEST_DIRNAME/helpers/contained.py" \
+		"${drop[@]}" "$SANDLOCK" "$@"
+}
+
+@test "tier C: it is taken in a container, with what its filter leaves" {
+	contained run --branch=none -w "$W/dir" -- /bin/sh -c \
+		'echo x >f; chmod 640 f; (setsid sleep 1005 &); cat f; exit 3'
+	expect_status 3
+	expect_exactly x
+	[ "$(stat -c %a f)" = 640 ]
+	contained run --branch=none -- /usr/bin/python3 -c '
+import socket
+try: socket.socket().connect(("127.0.0.1", 9))
+except PermissionError: print("refused")'
+	expect_exactly refused
+	contained run --branch=none --net-allow 127.0.0.1:9 -- true
+	expect_status 125
+	expect_output pidfd_getfd
+	contained run --isolation=namespaces --branch=none -- true
+	expect_status 125
+}
+
 @test "tier C: exit statuses are the command's" {
 	inside 'exit 7'
 	expect_status 7

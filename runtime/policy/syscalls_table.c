@@ -1,13 +1,13 @@
 /* The tables of policy/syscalls.h. */
 #include <errno.h>
+#include <linux/fs.h>
+#include <linux/fscrypt.h>
+#include <linux/fsverity.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <seccomp.h>
-#include <linux/fs.h>
-#include <linux/fscrypt.h>
-#include <linux/fsverity.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -133,6 +133,15 @@ static const struct spec_seccomp_arg file_flags[] = {
 	IS(1, FS_IOC_SETFLAGS), IS(1, FS_IOC_FSSETXATTR),
 	IS(1, FS_IOC_SETVERSION), IS(1, FS_IOC_ENABLE_VERITY),
 	IS(1, FS_IOC_SET_ENCRYPTION_POLICY),
+	IS(1, 0x40047211 /* FAT_IOCTL_SET_ATTRIBUTES */),
+	/* btrfs, whatever the size of the argument: SNAP_CREATE, SUBVOL_CREATE,
+	 * SNAP_DESTROY, DEFAULT_SUBVOL, the V2 of these, SUBVOL_SETFLAGS,
+	 * SET_RECEIVED_SUBVOL. */
+	MASKED(1, 0xffff, 0x9401), MASKED(1, 0xffff, 0x940e),
+	MASKED(1, 0xffff, 0x940f), MASKED(1, 0xffff, 0x9413),
+	MASKED(1, 0xffff, 0x9417), MASKED(1, 0xffff, 0x9418),
+	MASKED(1, 0xffff, 0x943f), MASKED(1, 0xffff, 0x941a),
+	MASKED(1, 0xffff, 0x9425),
 };
 /* An old name of AF_PACKET. */
 static const struct spec_seccomp_arg packet_inet[] = {

@@ -21,7 +21,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <linux/close_range.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
@@ -152,14 +152,10 @@ static void __attribute__((noreturn)) standby_main(struct guard *g)
 	_exit(0);
 }
 
-static pid_t clone_with(uint64_t flags, int exit_signal)
+/* Not clone3, which filters of containers do not allow. */
+static pid_t clone_with(unsigned long flags)
 {
-	struct clone_args args = {
-		.flags = flags,
-		.exit_signal = (uint64_t)exit_signal,
-	};
-
-	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	return (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL);
 }
 
 /* As the payload did, so that whoever waits for us sees it. */
@@ -199,6 +195,12 @@ static void reap(struct guard *g)
 	end_as(ended);
 }
 
+/* As unshare(CLONE_FILES), which filters of containers do not allow. */
+static int unshare_files(void)
+{
+	return (int)syscall(SYS_close_range, ~0U, ~0U, CLOSE_RANGE_UNSHARE);
+}
+
 /*
  * Passes the listener on. From here on we hold nothing of what the payload has:
  * readers of its output see its end.
@@ -211,7 +213,7 @@ static void pass_listener(struct guard *g)
 
 	if (read(g->tell[0], &fd, sizeof(fd)) != sizeof(fd) ||
 	    fd_send(g->c->child_sync_fd, &said, sizeof(said), &fd, 1) < 0 ||
-	    unshare(CLONE_FILES) < 0 ||
+	    unshare_files() < 0 ||
 	    fd_close_others(0, keep, ARRAY_LEN(keep)) < 0)
 		_exit(1);
 	g->tell[0] = -1;
@@ -295,11 +297,11 @@ static int start(struct guard *g, struct error *err)
 	if (g->signal_fd < 0 || pipe2(g->life, O_CLOEXEC) < 0 ||
 	    pipe2(g->tell, O_CLOEXEC) < 0)
 		return error_set(err, ERR_SYSTEM, errno, "cannot make a pipe");
-	pid = clone_with(CLONE_PARENT, 0);
+	pid = clone_with(CLONE_PARENT);
 	if (pid == 0)
 		standby_main(g);
 	if (pid > 0)
-		pid = clone_with(CLONE_FILES, SIGCHLD);
+		pid = clone_with(CLONE_FILES | SIGCHLD);
 	if (pid == 0)
 		payload_main(g);
 	if (pid < 0)

@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "kernel/landlock.h"
+#include "kernel/pidfd.h"
 #include "sandbox/check.h"
 #include "sandbox/host.h"
 
@@ -153,6 +155,24 @@ static int check_yama(struct error *err)
 	return error_hint(err, "sysctl -w kernel.yama.ptrace_scope=1");
 }
 
+/* What rules allow is done with a duplicate of the caller's socket. */
+static int check_rules(const struct request *r, struct error *err)
+{
+	auto_close int pidfd = pidfd_open_pid(getpid());
+	auto_close int fd = -1;
+
+	if (!r->net_allow.n && !r->net_deny.n && !r->bind_allow.n &&
+	    !r->bind_deny.n && !r->port_remap && !r->ask_connect.n)
+		return 0;
+	fd = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, pidfd, 0);
+	if (fd >= 0)
+		return 0;
+	(void)error_set(err, ERR_UNSUPPORTED, errno,
+			"network rules need pidfd_getfd");
+	return error_hint(err, "a container needs --cap-add SYS_PTRACE, or a "
+			       "seccomp profile that allows it");
+}
+
 static int check_notify(const struct request *r, struct error *err)
 {
 	int n;
@@ -161,7 +181,11 @@ static int check_notify(const struct request *r, struct error *err)
 		if (refusals[i].wants(r))
 			return refuse(r, i, err);
 	n = check_yama(err);
-	return n < 0 ? n : landlock_check(r->allow_degraded, r->disabled, err);
+	if (n == 0)
+		n = check_rules(r, err);
+	if (n == 0)
+		n = landlock_check(r->allow_degraded, r->disabled, err);
+	return n;
 }
 
 int host_find_tier(struct host_context *h, struct error *err)

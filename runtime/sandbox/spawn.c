@@ -173,6 +173,21 @@ static void __attribute__((noreturn)) direct_main(struct create *c)
 	init_main(c);
 }
 
+static pid_t clone_without_3(struct create *c, int cgroup_fd)
+{
+	struct error err = ERROR_INIT;
+	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, NULL,
+				   &c->pidfd, NULL, NULL);
+	int r = pid == 0 && cgroup_fd >= 0
+			? fd_write_file(cgroup_fd, "cgroup.procs", "0")
+			: 0;
+
+	if (r == 0)
+		return pid;
+	(void)error_set(&err, ERR_SYSTEM, -r, "cannot enter the cgroup");
+	die(c, &err);
+}
+
 static int clone_child(struct create *c, struct error *err, pid_t *ret)
 {
 	const struct plan *p = c->plan;
@@ -195,6 +210,9 @@ static int clone_child(struct create *c, struct error *err, pid_t *ret)
 		args.cgroup = (unsigned int)cgroup_fd;
 	}
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	/* As the filter of a container answers it. */
+	if (pid < 0 && errno == ENOSYS && p->notify)
+		pid = clone_without_3(c, cgroup_fd);
 	if (pid < 0) {
 		(void)error_set(err, ERR_SYSTEM, errno,
 				"cannot make the namespaces");
