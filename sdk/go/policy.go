@@ -115,36 +115,86 @@ func (x *PolicyContext) end() {
 // RestrictNetwork: from now on, the call that is decided about included, all
 // processes that have no rules of their own reach only what rules allow, as
 // Sandbox.NetAllow without host names; without rules nothing. It never grants
-// more than the Sandbox does, and takes the place of what was said before.
+// more than the Sandbox does, and is for good: further rules only take away
+// more.
 func (x *PolicyContext) RestrictNetwork(rules []string) error {
-	return x.restrictNetwork(0, rules)
+	return x.setNetwork("restrict network", false, 0, rules)
 }
 
-// RestrictPIDNetwork is the same for one process and what descends from it.
+// RestrictPIDNetwork is the same for one process and what descends from it, and
+// takes the place of what was said of the process before.
 func (x *PolicyContext) RestrictPIDNetwork(pid uint32, rules []string) error {
 	if pid == 0 {
 		return usage("restrict network", "0 is no process")
 	}
-	return x.restrictNetwork(pid, rules)
+	return x.setNetwork("restrict network", false, pid, rules)
 }
 
-func (x *PolicyContext) restrictNetwork(pid uint32, rules []string) error {
-	const step = "restrict network"
-	var cerr C.struct_sandlock_error
+// GrantNetwork: what RestrictNetwork took from all is not given back, which is
+// ErrState; without that there is nothing to grant.
+func (x *PolicyContext) GrantNetwork(rules []string) error {
+	return x.setNetwork("grant network", true, 0, rules)
+}
+
+// GrantPIDNetwork adds to what RestrictPIDNetwork left to a process, within what
+// the Sandbox allows.
+func (x *PolicyContext) GrantPIDNetwork(pid uint32, rules []string) error {
+	if pid == 0 {
+		return usage("grant network", "0 is no process")
+	}
+	return x.setNetwork("grant network", true, pid, rules)
+}
+
+func (x *PolicyContext) setNetwork(step string, grant bool, pid uint32,
+	rules []string) error {
 	var mem memory
 
 	if err := checkText(step, rules...); err != nil {
 		return err
 	}
 	defer mem.free()
+	return x.with(step, func(c *C.struct_sandlock_context,
+		cerr *C.struct_sandlock_error) C.int {
+		if grant {
+			return C.sandlock_context_grant_network(c, C.pid_t(pid),
+				mem.words(rules), C.size_t(len(rules)), cerr)
+		}
+		return C.sandlock_context_restrict_network(c, C.pid_t(pid),
+			mem.words(rules), C.size_t(len(rules)), cerr)
+	})
+}
+
+// RestrictMaxMemory: from now on all processes together use at most so many
+// bytes, for good. Whoever uses too much already is killed.
+func (x *PolicyContext) RestrictMaxMemory(bytes uint64) error {
+	return x.with("restrict memory", func(c *C.struct_sandlock_context,
+		cerr *C.struct_sandlock_error) C.int {
+		return C.sandlock_context_restrict_max_memory(c,
+			C.uint64_t(bytes), cerr)
+	})
+}
+
+// RestrictMaxProcesses: from now on there are at most n processes, for good.
+// Those that run go on.
+func (x *PolicyContext) RestrictMaxProcesses(n uint32) error {
+	return x.with("restrict processes", func(c *C.struct_sandlock_context,
+		cerr *C.struct_sandlock_error) C.int {
+		return C.sandlock_context_restrict_max_processes(c,
+			C.uint32_t(n), cerr)
+	})
+}
+
+// with calls f, unless the callback has returned.
+func (x *PolicyContext) with(step string, f func(*C.struct_sandlock_context,
+	*C.struct_sandlock_error) C.int) error {
+	var cerr C.struct_sandlock_error
+
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.c == nil {
 		return stateError(step, "the callback has returned", "")
 	}
-	r := C.sandlock_context_restrict_network(x.c, C.pid_t(pid),
-		mem.words(rules), C.size_t(len(rules)), &cerr)
-	return newError(step, r, &cerr)
+	return newError(step, f(x.c, &cerr), &cerr)
 }
 
 // DenyPath: from now on, the call that is decided about included, nothing at or
@@ -160,25 +210,20 @@ func (x *PolicyContext) AllowPath(path string) error {
 }
 
 func (x *PolicyContext) changePath(step, path string, allow bool) error {
-	var cerr C.struct_sandlock_error
 	var mem memory
-	var r C.int
 
 	if err := checkText(step, path); err != nil {
 		return err
 	}
 	defer mem.free()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.c == nil {
-		return stateError(step, "the callback has returned", "")
-	}
-	if allow {
-		r = C.sandlock_context_allow_path(x.c, mem.word(path), &cerr)
-	} else {
-		r = C.sandlock_context_deny_path(x.c, mem.word(path), &cerr)
-	}
-	return newError(step, r, &cerr)
+	return x.with(step, func(c *C.struct_sandlock_context,
+		cerr *C.struct_sandlock_error) C.int {
+		if allow {
+			return C.sandlock_context_allow_path(c, mem.word(path),
+				cerr)
+		}
+		return C.sandlock_context_deny_path(c, mem.word(path), cerr)
+	})
 }
 
 // PolicyFunc decides at once. It is called for one event at a time; what it has

@@ -282,6 +282,9 @@ func TestNetworkIsRestricted(t *testing.T) {
 				t.Error(err)
 			}
 			expectIs(t, ctx.RestrictPIDNetwork(0, nil), ErrUsage)
+			expectIs(t, ctx.GrantPIDNetwork(0, nil), ErrUsage)
+			expectIs(t, ctx.GrantNetwork([]string{"127.0.0.1"}),
+				ErrState)
 		}
 		return Allow()
 	})
@@ -292,6 +295,40 @@ func TestNetworkIsRestricted(t *testing.T) {
 	must(t, err)
 	expect(t, "output", string(res.Stdout), "reached\nrefused\n")
 	expectIs(t, kept.RestrictNetwork(nil), ErrState)
+
+	// What a process has lost may come back.
+	sb = w.sandbox()
+	sb.NetAllow = []string{"127.0.0.1:" + port}
+	sb.Env = map[string]string{"P": port}
+	sb.PolicyFn = &PolicyFn{Callback: func(e SyscallEvent,
+		ctx *PolicyContext) PolicyDecision {
+		if e.Syscall == "connect" {
+			must(t, ctx.RestrictPIDNetwork(e.PID, nil))
+			must(t, ctx.GrantPIDNetwork(e.PID, []string{"127.0.0.1"}))
+		}
+		return Allow()
+	}}
+	res, err = sb.Run(background, "bash", "-c", connect)
+	must(t, err)
+	expect(t, "output", string(res.Stdout), "reached\n")
+}
+
+func TestLimitsAreSetWhileItRuns(t *testing.T) {
+	w := newWorld(t)
+	sb := w.asked(func(e SyscallEvent, ctx *PolicyContext) PolicyDecision {
+		if strings.HasSuffix(e.Path, "/env") {
+			must(t, ctx.RestrictMaxProcesses(1))
+			must(t, ctx.RestrictMaxMemory(1<<30))
+			expectIs(t, ctx.RestrictMaxProcesses(0), ErrUsage)
+			expectIs(t, ctx.RestrictMaxMemory(0), ErrUsage)
+		}
+		return Allow()
+	})
+	res, err := sb.Run(background, "sh", "-c",
+		"(echo forked); exec env -- sh -c '(echo forked)'")
+	must(t, err)
+	expect(t, "output", string(res.Stdout), "forked\n")
+	expect(t, "success", res.Success, false)
 }
 
 func TestPathIsDenied(t *testing.T) {

@@ -39,13 +39,6 @@ METHODS: Dict[str, str] = {
                "on_error=BranchAction.ABORT), run() and Result.changes",
 }
 
-# Of PolicyContext.
-_FIXED = "limits are fixed when a run begins: deny the call instead"
-CONTEXT: Dict[str, str] = {
-    name: _FIXED for name in (
-        "restrict_max_memory", "restrict_max_processes")}
-CONTEXT["grant_network"] = "say all of it anew with restrict_network"
-
 NAMES: Dict[str, str] = {
     "Checkpoint": _CHECKPOINT, "SkippedFd": _CHECKPOINT,
     "Image": _IMAGE, "ImageConfig": _IMAGE, "pull_image": _IMAGE,
@@ -65,14 +58,6 @@ def method(name: str) -> AttributeError:
     if name in METHODS:
         return AttributeError(f"Sandbox has no '{name}' ({METHODS[name]})")
     return AttributeError(f"'Sandbox' object has no attribute '{name}'")
-
-
-def context(name: str) -> AttributeError:
-    if name in CONTEXT:
-        return AttributeError(
-            f"PolicyContext has no '{name}' ({CONTEXT[name]})")
-    return AttributeError(
-        f"'PolicyContext' object has no attribute '{name}'")
 
 
 def name_of(module: str, name: str) -> Exception:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
-from . import _ffi, _missing
+from . import _ffi
 from ._ffi import lib
 from .exceptions import SandboxError
 
@@ -62,16 +62,39 @@ class PolicyContext:
 
         They are written as those of ``net_allow``, without host names, and
         never add to what the sandbox's own rules allow. An empty list takes
-        the network away.
+        the network away. That is for good: further lists only take away more.
         """
-        self._restrict(0, ips)
+        self._set_network(lib.context_restrict_network, 0, ips)
 
     def restrict_pid_network(self, pid: int, ips: Sequence[str]) -> None:
         """The same for one process and what descends from it, which no longer
-        follows :meth:`restrict_network`."""
-        if pid <= 0:
-            raise ValueError(f"{pid} is no process")
-        self._restrict(pid, ips)
+        follows :meth:`restrict_network`; it takes the place of what was said of
+        the process before."""
+        self._set_network(lib.context_restrict_network, _process(pid), ips)
+
+    def grant_network(self, ips: Sequence[str]) -> None:
+        """What :meth:`restrict_network` took from all is not given back: a
+        SandboxError. Without that there is nothing to grant."""
+        self._set_network(lib.context_grant_network, 0, ips)
+
+    def grant_pid_network(self, pid: int, ips: Sequence[str]) -> None:
+        """Adds to what :meth:`restrict_pid_network` left to a process, within
+        the sandbox's own rules."""
+        self._set_network(lib.context_grant_network, _process(pid), ips)
+
+    def restrict_max_memory(self, bytes: int) -> None:
+        """From now on all processes together use at most so much, for good.
+        Whoever uses too much already is killed."""
+        limit = _count(bytes, 64)
+        _ffi.call("restrict", lib.context_restrict_max_memory, self._alive(),
+                  limit)
+
+    def restrict_max_processes(self, n: int) -> None:
+        """From now on there are at most ``n`` processes, for good. Those that
+        run go on."""
+        limit = _count(n, 32)
+        _ffi.call("restrict", lib.context_restrict_max_processes,
+                  self._alive(), limit)
 
     def deny_path(self, path: str) -> None:
         """From now on nothing at or below the absolute ``path`` is opened or
@@ -84,9 +107,10 @@ class PolicyContext:
         _ffi.call("allow", lib.context_allow_path, self._alive(),
                   os.fsencode(path))
 
-    def _restrict(self, pid: int, ips: Sequence[str]) -> None:
-        _ffi.call("restrict", lib.context_restrict_network, self._alive(),
-                  pid, _ffi.strings(ips), len(ips))
+    def _set_network(self, function: Any, pid: int,
+                     ips: Sequence[str]) -> None:
+        _ffi.call("network", function, self._alive(), pid, _ffi.strings(ips),
+                  len(ips))
 
     def _alive(self) -> Any:
         if self._pointer is None:
@@ -95,8 +119,18 @@ class PolicyContext:
                                kind="state")
         return self._pointer
 
-    def __getattr__(self, name: str) -> Any:
-        raise _missing.context(name)
+
+def _process(pid: int) -> int:
+    if pid <= 0:
+        raise ValueError(f"{pid} is no process")
+    return pid
+
+
+def _count(n: int, bits: int) -> int:
+    """C would take the lowest bits of anything."""
+    if not 0 < n < 1 << bits:
+        raise ValueError(f"{n} is no limit")
+    return n
 
 
 class Approval:

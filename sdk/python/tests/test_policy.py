@@ -94,18 +94,6 @@ class Verdicts(Place):
             result = Sandbox(policy_fn=fail).run(TRY)
         self.assertEqual(result.stdout, b"126\n")
 
-    def test_the_context_says_what_it_has_not(self):
-        found = []
-
-        def look(event, context):
-            try:
-                context.restrict_max_memory(1)
-            except AttributeError as e:
-                found.append(str(e))
-
-        Sandbox(policy_fn=look).run(["true"])
-        self.assertIn("limits are fixed", found[0])
-
     def test_a_path_is_denied_while_it_runs(self):
         def look(event, context):
             if is_echo(event):
@@ -150,6 +138,53 @@ class Verdicts(Place):
                 errno.EPERM)
         with self.assertRaises(RuntimeError):
             contexts[-1].restrict_network([])
+
+        def grant(event, context):
+            context.restrict_pid_network(event.pid, [])
+            context.grant_pid_network(event.pid, ["127.0.0.1"])
+
+        def grant_all(event, context):
+            context.restrict_network([])
+            try:
+                context.grant_network(["127.0.0.1"])
+            except SandboxError as e:
+                refused.append(e.kind)
+
+        refused = []
+        self.assertEqual(run(grant), 0)
+        self.assertEqual(run(grant_all), errno.ECONNREFUSED)
+        self.assertEqual(refused, ["state"])
+        self.assertEqual(run(lambda e, c: c.grant_network(["127.0.0.1"])), 0)
+
+    def test_limits_are_set_while_it_runs(self):
+        def run(what, script):
+            def look(event, context):
+                if is_echo(event):
+                    what(context)
+
+            return Sandbox(policy_fn=look).run(
+                ["/usr/bin/python3", "-c", "import os, signal, subprocess\n"
+                 "subprocess.run(['/bin/echo', 'word'])\n" + script]).stdout
+
+        forks = ("def fork():\n"
+                 "  try:\n"
+                 "    pid = os.fork()\n"
+                 "  except OSError as e:\n"
+                 "    return e.errno\n"
+                 "  return pid and 1 or signal.pause()\n"
+                 "print([fork() for i in range(4)])")
+        out = run(lambda c: c.restrict_max_processes(3), forks)
+        self.assertEqual(out, b"word\n[1, 1, 11, 11]\n")
+        out = run(lambda c: c.restrict_max_memory(100 << 20),
+                  "print(len(b'x' * (16 << 20)), flush=True)\n"
+                  "print(len(b'x' * (400 << 20)))")
+        self.assertEqual(out, b"word\n16777216\n")
+        for value in (0, -1, 1 << 64):
+            context = policy.PolicyContext(None)
+            with self.assertRaises(ValueError):
+                context.restrict_max_memory(value)
+            with self.assertRaises(ValueError):
+                context.restrict_max_processes(value)
 
     def test_a_stage_has_one_of_its_own(self):
         asked = []
