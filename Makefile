@@ -188,7 +188,7 @@ fuzz-replay: $(fuzz_bin)
 
 # The threads of the supervisor, under ThreadSanitizer.
 tsan_unit := test_approvals test_gate test_hold test_lane test_net_calls test_net_ports test_processes test_supervise \
-	test_supervise_stress test_capi test_handlers
+	test_supervise_stress test_capi test_handlers test_calllink
 
 tsan: $B/sandlock
 	+@$(MAKE) --no-print-directory SAN=thread B=$B/tsan \
