@@ -163,17 +163,19 @@ static int run_commit(void *data, struct sink *sink, struct error *err)
 		r = plan_commit(&p, b, &s, w->options, sink, err);
 	if (r < 0)
 		return r;
+	empty = p.n_ops == 0 && p.n_dirs == 0;
 	if (w->prepare) {
 		struct error own = ERROR_INIT;
 
 		p.partial = p.partial || b->keep;
-		r = get_ready(b, &s, &p, "prepared", err ? err : &own);
+		r = empty && p.partial ? root_prepare_nothing(b, err)
+				       : get_ready(b, &s, &p, "prepared",
+						   err ? err : &own);
 		out->result.n_published = p.n_published;
 		out->result.n_skipped = p.n_skipped;
 		out->result.gone = !p.partial;
 		return r;
 	}
-	empty = p.n_ops == 0 && p.n_dirs == 0;
 	if (empty && w->options->n_paths > 0 && p.n_skipped == 0)
 		return error_say(err, ERR_NOT_FOUND, ENOENT,
 				 "branch '%s' did not change '%s'",
@@ -243,6 +245,13 @@ int root_prepare(struct branch *b, const struct commit_options *o,
 	return r;
 }
 
+int root_prepare_nothing(struct branch *b, struct error *err)
+{
+	const struct plan nothing = { .partial = true };
+
+	return intent_write(&nothing, b->dir_fd, "prepared", err);
+}
+
 int root_promise(struct branch *b, struct error *err)
 {
 	branch_step("promise");
@@ -269,5 +278,12 @@ static int unprepare(void *data, struct sink *sink, struct error *err)
 
 int root_unprepare(struct branch *b, struct error *err)
 {
+	/* Then nothing was made beside it. */
+	if (b->lower_fd < 0)
+		return unlinkat(b->dir_fd, "prepared", 0) < 0 && errno != ENOENT
+			       ? error_set(err, ERR_SYSTEM, errno,
+					   "cannot remove '%s/prepared'",
+					   b->dir)
+			       : 0;
 	return sink_run(b, unprepare, b, NULL, NULL, NULL, 0, err);
 }

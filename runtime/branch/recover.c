@@ -140,6 +140,9 @@ static int run_recovery(void *data, struct sink *sink, struct error *err)
 
 	if (r < 0)
 		return r;
+	/* Nothing was asked of this root: it may even be missing. */
+	if (p.partial && !p.n_ops && !p.n_dirs)
+		return remove_file(b, "intent", err);
 	if (b->lower_fd < 0 || b->upper_fd < 0)
 		return error_say(err, ERR_STATE, ESTALE,
 				 "'%s' is not the directory that branch '%s' "

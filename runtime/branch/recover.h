@@ -58,6 +58,8 @@ int root_digest(struct branch *b, const char *path, enum change_content side,
  */
 int root_prepare(struct branch *b, const struct commit_options *o,
 		 struct commit_result *ret, struct error *err);
+/* The same where nothing of the root was asked for, and it may be missing. */
+int root_prepare_nothing(struct branch *b, struct error *err);
 /* Makes the intent of it: from then on recovery goes forward. */
 int root_promise(struct branch *b, struct error *err);
 bool root_has(const struct branch *b, const char *name);

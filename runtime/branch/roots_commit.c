@@ -76,8 +76,6 @@ static int prepare_root(struct branch *b, size_t i,
 			const struct commit_options *o,
 			struct commit_result *ret, struct error *err)
 {
-	/* A name that no file has: nothing of this root was asked for. */
-	static const char *const nothing[] = { "\1/\1" };
 	auto_free const char **part = calloc(o->n_paths + 1, sizeof(*part));
 	struct branch *root = branch_root(b, i);
 	struct forward f = { o, root->meta.lower };
@@ -89,10 +87,9 @@ static int prepare_root(struct branch *b, size_t i,
 	own.data = &f;
 	own.paths = part;
 	own.n_paths = roots_select(b, i, o->paths, o->n_paths, part);
-	if (o->n_paths && !own.n_paths) {
-		own.paths = nothing;
-		own.n_paths = 1;
-	}
+	/* Nothing of it was asked for. */
+	if (o->n_paths && !own.n_paths)
+		return root_prepare_nothing(root, err);
 	return conflict_in(root, root_prepare(root, &own, ret, err), err);
 }
 

@@ -135,8 +135,7 @@ static int enter_view(void *data)
 	const struct path_bind *b = data;
 
 	/* Where the root is ours nobody may chroot. */
-	if (!b->n->is_own_path &&
-	    (fchdir(b->root_fd) < 0 || chroot(".") < 0))
+	if (!b->n->is_own_path && (fchdir(b->root_fd) < 0 || chroot(".") < 0))
 		return -errno;
 	if (fchdir(b->cwd_fd) < 0)
 		return -errno;

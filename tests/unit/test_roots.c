@@ -233,6 +233,43 @@ static void parts_go_by_absolute_paths(void **state)
 	teardown(&r);
 }
 
+static void a_part_does_not_need_what_is_missing(void **state)
+{
+	static const struct {
+		int part, missing;
+	} rows[] = { { 0, 2 }, { 2, 0 } };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct commit_result ret;
+		struct roots r = { .lower = { "" } };
+		int part = rows[i].part, missing = rows[i].missing;
+		char path[420], hidden[420];
+		const char *paths[] = { path };
+		struct branch *b;
+
+		setup(&r);
+		write_both(&r);
+		(void)snprintf(hidden, sizeof(hidden), "%s.away",
+			       r.lower[missing]);
+		assert_int_equal(rename(r.lower[missing], hidden), 0);
+		(void)snprintf(path, sizeof(path), "%s/gone", r.lower[part]);
+		b = find(&r);
+		assert_int_equal(commit(b, paths, 1, &ret), 0);
+		assert_int_equal(ret.n_published, 1);
+		assert_false(ret.gone);
+		branch_close(b);
+		assert_true(access(path, F_OK) < 0);
+		assert_int_equal(rename(hidden, r.lower[missing]), 0);
+		b = find(&r);
+		assert_int_equal(commit(b, NULL, 0, &ret), 0);
+		assert_true(ret.gone && ret.n_published == 4);
+		branch_close(b);
+		assert_null(find(&r));
+		assert_true(is_new(&r, 0) && is_new(&r, 2));
+		teardown(&r);
+	}
+}
+
 static void a_conflict_in_one_root_publishes_nothing(void **state)
 {
 	const struct commit_options o = { .lock_timeout_ms = 5000 };
@@ -540,6 +577,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_roots_are_told_and_committed),
 		cmocka_unit_test(parts_go_by_absolute_paths),
+		cmocka_unit_test(a_part_does_not_need_what_is_missing),
 		cmocka_unit_test(a_conflict_in_one_root_publishes_nothing),
 		cmocka_unit_test(whatever_the_kill_it_is_all_or_nothing),
 		cmocka_unit_test(so_it_is_for_a_part),
