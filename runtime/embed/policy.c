@@ -28,7 +28,6 @@
 #define API __attribute__((visibility("default")))
 
 enum {
-	ARGV_MAX = 4096,
 	CALLBACK_TIMEOUT_MS = 5000,
 	PROCESSES_MAX = 4 * 1024 * 1024, /* pid_max of the kernel */
 };
@@ -245,7 +244,7 @@ static size_t read_argv(const struct json *e, const char **v)
 
 	if (!a || a->type != JSON_ARRAY)
 		return 0;
-	for (size_t i = 0; i < a->n && n < ARGV_MAX; i++) {
+	for (size_t i = 0; i < a->n; i++) {
 		const struct json *w = &a->items[i];
 
 		if (w->type == JSON_STRING)
@@ -281,7 +280,10 @@ static struct sandlock_event event_of(const struct json *e, const char **argv)
 
 static void ask(struct policy *p, const struct json *ask, uint64_t deadline_ns)
 {
-	const char **argv = calloc(ARGV_MAX, sizeof(*argv));
+	const struct json *words = json_get(json_get(ask, "event"), "argv");
+	const char **argv =
+		calloc(words && words->type == JSON_ARRAY ? words->n + 1 : 1,
+		       sizeof(*argv));
 	uint64_t number = (uint64_t)json_int_or(ask, "number", 0);
 	const char *digest = json_str_or(ask, "digest", "");
 	struct sandlock_context ctx = { p };

@@ -3,14 +3,19 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/quiet_thread.h"
+#include "kernel/pidfd.h"
 #include "sandbox/create.h"
 #include "sandbox/live_limits.h"
 #include "supervise/approvals.h"
@@ -20,15 +25,31 @@
 CLEANUP_PTR(struct json, json_free);
 CLEANUP_PTR(struct json_out, json_out_free);
 
-enum { OPEN_MAX = 4096 };
+enum {
+	OPEN_MAX = 4096,
+	/* By then the receiver has given its role away. */
+	QUICK_NS = 1000 * 1000,
+	PATIENCE_MAX = 1024,
+	END_GRACE_MS = 1000,
+};
 
 struct asklink {
 	struct approvals *book;
 	struct net *net; /* NULL: the network is not shared */
 	const struct create *create;
 	int sock;
+	int wake_fd; /* our thread has to look */
 	pthread_t thread;
-	/* The thread's own. */
+	/*
+	 * Who asks reads the answer by itself; our thread only sees the end of
+	 * the stream. Else it reads.
+	 */
+	atomic_bool is_quick;
+	/* How many questions are not waited for before one is, again; doubled
+	 * when that was in vain. */
+	atomic_uint patience;
+	pthread_mutex_t lock; /* of what follows, and of reading */
+	unsigned int lost;
 	uint64_t last;		 /* the newest that was sent */
 	uint64_t sent[OPEN_MAX]; /* and not closed */
 	size_t n_sent;
@@ -37,6 +58,22 @@ struct asklink {
 	struct buf out;
 	char data[ASKLINK_MAX + 1];
 };
+
+/* What the book tells comes of what this thread does, and sees to. */
+static _Thread_local bool is_own;
+
+static void wake(struct asklink *l)
+{
+	const uint64_t one = 1;
+
+	(void)fd_write_full(l->wake_fd, &one, sizeof(one));
+}
+
+static void told(void *data, const struct approval_info *i)
+{
+	if (!is_own)
+		wake(data);
+}
 
 /* False at the end. Answers are short, so the embedder always reads on. */
 static bool send_text(struct asklink *l, const struct buf *b)
@@ -110,6 +147,16 @@ static bool send_closed(struct asklink *l)
 			return false;
 	}
 	return true;
+}
+
+/* Who answers does not have to be told. */
+static void forget_sent(struct asklink *l, uint64_t id)
+{
+	for (size_t i = 0; i < l->n_sent; i++)
+		if (l->sent[i] == id) {
+			l->sent[i] = l->sent[--l->n_sent];
+			return;
+		}
 }
 
 /* -------------------------------------------------------------- answers -- */
@@ -195,9 +242,12 @@ static void take_answer(struct asklink *l, size_t n)
 	error = json_int_or(j, "error", 1);
 	if (id <= 0 || error < 0 || error >= 4096)
 		return;
-	(void)approvals_resolve(l->book, (uint64_t)id,
-				json_str_or(j, "digest", ""), (int)error,
-				"callback", NULL, NULL);
+	is_own = true;
+	if (approvals_resolve(l->book, (uint64_t)id,
+			      json_str_or(j, "digest", ""), (int)error,
+			      "callback", NULL, NULL) == 0)
+		forget_sent(l, (uint64_t)id);
+	is_own = false;
 }
 
 static bool receive(struct asklink *l)
@@ -213,27 +263,129 @@ static bool receive(struct asklink *l)
 	return true;
 }
 
+/* --------------------------------------------------------------- asking -- */
+
+/*
+ * Most callbacks answer at once. Then who asks sends the question and waits for
+ * the answer, which saves every change of threads on our side. Only while
+ * nothing else is open, so that no other answer can come.
+ */
+static bool begin_quick(struct asklink *l)
+{
+	unsigned int n = atomic_load(&l->patience);
+
+	if (n) {
+		(void)atomic_compare_exchange_strong(&l->patience, &n, n - 1);
+		return false;
+	}
+	if (pthread_mutex_trylock(&l->lock))
+		return false;
+	if (!l->n_sent)
+		return true;
+	(void)pthread_mutex_unlock(&l->lock);
+	return false;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static bool wait_quickly(struct asklink *l, struct approval_wait *w)
+{
+	struct pollfd p = { .fd = l->sock, .events = POLLIN };
+	uint64_t end = now_ns() + QUICK_NS, now;
+	int error;
+
+	while (approval_look(w, &error) == APPROVAL_WAITING) {
+		struct timespec left;
+
+		now = now_ns();
+		if (now >= end)
+			return false;
+		left = (struct timespec){ .tv_nsec = (long)(end - now) };
+		if (ppoll(&p, 1, &left, NULL) <= 0 || !receive(l))
+			return false;
+	}
+	return true;
+}
+
+/* With the lock held. */
+static void ask_quickly(struct asklink *l, struct approval_wait *w)
+{
+	if (!atomic_exchange(&l->is_quick, true))
+		wake(l);
+	if (send_questions(l) && wait_quickly(l, w)) {
+		l->lost = 0;
+		return;
+	}
+	l->lost = l->lost < PATIENCE_MAX / 2 ? 2 * l->lost + 1 : PATIENCE_MAX;
+	atomic_store(&l->patience, l->lost);
+	atomic_store(&l->is_quick, false);
+	wake(l);
+}
+
+int asklink_join(void *data, const struct event *e, const char *rule,
+		 uint64_t deadline_ns, struct approval_wait *w)
+{
+	struct asklink *l = data;
+	bool quick = begin_quick(l);
+	int r;
+
+	is_own = quick;
+	r = approval_join(l->book, e, rule, deadline_ns, w);
+	is_own = false;
+	if (quick && r == 0)
+		ask_quickly(l, w);
+	if (quick)
+		(void)pthread_mutex_unlock(&l->lock);
+	return r;
+}
+
+static bool serve_once(struct asklink *l, const struct pollfd p[2])
+{
+	uint64_t ticks;
+	bool ok = true;
+
+	(void)pthread_mutex_lock(&l->lock);
+	if (p[1].revents && read(p[1].fd, &ticks, sizeof(ticks)) > 0)
+		ok = send_questions(l) && send_closed(l);
+	if (ok && p[0].revents)
+		ok = receive(l);
+	(void)pthread_mutex_unlock(&l->lock);
+	return ok;
+}
+
 static void *serve(void *data)
 {
 	struct asklink *l = data;
 	struct pollfd p[] = {
-		{ .fd = l->sock, .events = POLLIN },
-		{ .fd = approvals_fd(l->book), .events = POLLIN },
+		{ .fd = l->sock },
+		{ .fd = l->wake_fd, .events = POLLIN },
 	};
-	uint64_t ticks;
 	bool ok = true;
 
 	while (ok) {
-		if (poll(p, 2, -1) < 0)
-			continue;
-		if (p[1].revents &&
-		    read(p[1].fd, &ticks, sizeof(ticks)) == sizeof(ticks))
-			ok = send_questions(l) && send_closed(l);
-		if (ok && p[0].revents)
-			ok = receive(l);
+		p[0].events = atomic_load(&l->is_quick) ? 0 : POLLIN;
+		if (poll(p, 2, -1) > 0)
+			ok = serve_once(l, p);
 	}
+	/* When the embedder has died the sandbox is killed, by others: until
+	 * then nobody is to go on with a denial. */
+	(void)pidfd_wait(l->create->pidfd, END_GRACE_MS);
 	approvals_close(l->book);
 	return NULL;
+}
+
+static void free_link(struct asklink *l)
+{
+	cleanup_close(&l->wake_fd);
+	(void)pthread_mutex_destroy(&l->lock);
+	buf_done(&l->out);
+	free(l);
 }
 
 struct asklink *asklink_start(struct approvals *book, struct net *net,
@@ -241,14 +393,22 @@ struct asklink *asklink_start(struct approvals *book, struct net *net,
 {
 	struct asklink *l = calloc(1, sizeof(*l));
 
-	if (!l)
+	if (!l || pthread_mutex_init(&l->lock, NULL)) {
+		free(l);
 		return NULL;
+	}
 	l->book = book;
 	l->net = net;
 	l->create = c;
 	l->sock = sock;
+	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->wake_fd < 0 || approvals_tell(book, told, l) < 0) {
+		free_link(l);
+		return NULL;
+	}
 	if (quiet_thread_make(&l->thread, serve, l) < 0) {
-		free(l);
+		approvals_untell(book, l);
+		free_link(l);
 		return NULL;
 	}
 	return l;
@@ -260,6 +420,6 @@ void asklink_stop(struct asklink *l)
 		return;
 	(void)shutdown(l->sock, SHUT_RDWR);
 	(void)pthread_join(l->thread, NULL);
-	buf_done(&l->out);
-	free(l);
+	approvals_untell(l->book, l);
+	free_link(l);
 }

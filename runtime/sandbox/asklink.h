@@ -20,11 +20,15 @@
 #ifndef SANDLOCK_SANDBOX_ASKLINK_H
 #define SANDLOCK_SANDBOX_ASKLINK_H
 
+#include <stdint.h>
+
 #include "base/cleanup.h"
 
+struct approval_wait;
 struct approvals;
 struct asklink;
 struct create;
+struct event;
 struct net;
 
 enum { ASKLINK_MAX = 64 * 1024, ASKLINK_RULES_MAX = 256 };
@@ -33,6 +37,12 @@ enum { ASKLINK_MAX = 64 * 1024, ASKLINK_RULES_MAX = 256 };
  * and limited is that of @c. NULL on ENOMEM, or where no thread can be made. */
 struct asklink *asklink_start(struct approvals *book, struct net *net,
 			      const struct create *c, int sock);
+/*
+ * approval_join for those who ask the embedder; @data is the link. Waits for an
+ * answer that comes at once. An ask_join_fn.
+ */
+int asklink_join(void *data, const struct event *e, const char *rule,
+		 uint64_t deadline_ns, struct approval_wait *w);
 /* Ends it; the book is closed by then. NULL is fine. */
 void asklink_stop(struct asklink *l);
 

@@ -239,6 +239,8 @@ static int started(struct mediation *m, void *state, pid_t pid,
 	if (!link)
 		return error_set(err, ERR_SYSTEM, ENOMEM,
 				 "cannot reach the callback");
+	s->asker.join = asklink_join;
+	s->asker.join_data = link;
 	/* Behind what it uses, so that it ends before that is freed. */
 	return mediation_own(m, link, stop_link, err);
 }

@@ -90,10 +90,8 @@ int act_begin_bare(struct act *a, struct call *c, mode_t *ret_umask)
 	r = read_who(c, w);
 	if (r < 0)
 		return r;
-	if (geteuid() == 0)
-		r = become(a, w);
-	else if (!is_like_us(w))
-		r = -EACCES;
+	if (!is_like_us(w))
+		r = geteuid() == 0 ? become(a, w) : -EACCES;
 	if (r == 0 && who_set_effective(0) < 0)
 		r = -EACCES;
 	if (r < 0)

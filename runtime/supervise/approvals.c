@@ -505,8 +505,8 @@ static int resolve(struct approvals *b, uint64_t id, const char *digest,
 	struct approval *closed, *a;
 
 	expire(b);
-	closed = find(&b->closed, id);
 	a = find(&b->waiting, id);
+	closed = a ? NULL : find(&b->closed, id);
 	if (!closed && (!a || !a->is_open))
 		return error_say(err, ERR_NOT_FOUND, ENOENT,
 				 "there is no approval %llu",

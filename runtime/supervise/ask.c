@@ -47,12 +47,14 @@ static int begin(const struct asker *a, struct ask *k, struct call *c,
 {
 	uint64_t ms = e->category == EVENT_NETWORK ? a->network_timeout_ms
 						   : a->timeout_ms;
+	uint64_t deadline_ns;
 	int r;
 
 	k->wait.wake = wake;
 	k->wait.data = c;
-	r = approval_join(a->book, e, rule, now_ns() + ms * UINT64_C(1000000),
-			  &k->wait);
+	deadline_ns = now_ns() + ms * UINT64_C(1000000);
+	r = a->join ? a->join(a->join_data, e, rule, deadline_ns, &k->wait)
+		    : approval_join(a->book, e, rule, deadline_ns, &k->wait);
 	if (r < 0)
 		return r;
 	k->is_asked = true;

@@ -23,9 +23,15 @@
 struct denials;
 struct denied_paths;
 
+/* As approval_join, by another way. */
+typedef int ask_join_fn(void *data, const struct event *e, const char *rule,
+			uint64_t deadline_ns, struct approval_wait *w);
+
 /* Shared by the handlers of a sandbox; constant while they run. */
 struct asker {
 	struct approvals *book; /* NULL: nobody can answer, all is denied */
+	ask_join_fn *join;	/* NULL: approval_join with the book */
+	void *join_data;
 	uint64_t timeout_ms, network_timeout_ms;
 	struct denials *denials;	   /* or NULL */
 	struct denied_paths *denied_paths; /* at run time; or NULL */

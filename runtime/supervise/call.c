@@ -252,6 +252,8 @@ void call_reset(struct call *c)
 {
 	atomic_store_explicit(&c->answered, false, memory_order_relaxed);
 	call_keep(c, NULL, NULL);
+	/* An answer that came before it was waited for. */
+	atomic_store_explicit(&c->hold, HOLD_NOT, memory_order_relaxed);
 	c->tgid = 0;
 	c->has_gate = false;
 	atomic_store_explicit(&c->is_finishing, false, memory_order_relaxed);

@@ -207,7 +207,12 @@ static struct outcome open_instead(struct call *c, void *data, bool may_wait)
 	const struct open_how *how = x ? &x->s.how : NULL;
 	int fd;
 
-	if (!x || is_checked(c, how))
+	if (!x)
+		return OUTCOME_GO;
+	/* As it is now, after an answer that may have changed it. */
+	if (is_denied(a, c, &x->s))
+		return OUTCOME_FAIL(EACCES);
+	if (is_checked(c, how))
 		return OUTCOME_GO;
 	fd = opener_open(a->opener, c, &x->s.object, x->s.dirfd, how,
 			 follows(how), may_wait);
