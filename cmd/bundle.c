@@ -61,6 +61,8 @@ int cmd_bundle(const struct ctx *ctx, const struct args *args,
 		.on_error = disposition(args_str(args, "on-error")),
 		.storage = args_str(args, "storage"),
 		.durable = args_has(args, "durable"),
+		.no_control_socket = args_flag(args, "control-socket") == 0,
+		.no_supervisor = args_has(args, "no-supervisor"),
 		.branch = ctx->engine ? SANDLOCK_BRANCH_ASKED
 				      : SANDLOCK_BRANCH_DEFAULT,
 	};

@@ -128,7 +128,6 @@ int cmd_run(struct ctx *ctx, struct args *args)
 		return cmd_fail(ctx, &err);
 	b.detach = args_has(args, "detach");
 	b.keep = args_has(args, "keep");
-	b.no_control_socket = args_flag(args, "control-socket") == 0;
 	if (sandlock_run(&ctx->env, &b, &result, &err) < 0)
 		return cmd_fail(ctx, &err);
 	if (b.detach) {

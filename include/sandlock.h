@@ -155,7 +155,13 @@ struct sandlock_bundle {
 	/* run only */
 	bool detach;
 	bool keep; /* do not delete the container when it ends */
+	/* Also of create. Nobody can ask what runs in it. */
 	bool no_control_socket;
+	/*
+	 * Nobody is told of system calls, and nobody can ask either: renames
+	 * of directories of the root file system are EXDEV in the branch.
+	 */
+	bool no_supervisor;
 };
 #define SANDLOCK_BUNDLE_INIT                                            \
 	{                                                               \

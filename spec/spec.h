@@ -119,6 +119,7 @@ struct spec_mount {
 	char *data; /* file-system options, comma-separated */
 	bool tmpcopyup, copy_symlink, src_nofollow, dest_nofollow;
 	bool idmap, idmap_recursive;
+	bool ours; /* not asked for: it may come from a place of ours */
 	struct idmap mappings;
 };
 

@@ -608,7 +608,7 @@ ends_as() {
 
 @test "a killed waiter: interrupted, then pending, and exact" {
 	script 'echo x >/data/x; sleep 1000'
-	create_running "$N"
+	create_running "$N" --no-supervisor
 	eventually sandlock exec "$N" cat /data/x
 	kill -KILL "$(sed -n 2p "$W/run/$N/pid")"
 	init=$(pid_of "$N")

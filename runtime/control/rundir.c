@@ -359,11 +359,30 @@ int rundir_read_pids(const struct rundir_slot *s, pid_t *ret_init,
 	return 0;
 }
 
+/* A directory of ours holds files and nothing else. */
+static int remove_directory(int dir_fd, const char *name)
+{
+	auto_close int fd = openat(
+		dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir)
+		return errno == ENOENT ? 0 : -errno;
+	(void)take_fd(&fd);
+	for (struct dirent *e = readdir(dir); e; e = readdir(dir))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			(void)unlinkat(dirfd(dir), e->d_name, 0);
+	return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT
+		       ? -errno
+		       : 0;
+}
+
 static int remove_contents(int dir_fd)
 {
 	auto_close int fd =
 		openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	int r;
 
 	if (!dir)
 		return -errno;
@@ -373,10 +392,11 @@ static int remove_contents(int dir_fd)
 		    strcmp(e->d_name, "..") == 0 ||
 		    strcmp(e->d_name, "lock") == 0)
 			continue;
-		if (unlinkat(dir_fd, e->d_name, 0) < 0 &&
-		    unlinkat(dir_fd, e->d_name, AT_REMOVEDIR) < 0 &&
-		    errno != ENOENT)
-			return -errno;
+		if (unlinkat(dir_fd, e->d_name, 0) == 0 || errno == ENOENT)
+			continue;
+		r = remove_directory(dir_fd, e->d_name);
+		if (r < 0)
+			return r;
 	}
 	/* Last: until then the directory is recognisably ours and locked. */
 	if (unlinkat(dir_fd, "lock", 0) < 0 && errno != ENOENT)

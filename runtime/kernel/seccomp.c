@@ -426,6 +426,41 @@ int seccomp_program_get(const struct spec_seccomp *s, const char *cache_dir,
 	return 0;
 }
 
+int seccomp_program_listen(const int *nrs, size_t n,
+			   struct seccomp_program *ret, struct error *err)
+{
+	const struct sock_filter allow =
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	size_t len = 0, max = 5 + 2 * n;
+	struct sock_filter *v = calloc(max, sizeof(*v));
+
+	if (!v)
+		return error_set(err, ERR_SYSTEM, ENOMEM,
+				 "the filter of trapped system calls");
+	v[len++] = (struct sock_filter)BPF_STMT(
+		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+	v[len++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+						seccomp_arch_native(), 1, 0);
+	v[len++] = allow;
+	v[len++] = (struct sock_filter)BPF_STMT(
+		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < n; i++) {
+		v[len++] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)nrs[i], 0, 1);
+		v[len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
+							SECCOMP_RET_USER_NOTIF);
+	}
+	v[len++] = allow;
+	*ret = (struct seccomp_program){
+		.insns = v,
+		.n_insns = len,
+		.flags = SECCOMP_FILTER_FLAG_NEW_LISTENER |
+			 SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+		.has_notify = true,
+	};
+	return 0;
+}
+
 static int load_error(const struct seccomp_program *p, int sys,
 		      struct error *err)
 {

@@ -34,6 +34,14 @@ int seccomp_program_get(const struct spec_seccomp *s, const char *cache_dir,
 			struct error *err);
 
 /*
+ * A program that tells a listener of the native system calls @nrs and lets
+ * everything else pass; it is loaded beside whatever other filter there is,
+ * whose refusals come first. ERR_SYSTEM.
+ */
+int seccomp_program_listen(const int *nrs, size_t n,
+			   struct seccomp_program *ret, struct error *err);
+
+/*
  * Where the cache is: $SANDLOCK_CACHE/seccomp ("none": NULL), for root
  * /var/cache/sandlock/seccomp, else $XDG_CACHE_HOME/sandlock/seccomp or
  * ~/.cache/sandlock/seccomp; NULL where there is no place. 0 or -ENOMEM.

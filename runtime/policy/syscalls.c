@@ -393,6 +393,20 @@ static bool is_news(const struct request *r, unsigned int traps, size_t i)
 	       !is_listed(&before, r->handled.v[i]);
 }
 
+size_t policy_trap_numbers(unsigned int traps, int *ret, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; n < max && i < ARRAY_LEN(trap_rows); i++) {
+		int nr = seccomp_syscall_resolve_name(trap_rows[i].name);
+
+		/* Below 0: this machine does not have it. */
+		if ((trap_rows[i].traps & traps) && nr >= 0)
+			ret[n++] = nr;
+	}
+	return n;
+}
+
 void policy_traps_json(const struct request *r, unsigned int traps,
 		       struct json_out *o)
 {

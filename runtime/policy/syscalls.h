@@ -143,6 +143,12 @@ int policy_syscall_number(const char *name);
 /* malloc'ed; NULL: none of that number. */
 char *policy_syscall_name(int nr);
 
+/*
+ * The same as numbers, for traps that do not look at arguments; at most @max
+ * of them. How many there are.
+ */
+size_t policy_trap_numbers(unsigned int traps, int *ret, size_t max);
+
 /* The table as a JSON array of objects. */
 void policy_syscalls_json(struct json_out *o);
 

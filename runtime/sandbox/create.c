@@ -32,6 +32,7 @@
 #include "sandbox/listener.h"
 #include "sandbox/live_limits.h"
 #include "sandbox/mediate.h"
+#include "sandbox/sdnotify.h"
 #include "sandbox/stale.h"
 #include "sandbox/sync.h"
 #include "sandbox/waiter.h"
@@ -231,6 +232,7 @@ static int fill_new_state(struct create *c, struct error *err)
 	s->pid_ns = c->plan->own_pid_ns;
 	s->host = c->plan->host;
 	s->notify = c->plan->notify;
+	s->trapped = c->traps.n_insns && !c->bundle->no_control_socket;
 	s->remaps = c->command && c->command->request->port_remap;
 	s->ephemeral = c->die_with_parent && !c->bundle->keep;
 	if (c->branch)
@@ -316,26 +318,6 @@ static int make_cgroup(struct create *c, struct error *err)
 	return r;
 }
 
-int create_get_filter(const struct spec *s, const struct log_sink *log,
-		      struct seccomp_program *ret, int *ret_fd,
-		      struct error *err)
-{
-	auto_free char *dir = NULL;
-	int r;
-
-	if (seccomp_cache_dir(&dir) < 0)
-		dir = NULL;
-	r = seccomp_program_get(s->seccomp, dir, log, ret, err);
-	if (r < 0 || !ret->n_insns)
-		return r;
-	if (ret->has_notify && !s->seccomp->listener_path)
-		return error_say(
-			err, ERR_BUNDLE, EINVAL,
-			"linux.seccomp.listenerPath is not set, but an "
-			"action is SCMP_ACT_NOTIFY");
-	return launcher_filter(ret, ret_fd, err);
-}
-
 static int get_filter(struct create *c, struct error *err)
 {
 	const struct spec *s = c->plan->spec;
@@ -346,6 +328,13 @@ static int get_filter(struct create *c, struct error *err)
 	r = create_get_filter(s, c->env->log, &c->filter, &c->filter_fd, err);
 	c->has_filter = r == 0 && c->filter.n_insns > 0;
 	return r;
+}
+
+/* Those of a host command are in its filter. */
+static int get_traps(struct create *c, struct error *err)
+{
+	return c->plan->host ? 0
+			     : create_get_traps(c->plan->traps, &c->traps, err);
 }
 
 static int make_rootfs(struct create *c, struct error *err)
@@ -481,6 +470,8 @@ static int make_all(struct create *c, struct error *err)
 	if (r == 0)
 		r = get_filter(c, err);
 	if (r == 0)
+		r = get_traps(c, err);
+	if (r == 0)
 		r = claim_name(c, err);
 	if (r == 0)
 		r = fill_new_state(c, err);
@@ -488,6 +479,8 @@ static int make_all(struct create *c, struct error *err)
 		r = write_config(c, err);
 	if (r == 0)
 		r = make_fifos(c, err);
+	if (r == 0 && !c->plan->host)
+		r = sdnotify_mount(c->slot, c->plan->spec, err);
 	if (r == 0)
 		r = make_cgroup(c, err);
 	if (r == 0 && c->plan->notify)
@@ -559,6 +552,12 @@ static int handle_message(struct create *c, struct sync_msg *m,
 		r = listener_hand_over(c->pidfd, c->state->init.pid, m->value,
 				       c->state, c->plan->spec, err);
 		return r == 0 ? sync_send(c->sync_fd, SYNC_SECCOMP_SENT, 0) : r;
+	case SYNC_TRAPS:
+		cleanup_close(&c->traps_fd);
+		cleanup_close(&c->notify_fd);
+		c->traps_fd = m->fd;
+		m->fd = -1;
+		return 0;
 	case SYNC_MADE:
 		if (c->made.len > LIMIT_STATE_BYTES)
 			return error_say(err, ERR_SYSTEM, E2BIG,
@@ -625,44 +624,6 @@ static int record_branch(struct create *c, struct error *err)
 	return r;
 }
 
-int create_write_pid_file(const char *path, pid_t pid, struct error *err)
-{
-	char text[16];
-	int n = snprintf(text, sizeof(text), "%d", (int)pid);
-	const char *slash = strrchr(path, '/');
-	auto_free char *dir =
-		slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	auto_close int dir_fd = -1;
-	int r = 0;
-
-	if (!dir)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "pid file");
-	dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir_fd < 0)
-		r = -errno;
-	else
-		r = fd_write_atomic(dir_fd, slash ? slash + 1 : path, text,
-				    (size_t)n, 0644, false);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "cannot write pid file '%s'", path);
-	return 0;
-}
-
-int create_send_pidfd(const char *path, int pidfd, struct error *err)
-{
-	int sock = tty_console_connect(path, err), r;
-
-	if (sock < 0)
-		return sock;
-	r = fd_send(sock, "pidfd", 5, &pidfd, 1);
-	(void)close(sock);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "cannot send the pidfd to '%s'", path);
-	return 0;
-}
-
 static int write_pids(struct create *c, struct error *err)
 {
 	const struct sandbox_state *s = c->state;
@@ -723,6 +684,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
 	c->console_sock = c->console_master = c->pidfd = c->netns_fd = -1;
 	c->fifo_fd = c->status_fd = -1;
+	c->traps_fd = c->notify_fd = -1;
 	if (!c->mask_is_saved)
 		(void)sigprocmask(SIG_SETMASK, NULL, &c->original_mask);
 	r = fd_ensure_std();
@@ -818,6 +780,8 @@ void create_done(struct create *c)
 	rundir_slot_close(c->slot);
 	rundir_close(c->rundir);
 	seccomp_program_done(&c->filter);
+	seccomp_program_done(&c->traps);
+	cleanup_close(&c->traps_fd);
 	buf_done(&c->made);
 	cleanup_close(&c->filter_fd);
 	cleanup_close(&c->launcher_fd);

@@ -32,6 +32,8 @@ struct create {
 	struct live_limits *limits;	   /* as well */
 	struct control_server *server;	   /* or NULL */
 	struct seccomp_program filter;
+	struct seccomp_program traps; /* of a bundle, beside its filter */
+	int traps_fd;		      /* its listener, or -1 */
 	bool has_filter;
 	int filter_fd; /* for the launcher, or -1 */
 	int launcher_fd;
@@ -45,6 +47,7 @@ struct create {
 	bool die_with_parent;
 	struct netns netns;	/* made beside the rest, where possible */
 	int netns_fd;		/* init enters it, or -1: by clone */
+	int notify_fd;		/* of sd_notify, or -1: sdnotify.h */
 	bool hooks_begun;	/* a failure has to run poststop */
 	bool executed;		/* the payload has run: its branch is kept */
 	sigset_t original_mask; /* the payload's */
@@ -113,6 +116,9 @@ int create_say_child_died(struct create *c, struct error *err);
 int create_get_filter(const struct spec *s, const struct log_sink *log,
 		      struct seccomp_program *ret, int *ret_fd,
 		      struct error *err);
+/* A program for enum syscall_trap @traps; @ret is left alone where none is. */
+int create_get_traps(unsigned int traps, struct seccomp_program *ret,
+		     struct error *err);
 /* --pid-file: the bare number, by rename. */
 int create_write_pid_file(const char *path, pid_t pid, struct error *err);
 /* --pidfd-socket: the pidfd in one message. */

@@ -188,6 +188,17 @@ static int send_listener(void *data, int fd, struct error *err)
 	return sync_hand_listener(e->child_sync_fd, fd, err);
 }
 
+static int send_traps(void *data, int fd, struct error *err)
+{
+	const struct exec *e = data;
+	int r = sync_send_fd(e->child_sync_fd, SYNC_TRAPS, fd);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "the seccomp listener was not handed over");
+	return 0;
+}
+
 static void __attribute__((noreturn)) process_main(struct exec *e)
 {
 	struct error err = ERROR_INIT;
@@ -204,6 +215,8 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 		/* Of a host command; a bundle's root is writable anyway. */
 		.workdirs = &e->found->state->workdirs,
 		.send_listener = e->found->state->host ? NULL : send_listener,
+		.traps = e->traps.n_insns ? &e->traps : NULL,
+		.send_traps = send_traps,
 		.data = e,
 	};
 
@@ -328,6 +341,29 @@ static int spawn_process(struct exec *e, struct error *err)
 	return spawn_follow(e->sync_fd, pid, &e->pidfd, NULL, &e->pid, err);
 }
 
+/* The socket comes a moment after the command was executed. */
+static int ask_to_listen(struct exec *e, const char *args, const int *fd,
+			 struct error *err)
+{
+	struct json *answer = NULL;
+	int r;
+
+	for (int i = 0;; i++) {
+		struct error local = ERROR_INIT;
+
+		r = control_pass(e->found->rundir, e->found->state->name,
+				 "listen", args, fd, &answer, &local);
+		if (r != -ENOENT || i == SOCKET_NAPS) {
+			if (r < 0 && err)
+				*err = local;
+			break;
+		}
+		(void)poll(NULL, 0, SOCKET_NAP_MS);
+	}
+	json_free(answer);
+	return r;
+}
+
 static int handle_message(struct exec *e, struct sync_msg *m, struct error *err)
 {
 	int r;
@@ -344,6 +380,8 @@ static int handle_message(struct exec *e, struct sync_msg *m, struct error *err)
 		r = listener_hand_over(e->pidfd, e->pid, m->value,
 				       e->found->state, e->spec, err);
 		return r == 0 ? sync_send(e->sync_fd, SYNC_SECCOMP_SENT, 0) : r;
+	case SYNC_TRAPS:
+		return ask_to_listen(e, NULL, &m->fd, err);
 	case SYNC_READY:
 		return 0;
 	default:
@@ -382,28 +420,11 @@ static bool is_supervised(const struct exec *e)
 static int bring_listener(void *data, const struct create_listener *l,
 			  struct error *err)
 {
-	struct exec *e = data;
-	struct json *answer = NULL;
 	char args[64];
-	int r;
 
 	(void)snprintf(args, sizeof(args), "{\"pid\":%d,\"fd\":%d}",
 		       (int)l->pid, l->remote_fd);
-	/* The socket comes a moment after the command was executed. */
-	for (int i = 0;; i++) {
-		struct error local = ERROR_INIT;
-
-		r = control_ask(e->found->rundir, e->found->state->name,
-				"listen", args, &answer, &local);
-		if (r != -ENOENT || i == SOCKET_NAPS) {
-			if (r < 0 && err)
-				*err = local;
-			break;
-		}
-		(void)poll(NULL, 0, SOCKET_NAP_MS);
-	}
-	json_free(answer);
-	return r;
+	return ask_to_listen(data, args, NULL, err);
 }
 
 static int launch(struct exec *e, struct error *err)
@@ -431,6 +452,15 @@ static int launch(struct exec *e, struct error *err)
 			;
 	}
 	return r;
+}
+
+/* The same calls as of what was created. */
+static int get_traps(struct exec *e, struct error *err)
+{
+	auto_ptr(plan_free) struct plan *p = NULL;
+	int r = plan_again(e->found->slot, e->found->state, &p, err);
+
+	return r == 0 ? create_get_traps(p->traps, &e->traps, err) : r;
 }
 
 static int open_all(struct exec *e, struct error *err)
@@ -465,6 +495,8 @@ static int open_all(struct exec *e, struct error *err)
 				      err);
 		e->has_filter = r == 0 && e->filter.n_insns > 0;
 	}
+	if (r == 0 && e->found->state->trapped)
+		r = get_traps(e, err);
 	return r;
 }
 

@@ -24,6 +24,7 @@ struct exec {
 	int console_sock, console_master;
 	int launcher_fd, filter_fd;
 	struct seccomp_program filter;
+	struct seccomp_program traps; /* of a bundle, beside it */
 	bool has_filter;
 	sigset_t original_mask;
 };

@@ -185,6 +185,17 @@ static int send_listener(void *data, int fd, struct error *err)
 	return sync_hand_listener(c->child_sync_fd, fd, err);
 }
 
+static int send_traps(void *data, int fd, struct error *err)
+{
+	const struct create *c = data;
+	int r = sync_send_fd(c->child_sync_fd, SYNC_TRAPS, fd);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "the seccomp listener was not handed over");
+	return 0;
+}
+
 static int report_made(struct create *c, struct error *err)
 {
 	const char *made;
@@ -317,6 +328,8 @@ void init_main(struct create *c)
 		.cwd_is_wish = c->plan->cwd_is_wish,
 		.workdirs = &c->plan->workdirs,
 		.send_listener = c->plan->host ? NULL : send_listener,
+		.traps = c->traps.n_insns ? &c->traps : NULL,
+		.send_traps = send_traps,
 		.data = c,
 		.log = c->env->log,
 	};

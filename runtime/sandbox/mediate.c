@@ -1,6 +1,7 @@
 #include "sandbox/mediate.h"
 
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -108,6 +109,47 @@ int mediate_decide(const struct host_context *h, uint32_t *ret_features,
 	return 0;
 }
 
+static bool has_agent(const struct spec_seccomp *s)
+{
+	for (size_t i = 0; s && i < s->n_rules; i++)
+		if (s->rules[i].action == SECCOMP_RET_USER_NOTIF)
+			return true;
+	return false;
+}
+
+void mediate_decide_bundle(struct plan *p)
+{
+	uint32_t mask = 0;
+	unsigned int traps = 0;
+	int why;
+
+	for (size_t i = 0; i < ARRAY_LEN(features); i++) {
+		unsigned int wanted = features[i]->bundle_traps
+					      ? features[i]->bundle_traps(p)
+					      : 0;
+
+		if (wanted)
+			mask |= UINT32_C(1) << i;
+		traps |= wanted;
+	}
+	if (!traps)
+		return;
+	/* The kernel takes one listener. */
+	if (has_agent(p->spec->seccomp)) {
+		p->untrapped = "linux.seccomp has a listener of its own";
+		return;
+	}
+	why = probe_listener();
+	if (why) {
+		p->untrapped = why == EBUSY ? "it is inside another supervised "
+					      "sandbox"
+					    : "it takes Linux 5.19 or newer";
+		return;
+	}
+	p->mediated = mask;
+	p->traps = traps;
+}
+
 const struct create *mediation_create(const struct mediation *m)
 {
 	return m->create;
@@ -208,7 +250,9 @@ static void raise_files(void)
 static int begin_features(struct mediation *m, struct error *err)
 {
 	uint32_t mask = m->create->plan->mediated;
-	const struct request *q = m->create->command->request;
+	/* NULL of a bundle. */
+	const struct request *q =
+		m->create->command ? m->create->command->request : NULL;
 	struct supervisor_options o = { .log = m->create->env->log };
 	int r = 0;
 
@@ -222,12 +266,12 @@ static int begin_features(struct mediation *m, struct error *err)
 	o.handlers = m->rows;
 	/* Peers, or an embedder, that do not answer take a worker each, and
 	 * nobody else's. */
-	if (m->net || q->handled.n) {
+	if (m->net || (q && q->handled.n)) {
 		o.external_workers = EXTERNAL_WORKERS;
 		raise_files();
 	}
 	o.n_handlers = m->n_rows;
-	o.park_timeout_ms = (uint32_t)q->handled_timeout_ms;
+	o.park_timeout_ms = q ? (uint32_t)q->handled_timeout_ms : 0;
 	o.is_prompt = m->create->plan->traps & never_interrupted;
 	return supervisor_new(&o, &m->supervisor, err);
 }

@@ -1,6 +1,6 @@
 /*
- * Mediation: the system calls of a host command that its supervisor is told
- * of, and what answers them.
+ * Mediation: the system calls of a sandbox that its supervisor is told of, and
+ * what answers them.
  *
  * One table of features, in mediate.c, decides. A feature says which calls it
  * needs trapped (policy/syscalls.h), from the request alone; if no feature
@@ -20,9 +20,13 @@
  * rows point to away with mediation_own. Rows of one call form a chain in the
  * order of the table.
  *
- * The filter is loaded by the launcher, in the process that becomes the
- * payload: neither init nor pid 1 is ever trapped. The launcher says the
- * number of its listener on its status fd and waits until it was taken.
+ * The filter of a host command is loaded by the launcher, in the process that
+ * becomes the payload: neither init nor pid 1 is ever trapped. The launcher
+ * says the number of its listener on its status fd and waits until it was
+ * taken. A bundle's filter is its own, so it gets a second one, with nothing
+ * in it but traps (process.c): init loads it before its identity, and sends
+ * the listener. Mediation of a bundle begins with the first call that is
+ * trapped, or the first question.
  */
 #ifndef SANDLOCK_SANDBOX_MEDIATE_H
 #define SANDLOCK_SANDBOX_MEDIATE_H
@@ -42,6 +46,7 @@ struct mediation;
 struct memory;
 struct net;
 struct processes;
+struct plan;
 struct supervisor;
 
 struct mediate_feature {
@@ -51,6 +56,8 @@ struct mediate_feature {
 	bool optional;
 	/* A mask of enum syscall_trap, 0: not needed. */
 	unsigned int (*traps)(const struct host_context *h);
+	/* The same of a bundle, where it can be left out; NULL: never. */
+	unsigned int (*bundle_traps)(const struct plan *p);
 	int (*begin)(struct mediation *m, struct error *err);
 	/*
 	 * Or NULL. @pid is about to execute the payload, and the first to be
@@ -81,6 +88,12 @@ extern const struct mediate_feature mediate_handlers;
  */
 int mediate_decide(const struct host_context *h, uint32_t *ret_features,
 		   unsigned int *ret_traps, struct error *err);
+
+/*
+ * The same for a bundle, into @p. Where it cannot be, nothing is trapped, and
+ * p->untrapped says why.
+ */
+void mediate_decide_bundle(struct plan *p);
 
 /* For features. What is being made; constant while handlers run. */
 const struct create *mediation_create(const struct mediation *m);
@@ -120,7 +133,8 @@ int mediation_begin(struct create *c, struct error *err);
  */
 int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 		   struct error *err);
-/* Tier C: takes @fd over, the listener of @pid, which our guard passed on. */
+/* Takes @fd over, the listener of @pid, which was passed on to us. Thread-safe.
+ */
 int mediation_take_passed(struct mediation *m, pid_t pid, int fd,
 			  struct error *err);
 /* What was trapped and how often, as an object; any thread may ask. */

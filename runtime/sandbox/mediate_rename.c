@@ -1,6 +1,5 @@
 /* Renames of directories in the branch; --no-supervisor does without. */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -42,6 +41,11 @@ static unsigned int wanted(const struct host_context *h)
 	return host_has_branch(h) ? TRAP_RENAME : 0;
 }
 
+static unsigned int wanted_of_bundle(const struct plan *p)
+{
+	return p->branch ? TRAP_RENAME : 0;
+}
+
 static int begin(struct mediation *m, struct error *err)
 {
 	const struct create *c = mediation_create(m);
@@ -70,8 +74,9 @@ static int begin(struct mediation *m, struct error *err)
 			.data = root,
 		};
 	}
-	/* Root's overlay belongs to the host. */
-	own = c->plan->new_flags & CLONE_NEWUSER;
+	/* Root's overlay belongs to the host, also where the sandbox has a
+	 * user namespace. */
+	own = !idmap_is_empty(&c->plan->branch_idmap);
 	s->renames =
 		renames_new(s->branches, n_roots, own ? c->state->init.pid : 0);
 	if (!s->renames)
@@ -86,5 +91,6 @@ const struct mediate_feature mediate_rename = {
 	.flag = "--workdir",
 	.optional = true,
 	.traps = wanted,
+	.bundle_traps = wanted_of_bundle,
 	.begin = begin,
 };

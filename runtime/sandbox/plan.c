@@ -18,7 +18,9 @@
 #include "kernel/landlock.h"
 #include "kernel/userns.h"
 #include "sandbox/host.h"
+#include "sandbox/mediate.h"
 #include "sandbox/process.h"
+#include "sandbox/state.h"
 
 bool caller_is_privileged(void)
 {
@@ -191,6 +193,15 @@ static enum disposition first_said(enum disposition a, enum disposition b)
 	return b != DISPOSE_UNSAID ? b : DISPOSE_DEFER;
 }
 
+/* Root's is mounted in its own user namespace. */
+static int own_overlay_by(struct plan *p, struct error *err)
+{
+	if (p->branch && !p->privileged &&
+	    idmap_copy(&p->spec->idmap, &p->branch_idmap) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "id maps");
+	return 0;
+}
+
 static int plan_branch(const struct sandbox_bundle *b, struct plan *p,
 		       struct error *err)
 {
@@ -216,10 +227,7 @@ static int plan_branch(const struct sandbox_bundle *b, struct plan *p,
 		return error_say(err, ERR_UNSUPPORTED, EPERM,
 				 "a branch cannot be mounted in a joined user "
 				 "namespace: use --branch=none");
-	if (p->branch && !p->privileged &&
-	    idmap_copy(&s->idmap, &p->branch_idmap) < 0)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "id maps");
-	return 0;
+	return own_overlay_by(p, err);
 }
 
 static int check_terminal(const struct sandbox_bundle *b, const struct spec *s,
@@ -319,6 +327,32 @@ int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
 		r = check_terminal(b, p->spec, b->detach, err);
 	if (r < 0)
 		return r;
+	if (b->no_supervisor)
+		p->untrapped = "--no-supervisor";
+	else
+		mediate_decide_bundle(p);
+	*ret = take_ptr(&p);
+	return 0;
+}
+
+int plan_again(const struct rundir_slot *slot, const struct sandbox_state *s,
+	       struct plan **ret, struct error *err)
+{
+	auto_ptr(plan_free) struct plan *p = plan_new();
+	int r;
+
+	if (!p)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "plan");
+	r = state_load_spec(slot, s, NULL, &p->spec, err);
+	if (r < 0)
+		return r;
+	(void)snprintf(p->name, sizeof(p->name), "%s", s->name);
+	p->branch = s->store;
+	p->own_pid_ns = s->pid_ns;
+	r = own_overlay_by(p, err);
+	if (r < 0)
+		return r;
+	mediate_decide_bundle(p);
 	*ret = take_ptr(&p);
 	return 0;
 }

@@ -13,6 +13,9 @@
 #include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
+struct rundir_slot;
+struct sandbox_state;
+
 /* Of tier C: a path, and what may be done with what is there and below. */
 struct plan_path {
 	char *path;
@@ -52,13 +55,14 @@ struct plan {
 	size_t n_paths;
 	bool skeleton;		      /* not with --chroot: root.path is it */
 	struct spec_strings workdirs; /* real paths; none: no branch */
-	bool cwd_is_wish;    /* the root will do where the cwd is not seen */
-	uint64_t timeout_ms; /* 0: none */
-	bool hidden;	     /* no runtime directory, in no list */
-	unsigned int traps;  /* of a host command's filter: policy/syscalls.h */
+	bool cwd_is_wish;     /* the root will do where the cwd is not seen */
+	uint64_t timeout_ms;  /* 0: none */
+	bool hidden;	      /* no runtime directory, in no list */
+	unsigned int traps;   /* for the supervisor: policy/syscalls.h */
 	struct net_rules net; /* of a host command, pinned */
 	char *hosts;	   /* the text of its /etc/hosts: host_net.c; or NULL */
 	uint32_t mediated; /* features of the supervisor: mediate.h; 0: none */
+	const char *untrapped; /* why nothing of a bundle is; or NULL */
 };
 
 /* Empty, with what is known of the caller. NULL on ENOMEM. */
@@ -74,6 +78,12 @@ bool plan_is_writable(const struct plan *p, const char *path);
 /* Reads the bundle and decides. ERR_BUNDLE, ERR_UNSUPPORTED, ERR_USAGE. */
 int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
 	      struct plan **ret, struct error *err);
+/*
+ * What was decided for the bundle of @s, again, from what is on record: as far
+ * as whoever serves it has to know. ERR_SYSTEM, ERR_BUNDLE.
+ */
+int plan_again(const struct rundir_slot *slot, const struct sandbox_state *s,
+	       struct plan **ret, struct error *err);
 void plan_free(struct plan *p);
 CLEANUP_PTR(struct plan, plan_free);
 

@@ -346,6 +346,24 @@ static int set_privileges(struct process_setup *s, struct error *err)
 	return r;
 }
 
+/*
+ * While we may, with or without no_new_privs; and while nothing keeps us from
+ * sending, as the bundle's filter could.
+ */
+static int load_traps(struct process_setup *s, struct error *err)
+{
+	int fd, r;
+
+	if (!s->traps)
+		return 0;
+	fd = seccomp_program_load(s->traps, err);
+	if (fd < 0)
+		return fd;
+	r = s->send_traps(s->data, fd, err);
+	(void)close(fd);
+	return r;
+}
+
 int process_enter(struct process_setup *s, struct error *err)
 {
 	int r = build_env(s, err);
@@ -355,7 +373,7 @@ int process_enter(struct process_setup *s, struct error *err)
 	if (r < 0)
 		return r;
 	s->cwd_is_due = r;
-	return 0;
+	return load_traps(s, err);
 }
 
 int process_prepare(struct process_setup *s, struct error *err)

@@ -43,6 +43,13 @@ struct process_setup {
 	 * launcher loads it and says so on its status fd, see launcher.h.
 	 */
 	int (*send_listener)(void *data, int fd, struct error *err);
+	/*
+	 * A bundle's calls that its supervisor is told of, or NULL: a filter
+	 * of ours before the bundle's own, whose listener @send_traps gives
+	 * away.
+	 */
+	const struct seccomp_program *traps;
+	int (*send_traps)(void *data, int fd, struct error *err);
 	void *data;
 	const struct log_sink *log;
 	/* Results of process_enter. */

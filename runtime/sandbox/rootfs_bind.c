@@ -174,7 +174,7 @@ static int map_ids(const struct rootfs *r, const struct spec_mount *m, int fd,
 static int take_source(struct rootfs *r, size_t i, struct error *err)
 {
 	const struct spec_mount *m = &r->o.spec->mounts[i];
-	int n = rootfs_check_source(r, m->source, err);
+	int n = m->ours ? 0 : rootfs_check_source(r, m->source, err);
 
 	if (n < 0)
 		return n;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/quiet_thread.h"
 #include "kernel/cgroup.h"
 #include "kernel/tty.h"
 #include "sandbox/asktty.h"
@@ -23,6 +24,7 @@
 #include "sandbox/launcher.h"
 #include "sandbox/mediate.h"
 #include "sandbox/process.h"
+#include "sandbox/sdnotify.h"
 #include "sandbox/serve.h"
 #include "sandbox/sync.h"
 #include "sandbox/waiter.h"
@@ -162,9 +164,16 @@ static int tell_created(struct create *c, struct error *err)
 	return r == 0 ? h->created(h->data, c, err) : r;
 }
 
+/* The hooks that a bundle's init runs are trapped already. */
 static int begin_mediation(struct create *c, struct error *err)
 {
-	int r = mediation_begin(c, err);
+	int r;
+
+	if (!c->plan->host)
+		return c->plan->spec->hooks.n[SPEC_HOOK_START_CONTAINER]
+			       ? serve_calls(c, err)
+			       : 0;
+	r = mediation_begin(c, err);
 
 	if (r < 0 || !c->mediation)
 		return r;
@@ -192,9 +201,9 @@ static int start_inline(struct create *c, struct error *err)
 	r = h->created ? 0 : write_created(c, err);
 	if (r < 0)
 		return r;
-	r = create_wait_exec(c->sync_fd,
-			     s->has_process ? s->process.args.v[0] : "",
-			     c->mediation ? take_first : NULL, c, err);
+	r = create_wait_exec(
+		c->sync_fd, s->has_process ? s->process.args.v[0] : "",
+		c->mediation && c->plan->host ? take_first : NULL, c, err);
 	if (r == 0 && sent < 0)
 		r = create_say_child_died(c, err);
 	if (r < 0)
@@ -240,11 +249,23 @@ static int64_t now_ms(void)
 
 enum wait_end { WAIT_ENDED, WAIT_TIMEOUT, WAIT_UNWANTED };
 
+/* Trapped calls wait for an answer: without one nothing may go on. */
+static void begin_calls(struct create *c)
+{
+	struct error err = ERROR_INIT;
+
+	if (serve_calls(c, &err) == 0)
+		return;
+	log_warn(c->env->log, "%s", err.msg);
+	(void)pidfd_signal(c->pidfd, SIGKILL);
+}
+
 /* The first client is there; a sandbox that nobody asks needs no thread. */
 static void begin_serving(struct create *c)
 {
 	struct error err = ERROR_INIT;
 
+	begin_calls(c);
 	if (serve_begin(c, &err) < 0)
 		log_warn(c->env->log, "%s", err.msg);
 }
@@ -259,6 +280,7 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 		{ .fd = signal_fd, .events = POLLIN },
 		{ .fd = h->watch ? h->watch_fd : -1, .events = POLLIN },
 		{ .fd = c ? serve_fd(c) : -1, .events = POLLIN },
+		{ .fd = c ? c->traps_fd : -1, .events = POLLIN },
 	};
 
 	while (!(p[0].revents & POLLIN)) {
@@ -279,7 +301,10 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 			return WAIT_UNWANTED;
 		if (p[3].revents) {
 			begin_serving(c);
-			p[3].fd = -1;
+			p[3].fd = p[4].fd = -1;
+		} else if (p[4].revents) {
+			begin_calls(c);
+			p[4].fd = -1;
 		}
 	}
 	return WAIT_ENDED;
@@ -362,6 +387,35 @@ static int hand_on(struct create *c, struct sandbox_result *ret,
 	return finish_remove(c->env, c->slot, c->state, c->plan->spec, err);
 }
 
+/* Beside a foreground run: the manager goes on watching us. */
+struct notifier {
+	pthread_t thread;
+	bool has_thread;
+	int fd, pidfd;
+};
+
+static void *notify(void *data)
+{
+	const struct notifier *n = data;
+
+	sdnotify_forward(n->fd, n->pidfd, 0);
+	return NULL;
+}
+
+static void begin_notifying(struct create *c, struct notifier *n)
+{
+	*n = (struct notifier){ .fd = c->notify_fd, .pidfd = c->pidfd };
+	n->has_thread =
+		n->fd >= 0 && quiet_thread_make(&n->thread, notify, n) == 0;
+}
+
+/* It ends with init. */
+static void end_notifying(struct notifier *n)
+{
+	if (n->has_thread)
+		(void)pthread_join(n->thread, NULL);
+}
+
 static int run_foreground(struct create *c, int signal_fd,
 			  struct sandbox_result *ret, struct error *err)
 {
@@ -369,17 +423,22 @@ static int run_foreground(struct create *c, int signal_fd,
 	uint64_t timeout_ms = c->plan->timeout_ms;
 	bool keep = c->bundle->keep;
 	struct error local = ERROR_INIT;
+	struct notifier notifier;
 	int r;
 
 	if (serve_start(c, &local) < 0)
 		log_warn(c->env->log, "%s", local.msg);
 	if (h->started)
 		h->started(h->data);
+	begin_notifying(c, &notifier);
 	r = run_wait(c->state->init.pid, c->pidfd, c->console_master, signal_fd,
 		     timeout_ms ? now_ms() + (int64_t)timeout_ms : -1, c,
 		     &ret->status, err);
 
 	/* From here on there are clones again, so one thread. */
+	if (r < 0)
+		(void)pidfd_signal(c->pidfd, SIGKILL);
+	end_notifying(&notifier);
 	serve_stop(c);
 	mediation_end(take_ptr(&c->mediation));
 	if (r == 0 && c->plan->notify)
@@ -414,6 +473,8 @@ static int begin_run(struct create *c, const struct sandbox_env *env,
 		return r;
 	if (b->detach && c->branch)
 		r = waiter_spawn(c, err);
+	if (r == 0 && !c->plan->host)
+		r = sdnotify_bind(c->slot, &c->notify_fd, err);
 	if (r == 0)
 		r = start_inline(c, err);
 	if (r < 0)
@@ -448,6 +509,8 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 	if (r == 0)
 		(void)snprintf(ret->name, sizeof(ret->name), "%s",
 			       c->plan->name);
+	if (r == 0 && b->detach)
+		sdnotify_forward(c->notify_fd, c->pidfd, c->state->init.pid);
 	if (r == 0 && !b->detach)
 		r = run_foreground(c, signal_fd, ret, err);
 	if (c->plan && c->plan->notify)

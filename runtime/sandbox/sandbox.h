@@ -59,7 +59,7 @@ struct sandbox_bundle {
 	enum disposition on_exit, on_error;
 	const char *storage;
 	bool durable, detach, keep;
-	bool no_control_socket;
+	bool no_control_socket, no_supervisor;
 };
 
 enum sandbox_outcome {

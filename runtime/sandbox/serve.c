@@ -1,5 +1,6 @@
 #include "sandbox/serve.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "branch/change.h"
 #include "control/server.h"
 #include "kernel/landlock.h"
@@ -20,6 +22,7 @@
 #include "supervise/denied_paths.h"
 #include "supervise/net.h"
 
+CLEANUP_PTR(struct json, json_free);
 CLEANUP_PTR(struct json_out, json_out_free);
 
 enum {
@@ -57,8 +60,12 @@ static int answer_toml(const struct request *q, struct buf *ret,
 static int answer_state(struct create *c, const struct control_request *q,
 			struct buf *ret, struct error *err)
 {
-	return state_to_json(c->state, c->plan->spec, "running",
-			     c->state->init.pid, false, ret, err);
+	enum sandbox_status s =
+		c->slot ? state_status(c->slot, c->state) : STATUS_RUNNING;
+
+	return state_to_json(c->state, c->plan->spec, sandbox_status_name(s),
+			     s == STATUS_STOPPED ? 0 : c->state->init.pid,
+			     false, ret, err);
 }
 
 static int open_branch(const struct create *c, struct store **st,
@@ -152,8 +159,10 @@ static void add_in_force(const struct create *c, struct json_out *o)
 	if (c->plan->notify)
 		add_paths(c->plan, o);
 	json_out_key(o, "trapped");
-	policy_traps_json(c->command->request,
+	policy_traps_json(c->command ? c->command->request : NULL,
 			  c->mediation ? c->plan->traps : 0, o);
+	if (c->plan->untrapped)
+		json_out_str_member(o, "untrapped", c->plan->untrapped);
 	json_out_str_member(o, "branch",
 			    !c->branch	      ? NULL
 			    : c->plan->notify ? "notify"
@@ -171,10 +180,33 @@ static void add_in_force(const struct create *c, struct json_out *o)
 	json_out_object_end(o);
 }
 
-/*
- * Made at this moment, so that it is what is in force. A bundle's is its
- * config.json; what is known of it here is its state.
- */
+/* What a bundle was asked for is its config.json: its state, and that. */
+static int answer_bundle(struct create *c, const struct control_request *q,
+			 struct buf *ret, struct error *err)
+{
+	static const struct json_limits limits = { LIMIT_STATE_BYTES, 16,
+						   LIMIT_CONFIG_VALUES };
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+	auto_ptr(json_free) struct json *state = NULL;
+	auto_(buf) struct buf text = BUF_INIT;
+	int r = answer_state(c, q, &text, err);
+
+	if (r == 0)
+		r = json_parse(text.data, text.len, &limits, "state", &state,
+			       err);
+	if (r < 0)
+		return r;
+	json_out_object(o);
+	for (size_t i = 0; i < state->n; i++) {
+		json_out_key(o, state->keys[i]);
+		json_out_value(o, &state->items[i]);
+	}
+	add_in_force(c, o);
+	json_out_object_end(o);
+	return end_data(o, ret, err);
+}
+
+/* Made at this moment, so that it is what is in force. */
 static int answer_config(struct create *c, const struct control_request *q,
 			 struct buf *ret, struct error *err)
 {
@@ -194,7 +226,7 @@ static int answer_config(struct create *c, const struct control_request *q,
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "unknown format: %.64s", format);
 	if (!request)
-		return answer_state(c, q, ret, err);
+		return answer_bundle(c, q, ret, err);
 	o = json_out_new(false);
 	json_out_object(o);
 	request_to_json(request, o);
@@ -243,6 +275,19 @@ static int answer_calls(struct create *c, const struct control_request *q,
 	return end_data(o, ret, err);
 }
 
+static int take_passed(struct create *c, int passed_fd, struct buf *ret,
+		       struct error *err)
+{
+	int fd = fcntl(passed_fd, F_DUPFD_CLOEXEC, 3);
+	int r = fd < 0 ? error_set(err, ERR_SYSTEM, errno, "listener")
+		       : mediation_take_passed(c->mediation, c->state->init.pid,
+					       fd, err);
+
+	if (r == 0)
+		buf_add_str(ret, "{}");
+	return r;
+}
+
 /* What `exec` starts is under the same filter, and brings its listener. */
 static int answer_listen(struct create *c, const struct control_request *q,
 			 struct buf *ret, struct error *err)
@@ -254,6 +299,8 @@ static int answer_listen(struct create *c, const struct control_request *q,
 	if (!c->mediation)
 		return error_say(err, ERR_STATE, EINVAL, "'%s' has no listener",
 				 c->state->name);
+	if (q->fd >= 0)
+		return take_passed(c, q->fd, ret, err);
 	if (pid <= 0 || pid > INT_MAX || fd < 0 || fd > INT_MAX)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "listen takes a pid and an fd");
@@ -531,24 +578,59 @@ static void publish_approval(void *data, const struct approval_info *i)
 
 static bool is_wanted(const struct create *c)
 {
-	if (!c->slot || c->bundle->no_control_socket)
+	if (!c->slot || c->bundle->no_control_socket ||
+	    c->bundle->no_supervisor)
 		return false;
 	return !c->command || !c->command->request->no_supervisor;
 }
 
-int serve_start(struct create *c, struct error *err)
+static int tell_events(struct create *c)
+{
+	if (!c->server)
+		return 0;
+	if (c->denials)
+		denials_tell(c->denials, publish_denial, c->server);
+	return c->approvals ? approvals_tell(c->approvals, publish_approval,
+					     c->server)
+			    : 0;
+}
+
+int serve_bind(const struct create *c, int *ret_fd, struct error *err)
+{
+	if (!is_wanted(c))
+		return 0;
+	return control_server_bind(rundir_slot_fd(c->slot), ret_fd, err);
+}
+
+int serve_adopt(struct create *c, int listen_fd, struct error *err)
 {
 	int r;
 
-	if (!is_wanted(c))
+	if (listen_fd < 0)
 		return 0;
-	r = control_server_open(rundir_slot_fd(c->slot), answer, c, &c->server,
-				err);
-	if (r == 0 && c->denials)
-		denials_tell(c->denials, publish_denial, c->server);
-	if (r == 0 && c->approvals)
-		r = approvals_tell(c->approvals, publish_approval, c->server);
-	return r;
+	r = control_server_adopt(listen_fd, answer, c, &c->server, err);
+	return r < 0 ? r : tell_events(c);
+}
+
+int serve_start(struct create *c, struct error *err)
+{
+	int fd = -1;
+	int r = serve_bind(c, &fd, err);
+
+	return r < 0 ? r : serve_adopt(c, fd, err);
+}
+
+int serve_calls(struct create *c, struct error *err)
+{
+	int r;
+
+	if (c->traps_fd < 0)
+		return 0;
+	r = mediation_begin(c, err);
+	if (r == 0)
+		r = mediation_take_passed(c->mediation, c->state->init.pid,
+					  take_fd(&c->traps_fd), err);
+	return r < 0 ? r : tell_events(c);
 }
 
 int serve_fd(const struct create *c)
@@ -558,6 +640,10 @@ int serve_fd(const struct create *c)
 
 int serve_begin(struct create *c, struct error *err)
 {
+	int r = serve_calls(c, err);
+
+	if (r < 0)
+		return r;
 	return c->server ? control_server_begin(c->server, err) : 0;
 }
 
@@ -573,7 +659,7 @@ void serve_stop(struct create *c)
 int serve_ask(struct create *c, const char *verb, struct buf *ret,
 	      struct error *err)
 {
-	const struct control_request q = { .verb = verb };
+	const struct control_request q = { .verb = verb, .fd = -1 };
 
 	return answer(c, &q, ret, err);
 }

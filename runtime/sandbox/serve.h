@@ -1,9 +1,10 @@
 /*
- * The control socket of what runs in the foreground, a host command or a
- * bundle. The server's thread exists only between serve_begin, which is due
- * when somebody has connected, and serve_stop: nothing clones meanwhile, and
- * what it reads does not change. A detached
- * sandbox has no process that could serve, and no socket.
+ * What serves a sandbox: its control socket, and the calls of a bundle that
+ * are trapped. For what runs in the foreground it is the run itself, for a
+ * bundle that was created or detached its waiter (waiter.h). The server's
+ * thread exists only between serve_begin, which is due when somebody has
+ * connected, and serve_stop: nothing clones meanwhile, and what it reads does
+ * not change.
  */
 #ifndef SANDLOCK_SANDBOX_SERVE_H
 #define SANDLOCK_SANDBOX_SERVE_H
@@ -17,6 +18,16 @@ struct error;
  * Does nothing where there is no directory. ERR_SYSTEM.
  */
 int serve_start(struct create *c, struct error *err);
+/* The halves of it, for another process. @ret_fd stays where no socket is
+ * wanted; @listen_fd may be -1. */
+int serve_bind(const struct create *c, int *ret_fd, struct error *err);
+int serve_adopt(struct create *c, int listen_fd, struct error *err);
+/*
+ * Begins to answer the trapped calls of a bundle, once c->traps_fd can be
+ * read; does nothing where they are answered, or none is trapped. Where it
+ * fails nobody answers: the sandbox has to be ended. serve_begin includes it.
+ */
+int serve_calls(struct create *c, struct error *err);
 /* Can be read once serve_begin is due; -1 where it is not, or was. */
 int serve_fd(const struct create *c);
 int serve_begin(struct create *c, struct error *err);

@@ -6,6 +6,7 @@
 #include "sandbox/create.h"
 #include "sandbox/finish.h"
 #include "sandbox/lookup.h"
+#include "sandbox/sdnotify.h"
 #include "spec/spec.h"
 
 static int check_created(const struct found *f, struct error *err)
@@ -60,9 +61,20 @@ static int release_init(const struct found *f, const char *program,
 	return create_wait_exec(status_fd, program, NULL, NULL, err);
 }
 
+/* Others may do what they want with it meanwhile, to kill it for instance. */
+static void wait_ready(struct found *f, int notify_fd)
+{
+	auto_close int pidfd = pidfd_open_id(&f->state->init);
+
+	rundir_unlock(f->slot);
+	if (pidfd >= 0)
+		sdnotify_forward(notify_fd, pidfd, f->state->init.pid);
+}
+
 static int start_found(const struct sandbox_env *env, struct found *f,
 		       struct error *err)
 {
+	auto_close int notify_fd = -1;
 	struct spec *spec = NULL;
 	int r = check_created(f, err);
 
@@ -79,7 +91,9 @@ static int start_found(const struct sandbox_env *env, struct found *f,
 		return error_hint(err, "delete it and create it again with "
 				       "one");
 	}
-	r = release_init(f, spec->process.args.v[0], err);
+	r = sdnotify_bind(f->slot, &notify_fd, err);
+	if (r == 0)
+		r = release_init(f, spec->process.args.v[0], err);
 	if (r == 0) {
 		r = finish_hooks(f->state, spec, SPEC_HOOK_POSTSTART, "running",
 				 env->log, err);
@@ -91,6 +105,8 @@ static int start_found(const struct sandbox_env *env, struct found *f,
 		}
 	}
 	spec_free(spec);
+	if (r == 0 && notify_fd >= 0)
+		wait_ready(f, notify_fd);
 	return r;
 }
 

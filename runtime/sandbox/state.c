@@ -75,6 +75,7 @@ int state_write(struct rundir_slot *slot, const struct sandbox_state *s,
 	if (s->scratch)
 		json_out_str_member(o, "scratch", s->scratch);
 	json_out_bool_member(o, "pid_ns", s->pid_ns);
+	json_out_bool_member(o, "trapped", s->trapped);
 	json_out_bool_member(o, "remaps", s->remaps);
 	if (s->store)
 		json_out_str_member(o, "store", s->store);
@@ -134,6 +135,7 @@ static int fill_state(const struct json *j, struct sandbox_state *s,
 	s->notify = json_bool_or(j, "notify", false);
 	s->scratch = dup_member(j, "scratch");
 	s->pid_ns = json_bool_or(j, "pid_ns", false);
+	s->trapped = json_bool_or(j, "trapped", false);
 	s->remaps = json_bool_or(j, "remaps", false);
 	(void)snprintf(s->boot_id, sizeof(s->boot_id), "%s",
 		       json_str_or(j, "boot_id", ""));

@@ -43,6 +43,7 @@ struct sandbox_state {
 	bool notify;	/* tier C: init is a guard, see guard.c */
 	char *scratch;	/* its TMPDIR, which goes with it; or NULL */
 	bool pid_ns;	/* init's death ends everything */
+	bool trapped;	/* a bundle's calls: its server is told of them */
 	bool remaps;	/* ports are remapped: its server says which */
 	char *store;	/* store of its branch, or NULL: none */
 	struct cgroup *cgroup; /* or NULL */

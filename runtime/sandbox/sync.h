@@ -20,6 +20,7 @@ enum sync_type {
 	SYNC_BUILT,	/* run the runtime hooks; answered HOOKED */
 	SYNC_CONSOLE,	/* one fd: the pty's master */
 	SYNC_SECCOMP,	/* fetch the listener, fd @value; answered */
+	SYNC_TRAPS,	/* one fd: the listener of our own filter */
 	SYNC_MADE,	/* data: NUL-separated paths, may come repeatedly */
 	SYNC_READY, /* waits for GO, then where it was created for the fifo */
 	/* from the parent */

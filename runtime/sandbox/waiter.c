@@ -1,52 +1,90 @@
 #include "sandbox/waiter.h"
 
 #include <fcntl.h>
-#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/uapi.h"
+#include "control/protocol.h"
 #include "sandbox/create.h"
+#include "sandbox/denied.h"
+#include "sandbox/finish.h"
+#include "sandbox/lookup.h"
+#include "sandbox/mediate.h"
+#include "sandbox/serve.h"
 
-/* The waiter's fds: its pidfd, and nothing else but /dev/null. */
-enum { WAITER_PIDFD = 3 };
+/* What it is given: these, where they are, and nothing else. */
+enum {
+	WAITER_PIDFD = 3,
+	WAITER_DIR,
+	WAITER_SOCKET,
+	WAITER_TRAPS,
+	WAITER_FDS_END,
+	OUT_OF_THE_WAY = 16,
+};
 
 static const char *waiter_program(const struct sandbox_env *env)
 {
 	return env->program ? env->program : "/proc/self/exe";
 }
 
-/* In a child that shares our memory: nothing of ours is changed here. */
-static int exec_waiter(const struct create *c)
+/* By way of numbers that nobody is given: they may be given in any order. */
+static int give_fds(const int fds[WAITER_FDS_END])
 {
+	int moved[WAITER_FDS_END];
+
+	for (int i = WAITER_PIDFD; i < WAITER_FDS_END; i++) {
+		moved[i] = fds[i] < 0 ? -1
+				      : fcntl(fds[i], F_DUPFD_CLOEXEC,
+					      OUT_OF_THE_WAY);
+		if (fds[i] >= 0 && moved[i] < 0)
+			return -errno;
+	}
+	for (int i = WAITER_PIDFD; i < WAITER_FDS_END; i++) {
+		if (moved[i] < 0)
+			(void)close(i);
+		else if (dup2(moved[i], i) < 0)
+			return -errno;
+	}
+	return fd_cloexec_from(WAITER_FDS_END);
+}
+
+/* In a child that shares our memory: nothing of ours is changed here. */
+static int exec_waiter(const struct create *c, int socket_fd)
+{
+	const int fds[WAITER_FDS_END] = {
+		[WAITER_PIDFD] = c->pidfd,
+		[WAITER_DIR] = rundir_slot_fd(c->slot),
+		[WAITER_SOCKET] = socket_fd,
+		[WAITER_TRAPS] = c->traps_fd,
+	};
 	char pid[16];
 	char *const argv[] = {
-		(char *)WAITER_NAME, c->state->name, c->state->store, pid, NULL,
+		(char *)WAITER_NAME,
+		c->state->name,
+		c->state->store,
+		pid,
+		(char *)(uintptr_t)rundir_path(c->rundir),
+		NULL,
 	};
 	char *const envp[] = { NULL };
 	/* It may be one of 0 to 2, which the waiter keeps. */
 	/* NOLINTNEXTLINE(android-cloexec-open) */
 	int null_fd = open("/dev/null", O_RDWR);
+	int r;
 
 	(void)snprintf(pid, sizeof(pid), "%d", (int)c->state->init.pid);
 	if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 ||
 	    dup2(null_fd, 2) < 0 || chdir("/") < 0)
 		return -errno;
-	/* dup2 onto itself would keep close-on-exec. */
-	if (c->pidfd == WAITER_PIDFD) {
-		if (fcntl(WAITER_PIDFD, F_SETFD, 0) < 0)
-			return -errno;
-	} else if (dup2(c->pidfd, WAITER_PIDFD) < 0) {
-		return -errno;
-	}
-	if (fd_cloexec_from(WAITER_PIDFD + 1) == 0)
+	r = give_fds(fds);
+	if (r == 0)
 		(void)execve(waiter_program(c->env), argv, envp);
-	return -errno;
+	return r < 0 ? r : -errno;
 }
 
 /*
@@ -54,7 +92,7 @@ static int exec_waiter(const struct create *c)
  * nothing is copied, we go on when the waiter is executed, and its pid or its
  * error is in our memory then.
  */
-static int spawn_detached(const struct create *c, pid_t *ret)
+static int spawn_detached(const struct create *c, int socket_fd, pid_t *ret)
 {
 	volatile pid_t waiter = 0;
 	volatile int failed = 0;
@@ -70,7 +108,7 @@ static int spawn_detached(const struct create *c, pid_t *ret)
 		/* NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork) */
 		pid = vfork();
 		if (pid == 0)
-			failed = exec_waiter(c);
+			failed = exec_waiter(c, socket_fd);
 		else
 			waiter = pid;
 		if (pid < 0)
@@ -85,41 +123,239 @@ static int spawn_detached(const struct create *c, pid_t *ret)
 
 int waiter_spawn(struct create *c, struct error *err)
 {
+	auto_close int socket_fd = -1;
 	pid_t pid = 0;
-	int r = spawn_detached(c, &pid);
+	int r = serve_bind(c, &socket_fd, err);
 
+	if (r < 0)
+		return r;
+	r = spawn_detached(c, socket_fd, &pid);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot execute '%s' as the waiter of '%s'",
 				 waiter_program(c->env), c->state->name);
+	cleanup_close(&c->traps_fd);
+	c->traps_fd = -1;
 	return rundir_write_pids(c->slot, c->state->init.pid, pid, err);
 }
 
-int sandbox_waiter_main(int argc, char **argv)
+/* -------------------------------------------------------- in the waiter -- */
+
+struct waiter {
+	const char *name, *store;
+	pid_t init;
+	int socket_fd, traps_fd; /* -1 once they are the create's */
+	pid_t guard;		 /* or 0 */
+	int guard_fd;		 /* its pidfd, or -1 */
+	struct sandbox_env env;
+	struct sandbox_bundle bundle;
+	struct create *create; /* NULL: nobody has asked for anything */
+};
+
+static int given(int fd)
+{
+	return fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ? -1 : fd;
+}
+
+/* Init is alive, so what has its number and its name is this sandbox. */
+static int find_it(struct waiter *w, struct found *f)
+{
+	int r = found_open(&w->env, w->name, false, f, NULL);
+
+	return r == 0 && f->state->init.pid != w->init ? -ESRCH : r;
+}
+
+/* Whatever happens, init dies. */
+static void end_sandbox(struct waiter *w)
+{
+	struct found f = { 0 };
+
+	if (find_it(w, &f) < 0 ||
+	    finish_processes(f.state, WAITER_PIDFD, 10000, NULL) < 0)
+		(void)pidfd_signal(WAITER_PIDFD, SIGKILL);
+	found_done(&f);
+}
+
+/*
+ * It keeps the listener open as well: nobody's call fails in the moment
+ * before the end.
+ */
+static void __attribute__((noreturn))
+watch_over(struct waiter *w, int waiter_pidfd)
+{
+	struct pollfd p[] = {
+		{ .fd = WAITER_PIDFD, .events = POLLIN },
+		{ .fd = waiter_pidfd, .events = POLLIN },
+	};
+
+	cleanup_close(&w->socket_fd);
+	while (poll(p, ARRAY_LEN(p), -1) < 0 && errno == EINTR)
+		;
+	if (!(p[0].revents & POLLIN))
+		end_sandbox(w);
+	_exit(0);
+}
+
+static int make_guard(struct waiter *w)
+{
+	auto_close int own = pidfd_open_pid(getpid());
+	pid_t pid = own < 0 ? -1 : fork();
+
+	if (pid == 0)
+		watch_over(w, own);
+	if (pid < 0)
+		return -EAGAIN;
+	w->guard = pid;
+	w->guard_fd = pidfd_open_pid(pid);
+	return 0;
+}
+
+static void end_guard(struct waiter *w)
+{
+	if (!w->guard)
+		return;
+	(void)kill(w->guard, SIGKILL);
+	while (waitpid(w->guard, NULL, 0) < 0 && errno == EINTR)
+		;
+	cleanup_close(&w->guard_fd);
+	w->guard_fd = -1;
+	w->guard = 0;
+}
+
+static int fill_create(struct waiter *w, struct create *c)
+{
+	struct found f = { 0 };
+	int r = find_it(w, &f);
+
+	c->rundir = f.rundir;
+	c->slot = f.slot;
+	c->state = f.state;
+	if (r == 0)
+		r = plan_again(c->slot, c->state, &c->plan, NULL);
+	if (r == 0)
+		r = store_open(w->store, NULL, &c->store, NULL);
+	return r == 0 ? branch_find(c->store, w->name, &c->branch, NULL) : r;
+}
+
+/* What the process that made the sandbox had in its memory. */
+static int become_supervisor(struct waiter *w)
+{
+	struct create *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return -ENOMEM;
+	w->create = c;
+	c->env = &w->env;
+	c->bundle = &w->bundle;
+	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
+	c->console_sock = c->console_master = c->netns_fd = -1;
+	c->notify_fd = -1;
+	c->pidfd = WAITER_PIDFD;
+	c->traps_fd = take_fd(&w->traps_fd);
+	r = fill_create(w, c);
+	return r == 0 ? serve_adopt(c, take_fd(&w->socket_fd), NULL) : r;
+}
+
+/* Without an answer to what is trapped nothing may go on. */
+static void attend(struct waiter *w, bool asked)
+{
+	bool trapped = w->guard;
+	int r = w->create ? 0 : become_supervisor(w);
+
+	if (r == 0)
+		r = asked ? serve_begin(w->create, NULL)
+			  : serve_calls(w->create, NULL);
+	if (r < 0 && trapped)
+		end_sandbox(w);
+	if (r < 0)
+		cleanup_close(&w->socket_fd);
+}
+
+static void wait_for_init(struct waiter *w)
+{
+	for (;;) {
+		const struct create *c = w->create;
+		struct pollfd p[] = {
+			{ .fd = WAITER_PIDFD, .events = POLLIN },
+			{ .fd = w->guard_fd, .events = POLLIN },
+			{ .fd = c ? serve_fd(c) : w->socket_fd,
+			  .events = POLLIN },
+			{ .fd = c ? c->traps_fd : w->traps_fd,
+			  .events = POLLIN },
+		};
+
+		if (poll(p, ARRAY_LEN(p), -1) < 0)
+			continue;
+		if (p[0].revents)
+			return;
+		if (p[1].revents) {
+			end_guard(w);
+			if (make_guard(w) < 0)
+				end_sandbox(w);
+		}
+		if (p[2].revents || p[3].revents)
+			attend(w, p[2].revents);
+	}
+}
+
+/* From here on there are clones again, so one thread. */
+static void stop_serving(struct waiter *w)
+{
+	if (w->create) {
+		serve_stop(w->create);
+		mediation_end(take_ptr(&w->create->mediation));
+	}
+	cleanup_close(&w->socket_fd);
+	w->socket_fd = -1;
+	(void)unlinkat(WAITER_DIR, control_socket_name, 0);
+	end_guard(w);
+}
+
+static int settle(struct waiter *w, const struct exit_status *status)
 {
 	auto_ptr(store_close) struct store *st = NULL;
 	auto_ptr(branch_close) struct branch *b = NULL;
+	enum branch_outcome outcome = OUTCOME_PENDING;
 	struct branch_settled settled;
-	enum branch_outcome outcome;
+
+	if (store_open(w->store, NULL, &st, NULL) < 0 ||
+	    branch_find(st, w->name, &b, NULL) < 0 ||
+	    branch_settle(b, status, false, &settled, NULL) < 0)
+		return 1;
+	if (settled.gone)
+		return 0;
+	(void)branch_dispose(b, false, &outcome, NULL);
+	if (w->create)
+		denied_finish(w->create, outcome == OUTCOME_PENDING);
+	return 0;
+}
+
+/* NAME STORE PID ROOT */
+int sandbox_waiter_main(int argc, char **argv)
+{
+	struct waiter w = { .guard_fd = -1 };
 	struct exit_status status;
 	sigset_t none;
-	pid_t pid;
 
-	if (argc != 4)
+	if (argc != 5)
 		return 2;
 	/* Only here: no handler of the creator's may run in its child. */
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	pid = (pid_t)strtol(argv[3], NULL, 10);
-	if (pid <= 0 || pidfd_wait(WAITER_PIDFD, -1) < 0)
+	w.name = argv[1];
+	w.store = argv[2];
+	w.init = (pid_t)strtol(argv[3], NULL, 10);
+	w.env.root = argv[4];
+	w.env.store = w.store;
+	w.socket_fd = given(WAITER_SOCKET);
+	w.traps_fd = given(WAITER_TRAPS);
+	if (w.init <= 0 || given(WAITER_PIDFD) < 0 || given(WAITER_DIR) < 0)
 		return 1;
-	pidfd_exit_status(WAITER_PIDFD, pid, &status);
-	if (store_open(argv[2], NULL, &st, NULL) < 0 ||
-	    branch_find(st, argv[1], &b, NULL) < 0)
-		return 1;
-	if (branch_settle(b, &status, false, &settled, NULL) < 0)
-		return 1;
-	if (!settled.gone)
-		(void)branch_dispose(b, false, &outcome, NULL);
-	return 0;
+	if (w.traps_fd >= 0 && make_guard(&w) < 0)
+		end_sandbox(&w);
+	wait_for_init(&w);
+	pidfd_exit_status(WAITER_PIDFD, w.init, &status);
+	stop_serving(&w);
+	return settle(&w, &status);
 }

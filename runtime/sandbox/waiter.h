@@ -1,8 +1,14 @@
 /*
- * The waiter: the one process that stays behind a detached sandbox with a
- * branch. It sleeps on init's pidfd, then settles the branch and carries out
- * its disposition. If it is killed, the first verb that meets the branch does
- * its work. It is an exec of the program, so that it holds nothing of ours.
+ * The waiter: the one process that serves a created or detached bundle with a
+ * branch. It sleeps on init's pidfd, on the control socket and on the listener
+ * of what is trapped; with the first question or trapped call it becomes a
+ * supervisor like any other (serve.h), and not before. When init has died it
+ * settles the branch and carries out its disposition. It is an exec of the
+ * program, so that it holds nothing of ours.
+ *
+ * If it is killed the first verb that meets the branch settles it. Where calls
+ * are trapped nobody would answer them any more: a guard, which is a fork of
+ * the waiter that sleeps on its pidfd, then ends the sandbox.
  */
 #ifndef SANDLOCK_SANDBOX_WAITER_H
 #define SANDLOCK_SANDBOX_WAITER_H
@@ -12,7 +18,10 @@ struct error;
 
 #define WAITER_NAME "sandlock-waiter"
 
-/* Starts it and writes its pid into the pid file. */
+/*
+ * Starts it and writes its pid into the pid file. It gets the control socket,
+ * where one is wanted, and c->traps_fd.
+ */
 int waiter_spawn(struct create *c, struct error *err);
 
 #endif

@@ -196,6 +196,18 @@ static int do_rename(char **a)
 				       a[2] ? (unsigned)atoi(a[2]) : 0));
 }
 
+/* Sends a datagram to $NOTIFY_SOCKET. */
+static int do_notify(char **a)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	const char *path = getenv("NOTIFY_SOCKET");
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path ? path : "");
+	return say("notify", sendto(fd, a[0], strlen(a[0]), 0,
+				    (struct sockaddr *)&to, sizeof(to)));
+}
+
 static int do_socket(char **a)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
@@ -365,6 +377,7 @@ static const struct {
 	{ "remount-rw",    1, do_remount_rw },
 	{ "removexattr",   2, do_removexattr },
 	{ "rename",        2, do_rename },
+	{ "notify",        1, do_notify },
 	{ "rlimit",        1, do_rlimit },
 	{ "segv",          0, do_segv },
 	{ "setxattr",      3, do_setxattr },

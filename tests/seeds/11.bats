@@ -61,6 +61,28 @@ kill_supervisor() {
 	expect_status 0
 }
 
+@test "row 11: so it is for a bundle that was created, its supervisor its waiter" {
+	make_bundle
+	script 'echo x >/data/x; trap "" HUP INT TERM; setsid sleep 1000 & echo up
+		while :; do sleep 1; done'
+	create_running "$N"
+	eventually grep -q up "$W/out"
+	supervisor=$(sed -n 2p "$W/run/$N/pid")
+	init=$(sed -n 1p "$W/run/$N/pid")
+	inside=$(pgrep -P "$init" | head -n 1)
+	kill_supervisor
+	run sandlock ports "$N"
+	expect_status 1
+	expect_output "supervisor of '$N' is not running"
+	equal state "$(branch_state "$N")" interrupted
+	[ ! -e "$R/data/x" ]
+	sandlock delete "$N"
+	run sandlock diff "$N"
+	expect_exactly 'A data/x'
+	sandlock commit "$N"
+	equal x "$(cat "$R/data/x")" x
+}
+
 @test "row 11: exec is refused then" {
 	start_supervised 'echo x >f; echo up; sleep 1000'
 	kill_supervisor

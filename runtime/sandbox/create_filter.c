@@ -1,0 +1,36 @@
+/* The filters of system calls that a sandbox, and what exec starts, gets. */
+#include <errno.h>
+
+#include "base/error.h"
+#include "policy/syscalls.h"
+#include "sandbox/create.h"
+#include "sandbox/launcher.h"
+
+int create_get_filter(const struct spec *s, const struct log_sink *log,
+		      struct seccomp_program *ret, int *ret_fd,
+		      struct error *err)
+{
+	auto_free char *dir = NULL;
+	int r;
+
+	if (seccomp_cache_dir(&dir) < 0)
+		dir = NULL;
+	r = seccomp_program_get(s->seccomp, dir, log, ret, err);
+	if (r < 0 || !ret->n_insns)
+		return r;
+	if (ret->has_notify && !s->seccomp->listener_path)
+		return error_say(
+			err, ERR_BUNDLE, EINVAL,
+			"linux.seccomp.listenerPath is not set, but an "
+			"action is SCMP_ACT_NOTIFY");
+	return launcher_filter(ret, ret_fd, err);
+}
+
+int create_get_traps(unsigned int traps, struct seccomp_program *ret,
+		     struct error *err)
+{
+	int nrs[16];
+	size_t n = policy_trap_numbers(traps, nrs, ARRAY_LEN(nrs));
+
+	return n ? seccomp_program_listen(nrs, n, ret, err) : 0;
+}
