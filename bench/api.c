@@ -5,6 +5,9 @@
  *				line with the nanoseconds it took
  *	api leak RUNS		so many runs; complains about what is left of
  *				them: memory, fds, children, threads, files
+ *	api handler CALLS	as serve, but a handler answers so many calls
+ *				of "api loop CALLS", and its output is printed
+ *	api loop CALLS		calls getppid, and prints the nanoseconds
  *
  * The working directory is worked in, on a branch.
  */
@@ -15,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,6 +58,68 @@ static void run_once(void)
 		errx(1, "true has failed");
 	sandlock_sandbox_free(s);
 	sandlock_request_free(q);
+}
+
+static int answer(void *data, struct sandlock_call *c,
+		  struct sandlock_action *ret)
+{
+	(void)data;
+	(void)c;
+	ret->kind = SANDLOCK_ACTION_RETURN;
+	ret->value = 1;
+	return 0;
+}
+
+static void run_handled(const char *program, const char *calls)
+{
+	const char *const argv[] = { program, "loop", calls, NULL };
+	const struct sandlock_handler h = { .syscall = "getppid",
+					    .fn = answer };
+	struct sandlock_launch launch = {
+		.argv = argv,
+		.in.kind = SANDLOCK_STDIO_NULL,
+		.out.kind = SANDLOCK_STDIO_CAPTURE,
+	};
+	struct sandlock_request *q = sandlock_request_new();
+	const struct sandlock_report *report;
+	struct sandlock_sandbox *s = NULL;
+	struct sandlock_error e;
+
+	if (!q)
+		errx(1, "out of memory");
+	if (sandlock_request_set(q, "filesystem.read", "/", "api", &e) < 0 ||
+	    sandlock_sandbox_new(NULL, q, &s, &e) < 0 ||
+	    sandlock_sandbox_add_handler(s, &h, &e) < 0 ||
+	    sandlock_sandbox_run(s, &launch, &report, &e) < 0)
+		errx(1, "%s", e.msg);
+	if (report->result.exit_kind != SANDLOCK_EXIT_CODE ||
+	    report->result.exit_value != 0)
+		errx(1, "the loop has failed");
+	fputs(report->out_data, stdout);
+	fflush(stdout);
+	sandlock_sandbox_free(s);
+	sandlock_request_free(q);
+}
+
+static void serve_handled(const char *calls)
+{
+	char program[4096] = "", line[64];
+
+	if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
+		err(1, "/proc/self/exe");
+	while (fgets(line, sizeof(line), stdin))
+		run_handled(program, calls);
+}
+
+static int loop(long calls)
+{
+	long long begin = now_ns();
+
+	for (long i = 0; i < calls; i++)
+		if (syscall(SYS_getppid) != 1)
+			return 1;
+	printf("%lld\n", now_ns() - begin);
+	return 0;
 }
 
 static void serve(void)
@@ -155,8 +221,15 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "leak") == 0)
 		return leak(strtol(argv[2], NULL, 10));
+	if (argc == 3 && strcmp(argv[1], "loop") == 0)
+		return loop(strtol(argv[2], NULL, 10));
+	if (argc == 3 && strcmp(argv[1], "handler") == 0) {
+		serve_handled(argv[2]);
+		return 0;
+	}
 	if (argc != 2 || strcmp(argv[1], "serve") != 0)
-		errx(2, "usage: api serve | leak RUNS");
+		errx(2, "usage: api serve | leak RUNS | handler CALLS | loop "
+			"CALLS");
 	serve();
 	return 0;
 }

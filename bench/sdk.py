@@ -20,6 +20,26 @@ for line in sys.stdin:
 """
 
 
+# The same, but a handler answers calls of "$2 loop $3", which prints its time.
+PYTHON_HANDLER = """
+import platform, sys
+sys.path.insert(0, sys.argv[1])
+from sandlock import Handler, NotifAction, Sandbox
+class Answers(Handler):
+    def handle(self, ctx):
+        return NotifAction.returns(1)
+getppid = 110 if platform.machine() == "x86_64" else 173
+for line in sys.stdin:
+    result = Sandbox(fs_readable=["/"]).run_with_handlers(
+        [sys.argv[2], "loop", sys.argv[3]], [(getppid, Answers())])
+    if not result.success:
+        sys.exit(str(result))
+    print(int(result.stdout), flush=True)
+"""
+
+CALLS = "1000"
+
+
 class Embedder:
     def __init__(self, argv, directory, env):
         self.proc = subprocess.Popen(
@@ -60,13 +80,13 @@ class Sdk:
         return dict(self.bench.env, SANDLOCK_PROGRAM=self.program,
                     SANDLOCK_LIBRARY=self.library)
 
-    def embedders(self):
+    def embedders(self, script, words, in_c):
         if not os.access(self.api, os.X_OK):
             raise RuntimeError("'%s' is missing: run make bench" % self.api)
-        argv = {"C API": [self.api, "serve"]}
+        argv = {"C API": [self.api] + in_c}
         for who, where in (("python", self.ours), ("python rust", self.rust)):
             if os.path.isdir(os.path.join(where, "sandlock")):
-                argv[who] = [sys.executable, "-c", PYTHON, where]
+                argv[who] = [sys.executable, "-c", script, where] + words
         return {who: Embedder(a, self.top, self.env())
                 for who, a in argv.items()}
 
@@ -74,7 +94,7 @@ class Sdk:
         """`true`, by the command line and by embedders."""
         os.makedirs(self.top, exist_ok=True)
         cli = self.bench.spawner(("env", "-C", self.top))
-        embedders = self.embedders()
+        embedders = self.embedders(PYTHON, [], ["serve"])
         try:
             for i in range(self.bench.rounds(40) + 2):
                 row = {"sandlock": cli.run([self.program, "run", "--on-exit",
@@ -84,6 +104,22 @@ class Sdk:
                 if i >= 2:
                     for who, ms in row.items():
                         self.bench.put("true by API", who, ms)
+        finally:
+            for embedder in embedders.values():
+                embedder.close()
+
+    def handlers(self):
+        """Calls that a handler answers, by embedders."""
+        os.makedirs(self.top, exist_ok=True)
+        embedders = self.embedders(PYTHON_HANDLER, [self.api, CALLS],
+                                   ["handler", CALLS])
+        try:
+            for _ in range(self.bench.rounds(10)):
+                row = {}
+                for who, embedder in list(embedders.items()):
+                    self.one(row, who, embedder, embedders)
+                for who, ms in row.items():
+                    self.bench.put(CALLS + " calls to a handler", who, ms)
         finally:
             for embedder in embedders.values():
                 embedder.close()
