@@ -456,7 +456,8 @@ int sandlock_explain(const struct sandlock_env *env, const char *name,
 /* ------------------------------------------------------------- branches -- */
 
 struct sandlock_branch_info {
-	/* lower and upper are those of the first root. */
+	/* lower and upper are those of the first root; of a branch that is
+	 * damaged all but name and state are empty. */
 	char *name, *state, *lower, *dir, *upper, *command;
 	struct sandlock_root {
 		char *lower, *upper;

@@ -61,7 +61,14 @@ static int fill_info(struct store *st, const char *name,
 	if (branch_find(st, name, &b, NULL) < 0 ||
 	    branch_get_info(b, &i, NULL) < 0) {
 		ret->state = strdup("damaged");
-		return ret->name && ret->state ? 0 : -ENOMEM;
+		ret->lower = strdup("");
+		ret->dir = strdup("");
+		ret->upper = strdup("");
+		ret->command = strdup("");
+		return ret->name && ret->state && ret->lower && ret->dir &&
+				       ret->upper && ret->command
+			       ? 0
+			       : -ENOMEM;
 	}
 	ret->state = strdup(branch_state_name(i.state));
 	ret->lower = take_ptr(&i.lower);

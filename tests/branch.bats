@@ -29,6 +29,17 @@ no_branch() {
 
 # -------------------------------------------------------- the main way --
 
+@test "branches: one that is damaged is listed as that" {
+	set_args sh -c 'echo x >/new'
+	sandlock run -b "$B" "$N" 2>/dev/null
+	echo '{' >"$SANDLOCK_STORE/branches/$N/meta.json"
+	run sandlock branches
+	expect_status 0
+	expect_match "$N +damaged"
+	equal state "$(branches_json | jq -r '.[0].state')" damaged
+	rm -r "$SANDLOCK_STORE/branches/$N"
+}
+
 @test "run: what was written waits, the root is untouched, one line says so" {
 	change 'echo new >/data/new; echo x >>/data/a; rm /data/b'
 	unchanged

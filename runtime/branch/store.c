@@ -272,18 +272,31 @@ int store_make(struct store *st, struct error *err)
 	return storage_open(st->wanted, true, &st->home, err);
 }
 
-enum fs_use { FS_GOOD, FS_VOLATILE, FS_UNFIT };
+enum fs_use { FS_GOOD, FS_VOLATILE, FS_UNFIT, FS_REMOTE };
 
-/* A file system that is an overlay cannot hold an upper directory. */
+/*
+ * An overlay takes neither another one for upper nor what looks its entries up
+ * again (networks, FUSE), nor what has no attributes.
+ */
 static enum fs_use use_of_fs(int fd)
 {
 	struct statfs sfs;
 
 	if (fstatfs(fd, &sfs) < 0)
 		return FS_GOOD;
-	switch (sfs.f_type) {
+	switch ((uint32_t)sfs.f_type) {
 	case OVERLAYFS_SUPER_MAGIC:
 		return FS_UNFIT;
+	case NFS_SUPER_MAGIC:
+	case FUSE_SUPER_MAGIC:
+	case CIFS_SUPER_MAGIC:
+	case SMB2_SUPER_MAGIC:
+	case V9FS_MAGIC:
+	case CEPH_SUPER_MAGIC:
+	case AFS_FS_MAGIC:
+	case MSDOS_SUPER_MAGIC:
+	case EXFAT_SUPER_MAGIC:
+		return FS_REMOTE;
 	case TMPFS_MAGIC:
 	case RAMFS_MAGIC:
 		return FS_VOLATILE;
@@ -292,12 +305,13 @@ static enum fs_use use_of_fs(int fd)
 	}
 }
 
-static int refuse_overlay(const char *path, struct error *err)
+static int refuse_storage(const char *path, enum fs_use use, struct error *err)
 {
 	(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
-			"'%s' is on an overlay file system, which cannot hold "
-			"a branch",
-			path);
+			"'%s' is on %s, which cannot hold a branch", path,
+			use == FS_UNFIT ? "an overlay file system"
+					: "a file system of a network, FUSE "
+					  "or FAT");
 	return error_hint(err, "name a directory on a disk or volume with "
 			       "--storage");
 }
@@ -362,6 +376,7 @@ static int choose_named(const char *path, uint64_t lower_mnt,
 	auto_(storage) struct storage s = STORAGE_INIT;
 	auto_free char *absolute = absolute_path(path);
 	uint64_t mnt = 0;
+	enum fs_use use;
 	int r;
 
 	if (!absolute)
@@ -370,8 +385,9 @@ static int choose_named(const char *path, uint64_t lower_mnt,
 	r = storage_open(absolute, true, &s, err);
 	if (r < 0)
 		return r;
-	if (use_of_fs(s.branches_fd) == FS_UNFIT)
-		return refuse_overlay(s.path, err);
+	use = use_of_fs(s.branches_fd);
+	if (use == FS_UNFIT || use == FS_REMOTE)
+		return refuse_storage(s.path, use, err);
 	r = mount_id_of(s.branches_fd, &mnt, NULL);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot stat '%s'",
@@ -413,8 +429,8 @@ int store_choose(struct store *st, const struct branch_options *o, int lower_fd,
 		storage_done(ret);
 	}
 	use = use_of_fs(st->home.branches_fd);
-	if (use == FS_UNFIT)
-		return refuse_overlay(st->home.path, err);
+	if (use == FS_UNFIT || use == FS_REMOTE)
+		return refuse_storage(st->home.path, use, err);
 	if (use == FS_VOLATILE)
 		log_warn(st->log,
 			 "'%s' is in memory: branches are lost at a reboot",
