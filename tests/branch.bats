@@ -30,8 +30,7 @@ no_branch() {
 # -------------------------------------------------------- the main way --
 
 @test "branches: one that is damaged is listed as that" {
-	set_args sh -c 'echo x >/new'
-	sandlock run -b "$B" "$N" 2>/dev/null
+	change 'echo x >/data/new'
 	echo '{' >"$SANDLOCK_STORE/branches/$N/meta.json"
 	run sandlock branches
 	expect_status 0
