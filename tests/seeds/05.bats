@@ -3,10 +3,6 @@
 # fast as before. 1.2 times at most where the machine is idle; this one may not
 # be, so twice. Callbacks that block: tests/unit/test_supervise_stress.c, where
 # one holds 100 callers while 10,000 other calls proceed.
-#
-# Rows 27 (two parks, one deadline) and 28 (more calls than a lane has room
-# for) are about handlers of embedders; what the supervisor does there is in
-# tests/unit/test_supervise.c and tests/unit/test_lane.c.
 load ../lib/common
 load ../lib/running
 

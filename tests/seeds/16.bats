@@ -31,3 +31,31 @@ teardown() { finish; }
 	sandlock kill "$N"
 	served || true
 }
+
+@test "16: what was asked of another sandbox answers nothing here" {
+	local first other=$N-b
+
+	serve --ask-exec env -- sh -c '/usr/bin/env true && echo ran'
+	wait_for /env
+	first=$ID
+	sandlock run --name "$other" --ask=socket --ask-exec env -- \
+		sh -c '/usr/bin/env false; echo over' >"$W/out2" 2>&1 3>&- &
+	started $!
+	is_asked() {
+		sandlock approvals --json "$other" 2>/dev/null |
+			jq -er '.approvals[0].approval.id' >"$W/id2"
+		test -s "$W/id2"
+	}
+	eventually is_asked
+	run sandlock approve "$other" "$first"
+	expect_status 1
+	expect_output 'is not what was shown'
+	run sandlock approve "$N" "$(cat "$W/id2")"
+	expect_status 1
+	expect_output 'is not what was shown'
+	equal ran "$(cat "$W/out")" ""
+	sandlock approve "$N" "$first"
+	eventually grep -q ran "$W/out"
+	sandlock kill "$other"
+	served || true
+}

@@ -21,8 +21,8 @@ are_open() {
 }
 
 @test "28: past the limit they wait in order, and all are answered" {
-	serve --ask-exec env -- sh -c 'for i in $(seq 70); do
-			/usr/bin/env echo "asked $i" & done
+	serve --ask-exec busybox -- sh -c 'for i in $(seq 70); do
+			/bin/busybox echo "asked $i" & done
 		echo others go on; wait; echo all'
 	eventually are_open 64
 	eventually grep -q 'others go on' "$W/out"
@@ -33,4 +33,31 @@ are_open() {
 	done
 	served
 	equal ran "$(grep -c '^asked' "$W/out")" 70
+}
+
+@test "28: the deadline of those that wait in order runs, too" {
+	serve --ask-exec busybox --ask-timeout 3 -- sh -c '
+		for i in $(seq 70); do /bin/busybox echo "asked $i" & done
+		wait; echo all'
+	eventually are_open 64
+	eventually grep -qx all "$W/out"
+	served || true
+	equal refused "$(grep -c 'not permitted' "$W/err")" 70
+	equal ran "$(grep -c '^asked' "$W/out")" 0
+}
+
+# What is refused by a rule waits for nobody, and is told at once.
+@test "28: what is only observed arrives while the limit is reached" {
+	serve --ask-exec busybox --net-allow 127.0.0.1:9 -- bash -c '
+		for i in {1..70}; do /bin/busybox echo "asked $i" & done
+		sleep 0.2
+		(: >/dev/tcp/127.0.0.1/10)
+		wait'
+	eventually are_open 64
+	is_told() { sandlock logs "$N" | grep -q "connect.*127.0.0.1:10"; }
+	eventually is_told
+	are_open 64
+	equal ran "$(grep -c '^asked' "$W/out")" 0
+	sandlock kill "$N"
+	served || true
 }
