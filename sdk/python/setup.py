@@ -14,6 +14,9 @@ REPOSITORY = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.environ.get("SANDLOCK_BUILD", os.path.join(REPOSITORY, "build"))
 FILES = [os.path.join(BUILD, name) for name in ("libsandlock.so", "sandlock")]
 HAS_LIBRARY = all(map(os.path.exists, FILES))
+if not HAS_LIBRARY:
+    print(f"setup.py: no library in '{BUILD}' to bring: SANDLOCK_BUILD names "
+          "another directory")
 
 
 def version():
