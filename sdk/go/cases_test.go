@@ -1,6 +1,7 @@
 package sandlock
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -24,9 +26,55 @@ type testCase struct {
 	Request   map[string]any
 	Command   []string
 	TimeoutMS int `json:"timeout_ms"`
+	Handlers  []testHandler
 	Expect    expectation
 	Then      []step
 	After     *map[string]any `json:"files_after"`
+}
+
+type testHandler struct {
+	Syscall     string
+	Later       bool
+	OnException string `json:"on_exception"`
+	Action      struct {
+		Continue bool
+		Errno    *syscall.Errno
+		Return   *int64
+	}
+}
+
+func (h testHandler) action() Action {
+	switch a := h.Action; {
+	case a.Continue:
+		return ActionContinue()
+	case a.Errno != nil:
+		return ActionErrno(*a.Errno)
+	case a.Return != nil:
+		return ActionReturn(*a.Return)
+	}
+	return Action{}
+}
+
+func (h testHandler) handler() Handler {
+	handler := Handler{Syscall: h.Syscall,
+		OnException: map[string]ExceptionPolicy{
+			"eperm":    ExceptionDenyEPERM,
+			"eio":      ExceptionDenyEIO,
+			"continue": ExceptionContinue,
+		}[h.OnException],
+	}
+	if !h.Later {
+		handler.Func = func(context.Context, *Call) Action {
+			return h.action()
+		}
+		return handler
+	}
+	handler.Deferred = func(_ context.Context, call *Call) {
+		go func() {
+			_ = call.Answer(h.action())
+		}()
+	}
+	return handler
 }
 
 type expectation struct {
@@ -76,6 +124,9 @@ func (c *testCase) run(w *world) {
 			v = strings.ReplaceAll(v, "@WORKDIR@", w.work)
 			sb.Settings = append(sb.Settings, Setting{key, v})
 		}
+	}
+	for _, h := range c.Handlers {
+		sb.Handlers = append(sb.Handlers, h.handler())
 	}
 	defer sb.Close()
 	res, err := sb.Run(background, c.Command...)

@@ -239,8 +239,57 @@ static int set_value(struct world *w, struct sandlock_request *q,
 	return r;
 }
 
+static void make_action(const struct json *h, struct sandlock_action *ret)
+{
+	const struct json *a = json_get(h, "action");
+
+	if (json_get(a, "continue"))
+		ret->kind = SANDLOCK_ACTION_CONTINUE;
+	else if (json_get(a, "errno"))
+		ret->kind = SANDLOCK_ACTION_ERRNO;
+	else if (json_get(a, "return"))
+		ret->kind = SANDLOCK_ACTION_RETURN;
+	ret->error = (int)json_int_or(a, "errno", 0);
+	ret->value = json_int_or(a, "return", 0);
+}
+
+static int handle(void *data, struct sandlock_call *c,
+		  struct sandlock_action *ret)
+{
+	const struct json *h = data;
+	struct sandlock_action action = { .fd = -1 };
+
+	if (!json_bool_or(h, "later", false)) {
+		make_action(h, ret);
+		return 0;
+	}
+	make_action(h, &action);
+	if (action.kind != SANDLOCK_ACTION_NONE)
+		(void)sandlock_call_answer(c, &action);
+	sandlock_call_free(c);
+	return SANDLOCK_HANDLER_LATER;
+}
+
+static int add_handler(struct world *w, const struct json *test)
+{
+	static const char *const policies[] = { "kill", "eperm", "continue",
+						"eio" };
+	const char *policy = json_str_or(test, "on_exception", "kill");
+	struct sandlock_handler h = {
+		.syscall = json_str_or(test, "syscall", NULL),
+		.fn = handle,
+		.data = (void *)test,
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(policies); i++)
+		if (strcmp(policies[i], policy) == 0)
+			h.on_exception = (enum sandlock_exception)i;
+	return sandlock_sandbox_add_handler(w->sandbox, &h, &w->err);
+}
+
 static int make_sandbox(struct world *w)
 {
+	const struct json *handlers = json_get(w->test, "handlers");
 	struct sandlock_request *q = sandlock_request_new();
 	const struct json *keys = json_get(w->test, "request");
 	int r = 0;
@@ -252,6 +301,8 @@ static int make_sandbox(struct world *w)
 		r = set_value(w, q, keys->keys[i], &keys->items[i]);
 	if (r == 0)
 		r = sandlock_sandbox_new(&w->env, q, &w->sandbox, &w->err);
+	for (size_t i = 0; handlers && r == 0 && i < handlers->n; i++)
+		r = add_handler(w, &handlers->items[i]);
 	sandlock_request_free(q);
 	return r;
 }

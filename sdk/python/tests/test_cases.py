@@ -5,13 +5,18 @@ import json
 import os
 
 from sandlock import (
-    ExitReason, Result, Sandbox, SandlockError, _run, renames,
+    ExceptionPolicy, ExitReason, Handler, NotifAction, Result, Sandbox,
+    SandlockError, _run, renames,
 )
 
 from .place import HERE, Place
 
 CASES = os.environ.get("SANDLOCK_CASES") or os.path.join(
     HERE, *[os.pardir] * 3, "tests", "sdk", "cases.json")
+
+POLICIES = {"kill": ExceptionPolicy.KILL, "eperm": ExceptionPolicy.DENY_EPERM,
+            "continue": ExceptionPolicy.CONTINUE,
+            "eio": ExceptionPolicy.DENY_EIO}
 
 
 class CaseSandbox(Sandbox):
@@ -26,6 +31,32 @@ class CaseSandbox(Sandbox):
         if self.uses_workdir:
             request.set("config.workdir", self.directory, "workdir")
         return request
+
+
+class CaseHandler(Handler):
+    def __init__(self, case):
+        self.case = case
+        self.on_exception = POLICIES[case.get("on_exception", "kill")]
+
+    def handle(self, ctx):
+        action = self.case.get("action", {})
+        if "continue" in action:
+            return NotifAction.continue_()
+        if "errno" in action:
+            return NotifAction.errno(action["errno"])
+        if "return" in action:
+            return NotifAction.returns(action["return"])
+        return None
+
+
+class LaterHandler(CaseHandler):
+    async def handle(self, ctx):
+        return super().handle(ctx)
+
+
+def handlers_of(case):
+    return [(h["syscall"], (LaterHandler if h.get("later") else CaseHandler)(h))
+            for h in case.get("handlers", [])]
 
 
 def make_files(directory, files):
@@ -74,7 +105,7 @@ def entry_of(entry, wanted):
 
 class Cases(Place):
     def run_case(self, case):
-        sandbox = CaseSandbox()
+        sandbox = CaseSandbox(handlers=handlers_of(case))
         sandbox.keys = case.get("request", {})
         sandbox.uses_workdir = case.get("workdir", True)
         sandbox.directory = self.workdir
