@@ -61,3 +61,32 @@ teardown() { finish; }
 	equal answer "$(cat "$W/answer")" \
 		'{"v":1,"ok":false,"err":"response too large (65537 bytes, max 65536)"}'
 }
+
+@test "22: so it is for a bundle that was created, before and after its start" {
+	make_bundle
+	script 'echo up; sleep 1000'
+	create "$N"
+	ask() {
+		python3 "$TESTS/helpers/control.py" \
+			"$SANDLOCK_ROOT/$N/control.sock" "$@"
+	}
+	all_verbs() {
+		run ask '{"v":1,"verb":"frob"}'
+		expect_output '"err":"unknown verb: frob"'
+		run ask '{"v":9,"verb":"state"}'
+		expect_output '"err":"unsupported protocol version: 9"'
+		run ask '{'
+		expect_output '"err":"parse error: '
+		run ask --pad 65536 '{"v":1,"verb":"ports","args":{"x":"@"}}'
+		expect_exactly '{"v":1,"ok":true,"data":{}}'
+		run ask --pad 65537 '{"v":1,"verb":"ports","args":{"x":"@"}}'
+		expect_exactly '{"v":1,"ok":false,"err":"request too large (65537 bytes, max 65536)"}'
+		run ask '{"v":1,"verb":"state"}'
+		expect_output "\"status\":\"$1\""
+	}
+	all_verbs created
+	sandlock start "$N"
+	eventually grep -q up "$W/out"
+	all_verbs running
+	sandlock kill "$N"
+}

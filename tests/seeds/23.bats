@@ -50,3 +50,21 @@ ask() {
 	eventually more
 	sandlock kill "$N"
 }
+
+@test "row 23: so it is for a created bundle, whose renames go on" {
+	make_bundle
+	script 'mkdir /data/d; while :; do mv /data/d /data/e; mv /data/e /data/d; done'
+	create_running "$N"
+	renames() {
+		ask '{"v":1,"verb":"calls"}' | jq '.data | add'
+	}
+	run ask --crowd 1000 '{"v":1,"verb":"ports"}'
+	expect_status 0
+	expect_output '{"v":1,"ok":true,"data":{}}'
+	run ask --raw ffffffff
+	expect_output 'request too large (4294967295 bytes, max 65536)'
+	before=$(renames)
+	more() { [ "$(renames)" -gt $((before + 200)) ]; }
+	eventually more
+	sandlock kill "$N"
+}

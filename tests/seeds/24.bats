@@ -70,3 +70,19 @@ all_full() {
 	for i in $(seq 20); do sandlock kill "$N-$i"; done
 	wait
 }
+
+@test "row 24: a created bundle whose supervisor is stopped" {
+	make_bundle
+	set_args sleep 1000
+	create_running "$N"
+	supervisor=$(sed -n 2p "$SANDLOCK_ROOT/$N/pid")
+	kill -STOP "$supervisor"
+	one=$(ms_of sandlock inspect "$N")
+	grep -q "did not answer within 2 s" "$W/said"
+	[ "$one" -ge 2000 ]
+	run sandlock ps
+	expect_match "$N .*running"
+	equal status "$(status_of "$N")" running
+	kill -CONT "$supervisor"
+	sandlock kill "$N"
+}

@@ -98,6 +98,22 @@ default_spec_again() {
 	unharmed
 }
 
+@test "row 25: created bundles are refused at their own socket, too" {
+	local verb
+
+	make_bundle
+	for verb in "$KILL" "$DECIDE" '{"v":1,"verb":"listen","args":{"pid":1,"fd":0}}'; do
+		set_args /bin/probe ask "/proc/self/fd/3/$N-b/control.sock" "$verb"
+		sandlock create -b "$B" --preserve-fds 1 "$N-b" </dev/null \
+			>"$W/out" 2>&1 3<"$SANDLOCK_ROOT"
+		sandlock start "$N-b"
+		eventually has_status "$N-b" stopped
+		equal said "$(grep -c 'permission denied' "$W/out")" 1
+		sandlock delete "$N-b"
+	done
+	unharmed
+}
+
 @test "row 25: another uid, another pid namespace, another root" {
 	chmod 711 "$W" "$SANDLOCK_ROOT" "$SANDLOCK_ROOT/$N"
 	chmod 666 "$SOCKET"

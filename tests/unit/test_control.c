@@ -76,6 +76,56 @@ static int echo(void *data, const struct control_request *q, struct buf *ret,
 	return 0;
 }
 
+/* Writes to what it was sent, and says whether that was anything. */
+static int write_to_it(void *data, const struct control_request *q,
+		       struct buf *ret, struct error *err)
+{
+	if (q->fd < 0)
+		return error_say(err, ERR_USAGE, EINVAL, "nothing came along");
+	assert_int_equal(write(q->fd, "x", 1), 1);
+	buf_add_str(ret, "{}");
+	return 0;
+}
+
+static void an_fd_comes_along_to_a_socket_of_another(void **state)
+{
+	auto_ptr(rundir_close) struct rundir *d = NULL;
+	auto_ptr(rundir_slot_close) struct rundir_slot *slot = NULL;
+	struct json *answer = NULL;
+	struct control_server *s = NULL;
+	struct error err = ERROR_INIT;
+	char path[256], root[300], byte = '\0';
+	int fd = unit_tmpdir(path), listen_fd = -1, ends[2];
+
+	(void)snprintf(root, sizeof(root), "%s/run", path);
+	assert_int_equal(rundir_open(root, true, &d, NULL), 0);
+	assert_int_equal(rundir_claim(d, "x", &slot, NULL), 0);
+	assert_int_equal(
+		control_server_bind(rundir_slot_fd(slot), &listen_fd, NULL), 0);
+	assert_int_equal(
+		control_server_adopt(listen_fd, write_to_it, NULL, &s, NULL),
+		0);
+	assert_int_equal(control_server_begin(s, NULL), 0);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(
+		control_pass(d, "x", "listen", NULL, &ends[1], &answer, NULL),
+		0);
+	json_free(answer);
+	(void)close(ends[1]);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_int_equal(byte, 'x');
+	/* It was not kept: that was the last one. */
+	assert_int_equal(read(ends[0], &byte, 1), 0);
+	assert_true(control_ask(d, "x", "listen", NULL, &answer, &err) < 0);
+	assert_string_equal(err.msg, "nothing came along");
+	control_server_stop(s);
+	(void)close(ends[0]);
+	assert_int_equal(rundir_remove(slot, NULL), 0);
+	assert_int_equal(rmdir(root), 0);
+	assert_int_equal(rmdir(path), 0);
+	(void)close(fd);
+}
+
 static void a_server_answers_and_ends(void **state)
 {
 	auto_ptr(rundir_close) struct rundir *d = NULL;
@@ -204,6 +254,7 @@ int main(void)
 		cmocka_unit_test(
 			an_answer_is_whole_or_says_that_it_is_too_long),
 		cmocka_unit_test(a_server_answers_and_ends),
+		cmocka_unit_test(an_fd_comes_along_to_a_socket_of_another),
 		cmocka_unit_test(subscribers_are_told_and_slow_ones_dropped),
 	};
 

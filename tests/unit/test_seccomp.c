@@ -10,7 +10,9 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,6 +271,44 @@ static int get(const struct spec_seccomp *s, const char *from,
 	       struct seccomp_program *p)
 {
 	return seccomp_program_get(s, from, NULL, p, &err);
+}
+
+/* Only what is named waits for somebody; below another filter, too. */
+static int listen_beside_another(void)
+{
+	const int nrs[] = { SYS_getppid, SYS_umask };
+	struct spec_seccomp_rule rule = deny_getppid(77);
+	struct spec_seccomp s = deny_one(&rule);
+	struct seccomp_program p = { .insns = NULL };
+	struct pollfd waiting = { .events = POLLIN };
+	pid_t pid;
+
+	CHECK(seccomp_program_listen(nrs, ARRAY_LEN(nrs), &p, &err) == 0);
+	CHECK(p.has_notify);
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	waiting.fd = seccomp_program_load(&p, &err);
+	CHECK(waiting.fd >= 0);
+	seccomp_program_done(&p);
+	/* What the other one refuses is refused, and nobody is told. */
+	CHECK(load(&s, NULL) == 0);
+	errno = 0;
+	CHECK(syscall(SYS_getppid) < 0 && errno == 77);
+	CHECK(syscall(SYS_getpid) == getpid());
+	CHECK(poll(&waiting, 1, 0) == 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)syscall(SYS_umask, 0);
+		_exit(0);
+	}
+	CHECK(pid > 0 && poll(&waiting, 1, 30000) == 1);
+	(void)kill(pid, SIGKILL);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	return 0;
+}
+
+static void test_a_listener_beside_another_filter(void **state)
+{
+	in_child(listen_beside_another);
 }
 
 static void test_bad_profiles_are_refused(void **state)
@@ -658,6 +698,7 @@ int main(void)
 		T(test_odd_rules_are_skipped),
 		T(test_notify_gives_a_listener),
 		T(test_flags_without_listener),
+		T(test_a_listener_beside_another_filter),
 		T(test_bad_profiles_are_refused),
 		T(test_second_time_is_a_hit),
 		T(test_every_field_is_in_the_key),

@@ -473,11 +473,31 @@ static void test_json(void **state)
 	spec_seccomp_done(&s);
 }
 
+static void test_trap_numbers(void **state)
+{
+	int nrs[8];
+	size_t n = policy_trap_numbers(TRAP_RENAME, nrs, ARRAY_LEN(nrs));
+
+#ifdef SYS_rename
+	assert_int_equal(n, 3);
+	assert_int_equal(nrs[0], SYS_rename);
+#else
+	assert_int_equal(n, 2);
+#endif
+	assert_int_equal(nrs[n - 2], SYS_renameat);
+	assert_int_equal(nrs[n - 1], SYS_renameat2);
+	assert_int_equal(policy_trap_numbers(TRAP_RENAME, nrs, 1), 1);
+	assert_int_equal(policy_trap_numbers(0, nrs, ARRAY_LEN(nrs)), 0);
+}
+
 /* A typing error would silently allow a call. */
 static void test_names(void **state)
 {
 	static const char *const new_ones[] = {
-		"open_tree_attr", "setxattrat", "removexattrat", "file_setattr",
+		"open_tree_attr",
+		"setxattrat",
+		"removexattrat",
+		"file_setattr",
 	};
 
 	for (size_t i = 0; i < syscall_rows_len; i++) {
@@ -497,6 +517,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_trap_numbers),
 		cmocka_unit_test(test_denied),
 		cmocka_unit_test(test_denied_by_a_supervisor),
 		cmocka_unit_test(test_x32_is_killed),
