@@ -61,6 +61,25 @@ inside() {
 	expect_output "0 0"
 }
 
+@test "user namespace: time offsets and oomScoreAdj are applied" {
+	skip_unless_root
+	config '.linux.namespaces += [{type: "user"}, {type: "time"}]
+		| .linux.timeOffsets.boottime = {secs: 1000000, nanosecs: 0}
+		| .linux.uidMappings = [{containerID: 0, hostID: 100000, size: 65536}]
+		| .linux.gidMappings = .linux.uidMappings
+		| .process.oomScoreAdj = 100'
+	chown -R 100000:100000 "$R"
+	chmod 755 "$W" "$B" "$R"
+	inside 'cat /proc/self/oom_score_adj; tr -s " " </proc/self/timens_offsets'
+	expect_status 0
+	expect_output 100
+	expect_output "boottime 1000000 0"
+	set_args sleep 1000
+	create_running "$N-s"
+	run sandlock exec "$N-s" cat /proc/self/oom_score_adj
+	expect_exactly 100
+}
+
 @test "user namespace: maps without 0 are refused" {
 	only_sandlock
 	config '.linux.namespaces += [{type: "user"}]'

@@ -184,13 +184,15 @@ int process_new_keyring(const char *name, const struct log_sink *log,
 			 "cannot make session keyring '%s'", name);
 }
 
-int process_set_oom_score_adj(int value, struct error *err)
+int process_set_oom_score_adj(pid_t pid, int value, struct error *err)
 {
-	char text[16];
+	char path[48], text[16];
 	int r;
 
+	(void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
 	(void)snprintf(text, sizeof(text), "%d", value);
-	r = fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", text);
+	r = fd_write_file(AT_FDCWD, pid ? path : "/proc/self/oom_score_adj",
+			  text);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,
 				 "process.oomScoreAdj: cannot set %d", value);

@@ -44,8 +44,11 @@ int process_set_affinity(const char *list, struct error *err);
  */
 int process_new_keyring(const char *name, const struct log_sink *log,
 			struct error *err);
-/* Writes /proc/self/oom_score_adj; on the host's /proc, so before the pivot. */
-int process_set_oom_score_adj(int value, struct error *err);
+/*
+ * Writes /proc/PID/oom_score_adj (0: our own); on the host's /proc, so before
+ * the pivot. A lower value takes CAP_SYS_RESOURCE on the host.
+ */
+int process_set_oom_score_adj(pid_t pid, int value, struct error *err);
 /* Writes /proc/self/timens_offsets, before anybody is in the namespace. */
 int process_write_time_offsets(const struct spec_time_offset *monotonic,
 			       const struct spec_time_offset *boottime,

@@ -646,6 +646,12 @@ static int drive_init(struct create *c, struct error *err)
 	log_debug(c->env->log, "'%s': init is process %d%s%s", s->name,
 		  (int)s->init.pid, c->branch ? ", its branch " : "",
 		  c->branch ? branch_dir(c->branch) : "");
+	if (c->plan->privileged && c->plan->spec->process.has_oom_score_adj) {
+		r = process_set_oom_score_adj(
+			s->init.pid, c->plan->spec->process.oom_score_adj, err);
+		if (r < 0)
+			return r;
+	}
 	/* Recorded before it can do anything: a killed create can be undone
 	 * by delete --force. */
 	r = c->slot ? state_write(c->slot, s, err) : 0;

@@ -45,6 +45,7 @@ struct create {
 	int console_master; /* of a foreground run with a terminal, or -1 */
 	bool inline_start;  /* run: GO comes over sync_fd, there is no fifo */
 	bool die_with_parent;
+	bool time_is_set;	/* in the child: it is in its time namespace */
 	struct netns netns;	/* made beside the rest, where possible */
 	int netns_fd;		/* init enters it, or -1: by clone */
 	int notify_fd;		/* of sd_notify, or -1: sdnotify.h */
@@ -92,6 +93,8 @@ int spawn_become_root(const struct spec *s, struct error *err);
 
 /* The child's side; never returns. Of tier C: guard.c. */
 void init_main(struct create *c) __attribute__((noreturn));
+/* Makes a time namespace with the offsets of @s, and enters it. */
+int init_enter_time_ns(const struct spec *s, struct error *err);
 void guard_main(struct create *c) __attribute__((noreturn));
 /* A pty for the payload, where it wants one, and its master to the parent. */
 int init_console(struct create *c, struct error *err);

@@ -247,7 +247,7 @@ static int join_init(struct exec *e, struct error *err)
 	int r = 0;
 
 	if (p->has_oom_score_adj)
-		r = process_set_oom_score_adj(p->oom_score_adj, err);
+		r = process_set_oom_score_adj(0, p->oom_score_adj, err);
 	if (r == 0 && p->affinity_initial)
 		r = process_set_affinity(p->affinity_initial, err);
 	if (r == 0)

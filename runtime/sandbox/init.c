@@ -32,7 +32,7 @@ static void __attribute__((noreturn)) die(int fd, const struct error *err)
 	_exit(1);
 }
 
-static int enter_new_time_ns(const struct spec *s, struct error *err)
+int init_enter_time_ns(const struct spec *s, struct error *err)
 {
 	auto_close int fd = -1;
 
@@ -77,15 +77,16 @@ static int set_up_namespaces(struct create *c, struct error *err)
 	const struct spec *s = c->plan->spec;
 	int r = set_up_network(c, err);
 
-	if (r == 0 && s->has_process && s->process.has_oom_score_adj)
-		r = process_set_oom_score_adj(s->process.oom_score_adj, err);
+	/* Root does it from outside: in a user namespace it may not. */
+	if (r == 0 && s->process.has_oom_score_adj && !c->plan->privileged)
+		r = process_set_oom_score_adj(0, s->process.oom_score_adj, err);
 	if (r == 0 && c->state->cgroup)
 		r = cgroup_child_join(c->state->cgroup, err);
 	if (r == 0 && c->plan->new_cgroup_ns && unshare(CLONE_NEWCGROUP) < 0)
 		r = error_set(err, ERR_SYSTEM, errno,
 			      "cannot make a cgroup namespace");
-	if (r == 0 && c->plan->new_time_ns)
-		r = enter_new_time_ns(s, err);
+	if (r == 0 && c->plan->new_time_ns && !c->time_is_set)
+		r = init_enter_time_ns(s, err);
 	if (r < 0)
 		return r;
 	/* From here on nobody inside may look into us (CVE-2016-9962). */

@@ -161,6 +161,13 @@ static void __attribute__((noreturn)) direct_main(struct create *c)
 {
 	struct error err = ERROR_INIT;
 
+	/* While /proc/self is ours: a change of ids makes it the host root's.
+	 */
+	if ((c->plan->new_flags & CLONE_NEWUSER) && c->plan->new_time_ns) {
+		if (init_enter_time_ns(c->plan->spec, &err) < 0)
+			die(c, &err);
+		c->time_is_set = true;
+	}
 	if ((c->plan->new_flags & CLONE_NEWUSER) &&
 	    (sync_expect(c->child_sync_fd, SYNC_MAPPED) < 0 ||
 	     spawn_become_root(c->plan->spec, &err) < 0)) {

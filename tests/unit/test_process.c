@@ -149,11 +149,11 @@ static int oom_score(void)
 	char text[16] = "";
 	int fd;
 
-	CHECK(process_set_oom_score_adj(321, &err) == 0);
+	CHECK(process_set_oom_score_adj(0, 321, &err) == 0);
 	fd = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
 	CHECK(read(fd, text, sizeof(text)) > 0);
 	CHECK(atoi(text) == 321);
-	CHECK(process_set_oom_score_adj(2000, &err) == -EINVAL);
+	CHECK(process_set_oom_score_adj(0, 2000, &err) == -EINVAL);
 	return 0;
 }
 
