@@ -141,7 +141,6 @@ except PermissionError: print("refused")'
 		io_uring --extra-allow-syscall io_uring
 		signal-scope --disable signal-scope
 		--fs-mount --fs-mount /nowhere:$W/dir
-		be~pinned --net-allow nowhere.invalid:80
 		-w~'/' -w /
 		'$W/dir/no'~in~it -w $W/dir --fs-deny $W/dir/no
 	END
@@ -368,6 +367,22 @@ s.accept()[0].sendall(b"hello")
 print(c.recv(5))'
 	expect_status 0
 	expect_exactly "b'hello'"
+}
+
+@test "tier C: a name in a rule is pinned, and resolved from the file with it" {
+	notify --net-allow localhost:18932 --net-allow-bind 18932 -- /usr/bin/python3 -c '
+import os, socket
+s = socket.create_server(("127.0.0.1", 18932))
+c = socket.create_connection(("localhost", 18932))
+own = open("/etc/hosts").read()
+other = os.readlink("/proc/self/fd/%d" % os.open("/etc/hosts", os.O_RDONLY))
+print(own.splitlines()[0].split()[1], other)
+os.write(os.open("/etc/hosts", os.O_RDONLY), b"x")' || true
+	expect_output 'localhost /memfd:hosts'
+	expect_output 'Bad file descriptor'
+	notify --net-allow nowhere.invalid:80 -- true
+	expect_status 125
+	expect_output nowhere.invalid
 }
 
 @test "tier C: a unix socket of the host takes a rule, one of its own does not" {

@@ -69,23 +69,23 @@ static int say_unknown(const char *name, struct error *err)
 }
 
 /* By the table as a whole, or by name. */
-static bool is_refused(const struct request *r, bool shared_network,
+static bool is_refused(const struct request *r, unsigned int shared,
 		       const char *name, struct syscall_refusal *ret)
 {
-	return policy_refusal(r, shared_network, name, NULL, ret) &&
+	return policy_refusal(r, shared, name, NULL, ret) &&
 	       !(ret->row && ret->row->n_args);
 }
 
 /* Whoever starts the command has to do without what is handled. */
-static int check_start(const struct request *r, bool shared_network,
+static int check_start(const struct request *r, unsigned int shared,
 		       const char *name, struct error *err)
 {
 	struct syscall_refusal why;
 
 	if (strcmp(name, "read") != 0 && strcmp(name, "write") != 0)
 		return 0;
-	if (!is_refused(r, shared_network, "preadv2", &why) &&
-	    !is_refused(r, shared_network, "pwritev2", &why))
+	if (!is_refused(r, shared, "preadv2", &why) &&
+	    !is_refused(r, shared, "pwritev2", &why))
 		return 0;
 	return error_say(err, ERR_USAGE, EINVAL,
 			 "'%s' cannot be handled while '%s' is denied: nothing "
@@ -93,7 +93,7 @@ static int check_start(const struct request *r, bool shared_network,
 			 name, why.extra);
 }
 
-int policy_check_handled(const struct request *r, bool shared_network,
+int policy_check_handled(const struct request *r, unsigned int shared,
 			 const char *name, struct error *err)
 {
 	struct syscall_refusal why;
@@ -106,8 +106,8 @@ int policy_check_handled(const struct request *r, bool shared_network,
 					 name, never[i].why);
 	if (policy_syscall_number(name) < 0)
 		return say_unknown(name, err);
-	if (!is_refused(r, shared_network, name, &why))
-		return check_start(r, shared_network, name, err);
+	if (!is_refused(r, shared, name, &why))
+		return check_start(r, shared, name, err);
 	(void)error_say(err, ERR_USAGE, EINVAL,
 			"the system call '%s' is refused here, so that it "
 			"never gets to a handler",

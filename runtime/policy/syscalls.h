@@ -136,7 +136,7 @@ void policy_traps_json(const struct request *r, unsigned int traps,
  * Whether an embedder may handle @name: ERR_USAGE, with why not, or with the
  * name that may have been meant.
  */
-int policy_check_handled(const struct request *r, bool shared_network,
+int policy_check_handled(const struct request *r, unsigned int shared,
 			 const char *name, struct error *err);
 /* This machine's; -1: none of that name. */
 int policy_syscall_number(const char *name);

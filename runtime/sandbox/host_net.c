@@ -73,31 +73,6 @@ static int make_hosts(struct host_context *h, struct buf *pinned,
 	return h->hosts ? 0 : error_set(err, ERR_SYSTEM, ENOMEM, "/etc/hosts");
 }
 
-/* The sandbox's own /etc/hosts is a mount, without which names are the host's
- * to resolve, and that may change. */
-static int check_names(const struct net_rules *rules, struct error *err)
-{
-	const struct net_list *lists[] = { &rules->connect, &rules->ask };
-
-	for (size_t k = 0; k < ARRAY_LEN(lists); k++)
-		for (size_t i = 0; i < lists[k]->n; i++) {
-			const struct net_rule *r = &lists[k]->rules[i];
-
-			if (r->target != NET_TARGET_HOST ||
-			    strcmp(r->name, "localhost") == 0)
-				continue;
-			(void)error_say(err, ERR_UNSUPPORTED, ENOTSUP,
-					"the name '%s' cannot be pinned "
-					"without a mount namespace",
-					r->name);
-			return error_hint(err,
-					  "name its addresses: getent "
-					  "ahosts %s",
-					  r->name);
-		}
-	return 0;
-}
-
 /* Its calls are made by the kernel where no filter sees them. */
 static int check_io_uring(const struct request *q, struct error *err)
 {
@@ -119,11 +94,9 @@ int host_network(struct host_context *h, struct error *err)
 	h->shared_network = h->notify || net_is_shared(h->request);
 	if (r == 0 && h->shared_network)
 		r = check_io_uring(h->request, err);
-	if (r == 0 && h->notify)
-		r = check_names(&h->net, err);
 	if (r == 0)
 		r = pin_all(&h->net, &pinned, err);
-	if (r == 0 && pinned.len && !h->notify)
+	if (r == 0 && pinned.len)
 		r = make_hosts(h, &pinned, err);
 	return r;
 }

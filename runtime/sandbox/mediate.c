@@ -28,8 +28,8 @@
 static const struct mediate_feature *const features[] = {
 	&mediate_refusals,  &mediate_unreached, &mediate_explain,
 	&mediate_processes, &mediate_memory,	&mediate_rename,
-	&mediate_ask,	    &mediate_network,	&mediate_metadata,
-	&mediate_handlers,
+	&mediate_hosts,	    &mediate_ask,	&mediate_network,
+	&mediate_metadata,  &mediate_handlers,
 };
 
 enum {
@@ -148,6 +148,15 @@ void mediate_decide_bundle(struct plan *p)
 	}
 	p->mediated = mask;
 	p->traps = traps;
+}
+
+unsigned int mediate_shared(const struct plan *p)
+{
+	unsigned int shared = p->notify ? SYSCALL_SHARED_ALL : 0;
+
+	if (p->spec->ns[SPEC_NS_NETWORK].want == SPEC_NS_INHERIT)
+		shared |= SYSCALL_SHARED_NETWORK;
+	return shared;
 }
 
 const struct create *mediation_create(const struct mediation *m)

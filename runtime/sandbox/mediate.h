@@ -45,8 +45,8 @@ struct json_out;
 struct mediation;
 struct memory;
 struct net;
-struct processes;
 struct plan;
+struct processes;
 struct supervisor;
 
 struct mediate_feature {
@@ -79,6 +79,7 @@ extern const struct mediate_feature mediate_memory;
 extern const struct mediate_feature mediate_rename;
 extern const struct mediate_feature mediate_network;
 extern const struct mediate_feature mediate_metadata;
+extern const struct mediate_feature mediate_hosts;
 extern const struct mediate_feature mediate_ask;
 extern const struct mediate_feature mediate_handlers;
 
@@ -94,6 +95,8 @@ int mediate_decide(const struct host_context *h, uint32_t *ret_features,
  * p->untrapped says why.
  */
 void mediate_decide_bundle(struct plan *p);
+/* What the sandbox shares with the host: a mask of enum syscall_when. */
+unsigned int mediate_shared(const struct plan *p);
 
 /* For features. What is being made; constant while handlers run. */
 const struct create *mediation_create(const struct mediation *m);

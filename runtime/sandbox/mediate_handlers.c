@@ -55,11 +55,9 @@ static int check(const struct create *c, struct error *err)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "there is nobody to handle '%s'", names->v[0]);
 	for (size_t i = 0; r == 0 && i < names->n; i++)
-		r = policy_check_handled(
-			c->command->request,
-			c->plan->spec->ns[SPEC_NS_NETWORK].want ==
-				SPEC_NS_INHERIT,
-			names->v[i], err);
+		r = policy_check_handled(c->command->request,
+					 mediate_shared(c->plan), names->v[i],
+					 err);
 	return r;
 }
 

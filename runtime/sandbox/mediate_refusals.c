@@ -21,13 +21,8 @@ static void free_refusals(void *p)
 static int begin(struct mediation *m, struct error *err)
 {
 	const struct create *c = mediation_create(m);
-	unsigned int shared =
-		(c->plan->spec->ns[SPEC_NS_NETWORK].want == SPEC_NS_INHERIT
-			 ? SYSCALL_SHARED_NETWORK
-			 : 0) |
-		(c->plan->notify ? SYSCALL_SHARED_ALL : 0);
 	struct refusals *f = refusals_new(c->command->request, c->plan->traps,
-					  shared, c->denials);
+					  mediate_shared(c->plan), c->denials);
 	const struct handler *rows;
 	size_t n;
 	int r;
