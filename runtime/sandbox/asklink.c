@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -27,9 +26,11 @@ CLEANUP_PTR(struct json_out, json_out_free);
 
 enum {
 	OPEN_MAX = 4096,
-	/* By then the receiver has given its role away. */
-	QUICK_NS = 1000 * 1000,
-	PATIENCE_MAX = 1024,
+	/* One that waits is given up after one to two naps; by then it is no
+	 * receiver any more. */
+	NAP_MS = 1,
+	NAPS_MAX = 20,
+	PATIENCE_MAX = 64,
 	END_GRACE_MS = 1000,
 };
 
@@ -57,6 +58,13 @@ struct asklink {
 	size_t n_open;
 	struct buf out;
 	char data[ASKLINK_MAX + 1];
+	/* Who waits for an answer, how often somebody did, and what our thread
+	 * saw of that. */
+	atomic_bool is_watched;
+	pthread_mutex_t wait_lock;
+	pthread_t waiter;
+	bool is_waiting;
+	unsigned int turns, seen, naps;
 };
 
 /* What the book tells comes of what this thread does, and sees to. */
@@ -250,12 +258,12 @@ static void take_answer(struct asklink *l, size_t n)
 	is_own = false;
 }
 
-static bool receive(struct asklink *l)
+static bool receive(struct asklink *l, int flags)
 {
-	ssize_t n = recv(l->sock, l->data, ASKLINK_MAX, MSG_DONTWAIT);
+	ssize_t n = recv(l->sock, l->data, ASKLINK_MAX, flags);
 
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR;
+		return flags && (errno == EAGAIN || errno == EINTR);
 	if (n == 0)
 		return false;
 	l->data[n] = '\0';
@@ -286,31 +294,49 @@ static bool begin_quick(struct asklink *l)
 	return false;
 }
 
-static uint64_t now_ns(void)
+static void set_waiting(struct asklink *l, bool waits)
 {
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	(void)pthread_mutex_lock(&l->wait_lock);
+	l->waiter = pthread_self();
+	l->is_waiting = waits;
+	l->turns += waits;
+	(void)pthread_mutex_unlock(&l->wait_lock);
 }
 
+/*
+ * Without a timer of its own: to set one costs more than all else here. Our
+ * thread looks every millisecond, and makes recv(2) return.
+ */
 static bool wait_quickly(struct asklink *l, struct approval_wait *w)
 {
-	struct pollfd p = { .fd = l->sock, .events = POLLIN };
-	uint64_t end = now_ns() + QUICK_NS, now;
+	bool ok = true;
 	int error;
 
-	while (approval_look(w, &error) == APPROVAL_WAITING) {
-		struct timespec left;
+	set_waiting(l, true);
+	if (!atomic_exchange(&l->is_watched, true))
+		wake(l);
+	while (ok && approval_look(w, &error) == APPROVAL_WAITING)
+		ok = receive(l, 0);
+	set_waiting(l, false);
+	return ok;
+}
 
-		now = now_ns();
-		if (now >= end)
-			return false;
-		left = (struct timespec){ .tv_nsec = (long)(end - now) };
-		if (ppoll(&p, 1, &left, NULL) <= 0 || !receive(l))
-			return false;
-	}
-	return true;
+/* How long our thread sleeps, in ms: -1 until it is woken. */
+static int watch(struct asklink *l)
+{
+	bool go_on;
+
+	(void)pthread_mutex_lock(&l->wait_lock);
+	if (l->is_waiting && l->turns == l->seen)
+		(void)pthread_kill(l->waiter, SIGURG);
+	l->naps = l->is_waiting || l->turns != l->seen ? 0 : l->naps + 1;
+	l->seen = l->turns;
+	go_on = l->naps < NAPS_MAX;
+	/* From here on who waits wakes us. */
+	if (!go_on)
+		atomic_store(&l->is_watched, false);
+	(void)pthread_mutex_unlock(&l->wait_lock);
+	return go_on ? NAP_MS : -1;
 }
 
 /* With the lock held. */
@@ -350,11 +376,15 @@ static bool serve_once(struct asklink *l, const struct pollfd p[2])
 	uint64_t ticks;
 	bool ok = true;
 
-	(void)pthread_mutex_lock(&l->lock);
+	/* Who waits has it: we go on watching that. */
+	if (pthread_mutex_trylock(&l->lock)) {
+		(void)poll(NULL, 0, NAP_MS);
+		return true;
+	}
 	if (p[1].revents && read(p[1].fd, &ticks, sizeof(ticks)) > 0)
 		ok = send_questions(l) && send_closed(l);
 	if (ok && p[0].revents)
-		ok = receive(l);
+		ok = receive(l, MSG_DONTWAIT);
 	(void)pthread_mutex_unlock(&l->lock);
 	return ok;
 }
@@ -370,7 +400,7 @@ static void *serve(void *data)
 
 	while (ok) {
 		p[0].events = atomic_load(&l->is_quick) ? 0 : POLLIN;
-		if (poll(p, 2, -1) > 0)
+		if (poll(p, 2, watch(l)) > 0)
 			ok = serve_once(l, p);
 	}
 	/* When the embedder has died the sandbox is killed, by others: until
@@ -384,6 +414,7 @@ static void free_link(struct asklink *l)
 {
 	cleanup_close(&l->wake_fd);
 	(void)pthread_mutex_destroy(&l->lock);
+	(void)pthread_mutex_destroy(&l->wait_lock);
 	buf_done(&l->out);
 	free(l);
 }
@@ -393,7 +424,8 @@ struct asklink *asklink_start(struct approvals *book, struct net *net,
 {
 	struct asklink *l = calloc(1, sizeof(*l));
 
-	if (!l || pthread_mutex_init(&l->lock, NULL)) {
+	if (!l || pthread_mutex_init(&l->lock, NULL) ||
+	    pthread_mutex_init(&l->wait_lock, NULL)) {
 		free(l);
 		return NULL;
 	}
