@@ -83,6 +83,10 @@ struct sandlock_env {
 	/* A watch (sandlock_watch_...) ends, with -ECANCELED, once this one
 	 * can be read or its other end is closed; NULL: nothing ends it. */
 	const int *stop_fd;
+	/* Sandboxes that a process of their own serves say what only helps to
+	 * find a fault, too (SANDLOCK_LOG_DEBUG): each line wakes the caller.
+	 */
+	bool log_debug;
 };
 
 /* What this build can do: the features object of the specification, pretty. */

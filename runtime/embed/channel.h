@@ -46,6 +46,8 @@ enum { CHANNEL_DATA_MAX = 64 * 1024 };
 #define SETTING_VERSION "@version"
 #define SETTING_ROOT "@root"
 #define SETTING_STORE "@store"
+/* "debug", or "info"; without it nobody wants to hear anything. */
+#define SETTING_LOG "@log"
 #define SETTING_REFUSE "@refuse_conflicts"
 
 /* A system call that is handled: one for each handler, in order; and how long

@@ -63,6 +63,9 @@ static int make_settings(const struct sandlock_sandbox *s, struct settings *x)
 		add_setting(x, SETTING_ROOT, s->env.root);
 	if (s->env.store)
 		add_setting(x, SETTING_STORE, s->env.store);
+	if (s->env.log)
+		add_setting(x, SETTING_LOG,
+			    s->env.log_debug ? "debug" : "info");
 	if (l->refuse_conflicts)
 		add_setting(x, SETTING_REFUSE, "true");
 	if (s->join)

@@ -35,6 +35,7 @@ int handle_copy_env(const struct sandlock_env *from, struct sandlock_env *to)
 	if (!from)
 		return 0;
 	to->log = from->log;
+	to->log_debug = from->log_debug;
 	to->log_data = from->log_data;
 	if (copy_string(from->root, &to->root) < 0 ||
 	    copy_string(from->store, &to->store) < 0 ||

@@ -32,6 +32,7 @@ struct service {
 	unsigned int preserve_fds;
 	struct sandbox_env env;
 	struct log_sink sink;
+	int log_max; /* enum log_level, or -1 */
 	struct buf settings;
 	struct request *request;
 	bool refuse_conflicts;
@@ -47,6 +48,8 @@ static void forward_log(void *data, enum log_level level, const char *msg)
 {
 	struct service *s = data;
 
+	if ((int)level > s->log_max)
+		return;
 	(void)channel_send(s->sock, CHANNEL_LOG, level, msg, strlen(msg), -1);
 }
 
@@ -94,6 +97,9 @@ static int set(struct service *s, const char *key, const char *value,
 		s->env.root = value;
 	else if (strcmp(key, SETTING_STORE) == 0)
 		s->env.store = value;
+	else if (strcmp(key, SETTING_LOG) == 0)
+		s->log_max = strcmp(value, "debug") == 0 ? LOG_LEVEL_DEBUG
+							 : LOG_LEVEL_INFO;
 	else if (strcmp(key, SETTING_REFUSE) == 0)
 		s->refuse_conflicts = true;
 	else if (strcmp(key, SETTING_HANDLED_MS) == 0)
@@ -379,6 +385,7 @@ static int get_ready(struct service *s)
 	    fd_close_others(3 + s->preserve_fds, keep, ARRAY_LEN(keep)) < 0)
 		return -1;
 	s->sink = (struct log_sink){ forward_log, s };
+	s->log_max = -1;
 	s->env.log = &s->sink;
 	return watch(s);
 }

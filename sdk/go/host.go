@@ -37,6 +37,8 @@ type Host struct {
 	Program string
 	// Logger is called with warnings, from any goroutine.
 	Logger func(level LogLevel, msg string)
+	// Debug is for what only helps to find a fault, too.
+	Debug bool
 }
 
 // An env is a Host for one call, or for as long as a sandbox lives.
@@ -57,6 +59,7 @@ func (h Host) env() *env {
 	if h.Logger != nil {
 		e.log = cgo.NewHandle(h.Logger)
 		C.bridge_log(e.c, C.uintptr_t(e.log))
+		e.c.log_debug = C.bool(h.Debug)
 	}
 	return e
 }

@@ -57,7 +57,8 @@ LOG_FN = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 class Env(Structure):
     _fields_ = [("root", c_char_p), ("store", c_char_p),
                 ("program", c_char_p), ("log", LOG_FN),
-                ("log_data", c_void_p), ("stop_fd", POINTER(c_int))]
+                ("log_data", c_void_p), ("stop_fd", POINTER(c_int)),
+                ("log_debug", c_bool)]
 
 
 class Result(Structure):

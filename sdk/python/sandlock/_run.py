@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import logging
 import os
 import threading
 import time
@@ -101,6 +102,7 @@ class Run:
         self.has_roots = has_roots  # more than one workdir
         self._pid_of_owner = os.getpid()
         self.pointer = c_void_p()
+        _ffi.env.log_debug = _ffi.log.isEnabledFor(logging.DEBUG)
         _ffi.call("configure", lib.sandbox_new, byref(_ffi.env),
                   request.pointer, byref(self.pointer))
         self._policy: Any = None

@@ -101,6 +101,11 @@ class Runs(Place):
                          (ExitReason.TIMEOUT, False, -1))
         self.assertLess(time.monotonic() - start, LIMIT_S)
 
+    def test_what_helps_to_find_a_fault_is_told_to_who_asks(self):
+        with self.assertLogs("sandlock", "DEBUG") as logs:
+            Sandbox().run(["true"]).check()
+        self.assertIn("ready", "".join(logs.output))
+
     def test_life_cycle_step_by_step(self):
         sandbox = Sandbox(workdir=self.workdir)
         sandbox.create(["sh", "-c", "echo out; exit 2"])
