@@ -205,6 +205,15 @@ RENAMES='["rename","renameat","renameat2"]'
 	expect_status 0
 }
 
+@test "run --keep: what has ended has no socket, and answers by its files" {
+	set_args probe rename /data/d /data/e
+	run sandlock run --keep -b "$B" "$N"
+	expect_output "rename: ok"
+	[ ! -e "$W/run/$N/control.sock" ]
+	equal status "$(sandlock inspect "$N" | jq -r .status)" stopped
+	sandlock delete "$N"
+}
+
 @test "--no-control-socket: no socket, and the payload's renames succeed" {
 	mkdir "$R/data/k"
 	script 'probe rename /data/d /data/e; echo over; sleep 1000'

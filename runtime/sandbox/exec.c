@@ -29,6 +29,7 @@
 #include "sandbox/launcher.h"
 #include "sandbox/listener.h"
 #include "sandbox/lookup.h"
+#include "sandbox/mediate.h"
 #include "sandbox/process.h"
 #include "sandbox/sync.h"
 
@@ -457,10 +458,10 @@ static int launch(struct exec *e, struct error *err)
 /* The same calls as of what was created. */
 static int get_traps(struct exec *e, struct error *err)
 {
-	auto_ptr(plan_free) struct plan *p = NULL;
-	int r = plan_again(e->found->slot, e->found->state, &p, err);
+	struct plan p = { .spec = e->spec, .branch = e->found->state->store };
 
-	return r == 0 ? create_get_traps(p->traps, &e->traps, err) : r;
+	mediate_decide_bundle(&p);
+	return create_get_traps(p.traps, &e->traps, err);
 }
 
 static int open_all(struct exec *e, struct error *err)

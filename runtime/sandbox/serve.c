@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/limits.h"
@@ -653,6 +654,9 @@ void serve_stop(struct create *c)
 		denials_tell(c->denials, NULL, NULL);
 	if (c->approvals)
 		approvals_untell(c->approvals, c->server);
+	/* Who asks later is told by what was written down. */
+	if (c->server)
+		(void)unlinkat(rundir_slot_fd(c->slot), control_socket_name, 0);
 	control_server_stop(take_ptr(&c->server));
 }
 

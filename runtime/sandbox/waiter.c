@@ -189,6 +189,8 @@ watch_over(struct waiter *w, int waiter_pidfd)
 	};
 
 	cleanup_close(&w->socket_fd);
+	/* What is sent to all of a group or session is not for both of us. */
+	(void)setsid();
 	while (poll(p, ARRAY_LEN(p), -1) < 0 && errno == EINTR)
 		;
 	if (!(p[0].revents & POLLIN))
