@@ -170,6 +170,17 @@ int tree_set_metadata(const char *prefix, int from_dirfd, const char *from,
 	return r;
 }
 
+int tree_copy_object(const char *prefix, int from_dirfd, const char *from,
+		     const struct object *o, int to_dirfd, const char *to)
+{
+	static const struct tree_copy plain = { .stage_fd = -1 };
+	int r = make_object(&plain, from_dirfd, from, o, to_dirfd, to);
+
+	return r < 0 ? r
+		     : tree_set_metadata(prefix, from_dirfd, from, o, to_dirfd,
+					 to);
+}
+
 /* Another name of something that was copied before: 1, else 0. */
 static int link_again(const struct tree_copy *t, const struct object *o,
 		      int to_dirfd, const char *to)

@@ -35,6 +35,10 @@ int tree_copy(struct tree_copy *t, int dirfd, const char *name, const char *to,
 int tree_set_metadata(const char *prefix, int from_dirfd, const char *from,
 		      const struct object *o, int to_dirfd, const char *to);
 
+/* One object, which is @o: what it holds and its metadata, nothing below. */
+int tree_copy_object(const char *prefix, int from_dirfd, const char *from,
+		     const struct object *o, int to_dirfd, const char *to);
+
 /*
  * Removes a directory with all below it, and never crosses a mount. 0 also if
  * it is not there; else a negative errno.

@@ -1,0 +1,120 @@
+/*
+ * A branch without an overlay mount: what the overlay of the kernel would show
+ * and do, done here, on the same two directories and in the same format.
+ *
+ *	lower	read only, may change under our hands
+ *	upper	ours: nobody else writes to it while this is in use
+ *	work	empty directories and files on their way into upper
+ *
+ * Paths are relative to the root of the branch, without links, ".", ".." and
+ * doubled slashes; "" is the root. merged_resolve makes them of what a program
+ * says. A path that is not like that ends in an error, never outside.
+ *
+ * What a call would be refused for by modes and owners, it is refused here: it
+ * is for a process (or thread) that has the rights of the caller. Modes are
+ * taken as they are; set umask to 0.
+ *
+ * A function that fails has changed nothing that can be seen. All return 0 (or
+ * what they say) or a negative errno. Thread-safe: one call at a time, but for
+ * the copying of contents.
+ */
+#ifndef SANDLOCK_BRANCH_MERGED_H
+#define SANDLOCK_BRANCH_MERGED_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+
+struct merged;
+
+/*
+ * The fds are duplicated. @prefix: of the attributes that an overlay keeps for
+ * itself, "user.overlay." or "trusted.overlay."; borrowed. NULL with errno.
+ */
+struct merged *merged_new(int lower_fd, int upper_fd, int work_fd,
+			  const char *prefix);
+void merged_free(struct merged *m);
+CLEANUP_PTR(struct merged, merged_free);
+
+enum merged_flag {
+	MERGED_FOLLOW = 1 << 0, /* a link at the end, too */
+};
+
+struct merged_place {
+	char path[PATH_MAX]; /* canonical; of what may not exist, too */
+	bool exists;
+	bool in_upper;
+	/* The kernel finds the very same from the lower directory that the way
+	 * began in, or from upper's. Where a directory has parts in both, what
+	 * the kernel finds is one of them. */
+	bool is_as_lower, is_as_upper;
+	bool is_lower_way; /* of all that it goes through */
+	/* A directory that the lower has a part in. That one is its identity,
+	 * which copying up does not change, and is what is opened. */
+	bool has_lower_dir;
+	uint64_t ino;
+	dev_t dev;
+	bool wants_dir; /* a slash at the end */
+	mode_t mode;	/* if it exists */
+	/* The way goes on elsewhere: absolute, or from the root of the branch
+	 * ("../x"). Nothing else is set then. */
+	bool is_outside;
+	char rest[PATH_MAX];
+};
+
+/* What @text, which begins in the directory @dir, leads to. */
+int merged_resolve(struct merged *m, const char *dir, const char *text,
+		   unsigned int flags, struct merged_place *ret);
+
+/* An O_PATH fd of what is at @path. */
+int merged_find(struct merged *m, const char *path, int *ret_fd);
+
+/* Like open(2), but follows no link. A FIFO may block: no lock is held. */
+int merged_open(struct merged *m, const char *path, int flags, mode_t mode,
+		int *ret_fd);
+
+/* Makes it upper's, and returns an O_PATH fd of that to change it by. */
+int merged_copy_up(struct merged *m, const char *path, int *ret_fd);
+
+int merged_mkdir(struct merged *m, const char *path, mode_t mode);
+int merged_mknod(struct merged *m, const char *path, mode_t mode, dev_t dev);
+int merged_symlink(struct merged *m, const char *target, const char *path);
+int merged_link(struct merged *m, const char *from, const char *to);
+/* An unnamed or unlinked file of upper gets a (new) name. */
+int merged_link_fd(struct merged *m, int fd, const char *to);
+int merged_unlink(struct merged *m, const char *path);
+int merged_rmdir(struct merged *m, const char *path);
+/* @flags: RENAME_NOREPLACE or RENAME_EXCHANGE. Directories, too. */
+int merged_rename(struct merged *m, const char *from, const char *to,
+		  unsigned int flags);
+
+struct merged_name {
+	char *name;
+	uint64_t ino;
+	unsigned char type; /* DT_* */
+};
+
+struct merged_list {
+	struct merged_name *v;
+	size_t n;
+};
+#define MERGED_LIST_INIT  \
+	{                 \
+		.v = NULL \
+	}
+
+/* The names in a directory, sorted, without "." and "..". */
+int merged_readdir(struct merged *m, const char *path, struct merged_list *ret);
+void merged_list_done(struct merged_list *l);
+
+/* Does it take merged_readdir, or does one directory hold all of it? */
+int merged_is_mixed(struct merged *m, const char *path);
+
+/* Goes up with every change. */
+uint64_t merged_changes(const struct merged *m);
+
+#endif

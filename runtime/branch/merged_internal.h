@@ -1,0 +1,77 @@
+/* What the files merged*.c share; no other includes this. */
+#ifndef SANDLOCK_BRANCH_MERGED_INTERNAL_H
+#define SANDLOCK_BRANCH_MERGED_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "branch/merged.h"
+#include "branch/walk.h"
+
+struct link_table;
+
+struct merged {
+	int lower_fd, upper_fd, work_fd;
+	const char *prefix;
+	char opaque_key[64];
+	pthread_mutex_t lock; /* of all that is on disk */
+	atomic_ulong changes, temps;
+};
+
+/* A directory of the merged view; -1: it has no part there. O_PATH. */
+struct merged_dir {
+	int up, low;
+};
+#define MERGED_DIR_INIT             \
+	{                           \
+		.up = -1, .low = -1 \
+	}
+void merged_dir_done(struct merged_dir *d);
+
+/* A name in a directory. */
+struct merged_entry {
+	struct object up, low;
+	bool is_whiteout; /* in upper */
+	bool is_opaque;	  /* upper's directory */
+};
+
+/* Of the two, the one that is seen: NULL if there is none. */
+const struct object *entry_seen(const struct merged_entry *e);
+bool entry_in_upper(const struct merged_entry *e);
+/* The lower has something of that name, so taking it away needs a whiteout. */
+bool entry_has_lower(const struct merged_entry *e);
+
+int dir_lookup(const struct merged *m, const struct merged_dir *d,
+	       const char *name, struct merged_entry *ret);
+/* Goes down in place; *@d stays as it was on failure. */
+int dir_enter(const struct merged *m, struct merged_dir *d, const char *name,
+	      const struct merged_entry *e);
+int dir_open(const struct merged *m, const char *path, struct merged_dir *ret);
+/* The directory that holds @path, which is not the root: -EBUSY. @ret_name
+ * points into @path. */
+int dir_open_parent(const struct merged *m, const char *path,
+		    struct merged_dir *ret, const char **ret_name);
+/* Names of one directory, merged. */
+int dir_list(const struct merged *m, const struct merged_dir *d,
+	     struct merged_list *ret);
+/* 1 if nothing is seen in it. */
+int dir_is_empty(const struct merged *m, const struct merged_dir *d);
+
+/* merged_up.c; the lock is held, and may be let go of meanwhile. */
+struct up_options {
+	bool without_data;
+	struct link_table *links; /* lower's inodes -> paths in upper */
+};
+int up_object(struct merged *m, const char *path, const struct up_options *o);
+/* Opens upper's part of the directory @path, which is copied up for it. */
+int up_dir(struct merged *m, const char *path, int *ret_fd);
+/* Makes a directory upper's alone, with all that is in it. */
+int up_tree(struct merged *m, const char *path);
+int up_set_opaque(const struct merged *m, int dirfd, const char *name);
+
+enum { MERGED_TEMP_MAX = 32 };
+void merged_temp(struct merged *m, char ret[MERGED_TEMP_MAX]);
+/* Removes a temporary object of any kind from work. */
+void merged_drop(const struct merged *m, const char *temp);
+
+#endif

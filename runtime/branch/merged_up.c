@@ -1,0 +1,377 @@
+/* Copying up: what is only in the lower gets a copy in upper. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "branch/links.h"
+#include "branch/merged_internal.h"
+#include "branch/tree.h"
+#include "branch/xattr.h"
+
+void merged_temp(struct merged *m, char ret[MERGED_TEMP_MAX])
+{
+	(void)snprintf(ret, MERGED_TEMP_MAX, "#%lx",
+		       atomic_fetch_add(&m->temps, 1));
+}
+
+void merged_drop(const struct merged *m, const char *temp)
+{
+	if (unlinkat(m->work_fd, temp, 0) < 0 && errno == EISDIR) {
+		(void)!fchmodat(m->work_fd, temp, 0700, 0);
+		(void)tree_remove(m->work_fd, temp);
+	}
+}
+
+int up_set_opaque(const struct merged *m, int dirfd, const char *name)
+{
+	return xattr_set(dirfd, name, m->opaque_key, "y", 1);
+}
+
+/* Copying up changes no times of the directory that it is done in. */
+static int move_in(const struct merged *m, const char *temp, int up_fd,
+		   const char *name)
+{
+	char link[FD_PATH_MAX];
+	struct timespec times[2];
+	struct stat st;
+	bool is_shut;
+	int r = 0;
+
+	if (fstat(up_fd, &st) < 0)
+		return -errno;
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	r = renameat2(m->work_fd, temp, up_fd, name, RENAME_NOREPLACE) < 0
+		    ? -errno
+		    : 0;
+	/* The directory is read-only for its owner, and so was the lower's,
+	 * which it takes nothing to write in. */
+	is_shut = r == -EACCES && chmod(fd_proc_path(up_fd, link),
+					(st.st_mode & 07777) | 0300) == 0;
+	if (is_shut) {
+		r = renameat2(m->work_fd, temp, up_fd, name, RENAME_NOREPLACE) <
+				    0
+			    ? -errno
+			    : 0;
+		(void)chmod(link, st.st_mode & 07777);
+	}
+	(void)utimensat(AT_FDCWD, fd_proc_path(up_fd, link), times, 0);
+	return r;
+}
+
+/* An id that the caller may not give: as the overlay of a namespace says. */
+static int outward(int r)
+{
+	return r == -EPERM ? -EOVERFLOW : r;
+}
+
+/*
+ * A directory that its owner may not write to can only be moved before it is
+ * one.
+ */
+static int copy_dir(struct merged *m, const struct merged_dir *d,
+		    const char *name, const struct object *o)
+{
+	char temp[MERGED_TEMP_MAX];
+	struct object open = *o;
+	int r;
+
+	merged_temp(m, temp);
+	open.mode |= 0700;
+	r = outward(tree_copy_object(m->prefix, d->low, name, &open, m->work_fd,
+				     temp));
+	if (r == 0)
+		r = move_in(m, temp, d->up, name);
+	if (r < 0)
+		merged_drop(m, temp);
+	else if (open.mode != o->mode)
+		r = fchmodat(d->up, name, o->mode & 07777, 0) < 0 ? -errno : 0;
+	return r == -EEXIST ? 0 : r;
+}
+
+int up_dir(struct merged *m, const char *path, int *ret_fd)
+{
+	auto_(merged_dir) struct merged_dir d = {
+		.up = fcntl(m->upper_fd, F_DUPFD_CLOEXEC, 3),
+		.low = fcntl(m->lower_fd, F_DUPFD_CLOEXEC, 3),
+	};
+	auto_free char *copy = strdup(path);
+	char *save = NULL;
+	int r = copy && d.up >= 0 && d.low >= 0 ? 0 : -ENOMEM;
+
+	for (char *p = copy ? strtok_r(copy, "/", &save) : NULL; p && r == 0;
+	     p = strtok_r(NULL, "/", &save)) {
+		struct merged_entry e;
+
+		r = dir_lookup(m, &d, p, &e);
+		if (r == 0 && !entry_in_upper(&e) && !e.is_whiteout &&
+		    S_ISDIR(e.low.mode)) {
+			r = copy_dir(m, &d, p, &e.low);
+			if (r == 0)
+				r = dir_lookup(m, &d, p, &e);
+		}
+		if (r == 0)
+			r = dir_enter(m, &d, p, &e);
+	}
+	if (r < 0)
+		return r;
+	*ret_fd = take_fd(&d.up);
+	return 0;
+}
+
+/* Another name of a file of which there is a copy. */
+static int link_again(struct merged *m, const struct up_options *o,
+		      const struct merged_dir *d, const char *name,
+		      uint64_t ino)
+{
+	const struct link *l = o && o->links ? links_find(o->links, ino) : NULL;
+	char temp[MERGED_TEMP_MAX];
+	int r;
+
+	if (!l)
+		return -ENOENT;
+	merged_temp(m, temp);
+	if (linkat(m->upper_fd, l->path, m->work_fd, temp, 0) < 0)
+		return -errno;
+	r = move_in(m, temp, d->up, name);
+	if (r < 0)
+		merged_drop(m, temp);
+	return r;
+}
+
+/*
+ * The contents may be long: meanwhile others go on, and what they have done
+ * to @path by then holds.
+ */
+static int copy_apart(struct merged *m, int low_fd, const char *name,
+		      const struct object *o, const char *temp)
+{
+	int r;
+
+	(void)pthread_mutex_unlock(&m->lock);
+	r = outward(
+		tree_copy_object(m->prefix, low_fd, name, o, m->work_fd, temp));
+	(void)pthread_mutex_lock(&m->lock);
+	return r;
+}
+
+static int place(struct merged *m, const char *path, const char *temp,
+		 uint64_t ino)
+{
+	auto_(merged_dir) struct merged_dir d = MERGED_DIR_INIT;
+	struct merged_entry e;
+	const char *name;
+	int r = dir_open_parent(m, path, &d, &name);
+
+	if (r == 0)
+		r = dir_lookup(m, &d, name, &e);
+	if (r < 0)
+		return r;
+	if (e.up.mode) /* somebody was faster, or it is gone */
+		return e.is_whiteout ? -ENOENT : -EEXIST;
+	if (e.low.ino != ino || d.up < 0)
+		return -ESTALE;
+	return move_in(m, temp, d.up, name);
+}
+
+static int copy_object(struct merged *m, const char *path,
+		       const struct up_options *o, const struct merged_dir *d,
+		       const char *name, const struct object *low)
+{
+	char temp[MERGED_TEMP_MAX];
+	struct object copy = *low;
+	bool is_linked = S_ISREG(low->mode) && low->nlink > 1;
+	int r = is_linked ? link_again(m, o, d, name, low->ino) : -ENOENT;
+
+	if (r != -ENOENT)
+		return r;
+	if (o && o->without_data)
+		copy.size = 0;
+	merged_temp(m, temp);
+	r = S_ISREG(low->mode) && copy.size
+		    ? copy_apart(m, d->low, name, &copy, temp)
+		    : outward(tree_copy_object(m->prefix, d->low, name, &copy,
+					       m->work_fd, temp));
+	if (r == 0)
+		r = place(m, path, temp, low->ino);
+	if (r < 0)
+		merged_drop(m, temp);
+	if (r == 0 && is_linked && o && o->links &&
+	    !links_add(o->links, low->ino, 0, path))
+		r = -ENOMEM;
+	return r == -EEXIST ? 0 : r;
+}
+
+int up_object(struct merged *m, const char *path, const struct up_options *o)
+{
+	auto_(merged_dir) struct merged_dir d = MERGED_DIR_INIT;
+	auto_free char *parent = strdup(path);
+	struct merged_entry e;
+	const char *name;
+	char *slash;
+	int r;
+
+	if (!*path)
+		return 0;
+	if (!parent)
+		return -ENOMEM;
+	r = dir_open_parent(m, path, &d, &name);
+	if (r == 0)
+		r = dir_lookup(m, &d, name, &e);
+	if (r < 0)
+		return r;
+	if (entry_in_upper(&e))
+		return 0;
+	if (!entry_seen(&e))
+		return -ENOENT;
+	slash = strrchr(parent, '/');
+	*(slash ? slash : parent) = '\0';
+	if (d.up < 0) {
+		r = up_dir(m, parent, &d.up);
+		if (r < 0)
+			return r;
+	}
+	return S_ISDIR(e.low.mode) ? copy_dir(m, &d, name, &e.low)
+				   : copy_object(m, path, o, &d, name, &e.low);
+}
+
+/* -------------------------------------------------------- whole subtrees -- */
+
+/* Directories that are still to be looked into; paths from the root. */
+struct stack {
+	char **v;
+	size_t n, cap;
+};
+
+static void stack_done(struct stack *s)
+{
+	while (s->n)
+		free(s->v[--s->n]);
+	free(s->v);
+}
+
+static int push(struct stack *s, const char *dir, const char *name)
+{
+	char *path = NULL;
+
+	if (s->n == s->cap) {
+		size_t cap = s->cap ? 2 * s->cap : 16;
+		char **v = realloc(s->v, cap * sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		s->v = v;
+		s->cap = cap;
+	}
+	if (asprintf(&path, "%s%s%s", dir, *dir && *name ? "/" : "", name) < 0)
+		return -ENOMEM;
+	s->v[s->n++] = path;
+	return 0;
+}
+
+static int up_children(struct merged *m, const char *dir,
+		       const struct merged_list *l, const struct up_options *o,
+		       struct stack *todo)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < l->n; i++) {
+		auto_(merged_dir) struct merged_dir d = MERGED_DIR_INIT;
+		struct merged_entry e;
+		const struct object *seen;
+
+		r = push(todo, dir, l->v[i].name);
+		if (r == 0)
+			r = up_object(m, todo->v[todo->n - 1], o);
+		if (r == 0)
+			r = dir_open(m, dir, &d);
+		if (r == 0)
+			r = dir_lookup(m, &d, l->v[i].name, &e);
+		if (r < 0)
+			return r;
+		seen = entry_seen(&e);
+		if (!seen || !S_ISDIR(seen->mode))
+			free(todo->v[--todo->n]);
+	}
+	return r;
+}
+
+/* Everything of @path goes up; @ret gets all directories, top down. */
+static int up_all(struct merged *m, const char *path,
+		  const struct up_options *o, struct stack *ret)
+{
+	auto_(stack) struct stack todo = { .v = NULL };
+	int r = push(&todo, path, "");
+
+	while (r == 0 && todo.n) {
+		auto_(merged_dir) struct merged_dir d = MERGED_DIR_INIT;
+		struct merged_list l = MERGED_LIST_INIT;
+		auto_free char *dir = todo.v[--todo.n];
+
+		r = push(ret, dir, "");
+		if (r == 0)
+			r = up_object(m, dir, NULL);
+		if (r == 0)
+			r = dir_open(m, dir, &d);
+		if (r == 0)
+			r = dir_list(m, &d, &l);
+		if (r == 0)
+			r = up_children(m, dir, &l, o, &todo);
+		merged_list_done(&l);
+	}
+	return r;
+}
+
+/* Nothing of the lower shows through any more, so no whiteouts either. */
+static int close_dir(struct merged *m, const char *path)
+{
+	auto_(merged_dir) struct merged_dir d = MERGED_DIR_INIT;
+	char link[FD_PATH_MAX];
+	struct merged_list l = MERGED_LIST_INIT;
+	struct timespec times[2];
+	struct stat st;
+	int r = dir_open(m, path, &d);
+
+	if (r < 0 || d.low < 0)
+		return r;
+	if (d.up < 0 || fstat(d.up, &st) < 0)
+		return -ESTALE;
+	r = dir_list(m, &(struct merged_dir){ -1, d.low }, &l);
+	if (r == 0)
+		r = setxattr(fd_proc_path(d.up, link), m->opaque_key, "y", 1,
+			     0) < 0
+			    ? -errno
+			    : 0;
+	for (size_t i = 0; r == 0 && i < l.n; i++) {
+		struct object o;
+
+		if (object_stat(d.up, l.v[i].name, &o) == 0 &&
+		    object_is_whiteout(&o) &&
+		    unlinkat(d.up, l.v[i].name, 0) < 0)
+			r = -errno;
+	}
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	(void)utimensat(AT_FDCWD, fd_proc_path(d.up, link), times, 0);
+	merged_list_done(&l);
+	return r;
+}
+
+int up_tree(struct merged *m, const char *path)
+{
+	auto_(stack) struct stack dirs = { .v = NULL };
+	struct up_options o = { .links = links_new() };
+	int r = o.links ? up_all(m, path, &o, &dirs) : -ENOMEM;
+
+	links_free(o.links);
+	/* From the bottom: the top, once closed, hides all of the lower. */
+	for (size_t i = dirs.n; r == 0 && i-- > 0;)
+		r = close_dir(m, dirs.v[i]);
+	return r;
+}
