@@ -69,6 +69,17 @@ static size_t drop_last(const char *out, size_t len, size_t keep)
 	return len > keep ? len - 1 : keep;
 }
 
+bool path_ends_in_dots(const char *path)
+{
+	size_t n = strlen(path), len = 0;
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	while (len < n && path[n - 1 - len] != '/')
+		len++;
+	return len <= 2 && strspn(path + n - len, ".") >= len;
+}
+
 char *path_normalize(const char *path)
 {
 	size_t root = path[0] == '/';

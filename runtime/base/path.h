@@ -27,6 +27,9 @@ char *path_join(const char *dir, const char *name);
  */
 char *path_normalize(const char *path);
 
+/* The last component is none, "." or "..". */
+bool path_ends_in_dots(const char *path);
+
 /*
  * Appends @n bytes of @s as git quotes them: as they are if all are plain
  * printable UTF-8, else in double quotes with C escapes. Control characters,

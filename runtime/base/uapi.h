@@ -12,6 +12,11 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
+/* chmod: asm/unistd.h, since 6.6 */
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+
 /*
  * landlock: linux/landlock.h. Rights by ABI: 1 all of the file rights below
  * but 2 REFER, 3 TRUNCATE, 5 IOCTL_DEV; 4 the network; 6 scopes; 7 log flags.

@@ -17,6 +17,7 @@
 #include "base/uapi.h"
 #include "branch/internal.h"
 #include "branch/layers.h"
+#include "branch/merged.h"
 
 enum {
 	LOCK_POLL_NS = 5 * 1000 * 1000,
@@ -124,6 +125,12 @@ int branch_stat_lower(const struct branch *b, struct stat *ret,
 const char *branch_storage(const struct branch *b)
 {
 	return b->home->branches;
+}
+
+struct merged *branch_merged(const struct branch *b)
+{
+	return merged_new(b->lower_fd, b->upper_fd, b->work_fd,
+			  branch_xattr_prefix(b));
 }
 
 const char *branch_xattr_prefix(const struct branch *b)

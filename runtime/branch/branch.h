@@ -80,6 +80,8 @@ struct branch_options {
 	enum disposition on_exit, on_error;
 	/* Maps of the user namespace that will own the overlay; empty: ours. */
 	struct idmap idmap;
+	/* No overlay is mounted: the supervisor writes to upper (merged.h). */
+	bool notify;
 	const char *const *argv; /* for `branches`; NULL-terminated or NULL */
 	const char *bundle;	 /* or NULL */
 };
@@ -160,6 +162,12 @@ int branch_set_init(struct branch *b, const struct proc_id *init,
  * missing once the branch was settled.
  */
 size_t branch_n_roots(const struct branch *b);
+/*
+ * The view of one root of a branch that is not mounted (options.notify), while
+ * its sandbox lives. NULL with errno; merged_free before branch_close.
+ */
+struct merged;
+struct merged *branch_merged(const struct branch *b);
 struct branch *branch_root(struct branch *b, size_t i);
 
 const char *branch_name(const struct branch *b);

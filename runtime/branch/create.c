@@ -400,7 +400,9 @@ static int fill_meta(struct branch_meta *m, const struct branch_options *o,
 	m->lower = lower;
 	m->lower_dev = st->st_dev;
 	m->lower_ino = st->st_ino;
-	m->userxattr = nested || !idmap_is_empty(&o->idmap);
+	m->notify = o->notify;
+	/* Who acts for a caller that is root has no more capabilities. */
+	m->userxattr = nested || o->notify || !idmap_is_empty(&o->idmap);
 	m->durable = o->durable;
 	m->quota_bytes = o->quota_bytes;
 	m->n_roots = o->n_more_lowers ? (unsigned int)o->n_more_lowers + 1 : 0;

@@ -57,6 +57,7 @@ struct branch_meta {
 	char boot_id[BOOT_ID_LEN + 1];
 	struct idmap idmap;
 	bool userxattr; /* user.overlay.*, else trusted.overlay.* */
+	bool notify;	/* no overlay is mounted */
 	bool staged;	/* upper and lower are on different mounts or fs */
 	bool durable;
 	uint64_t quota_bytes;

@@ -140,6 +140,8 @@ static void put_meta(struct json_out *o, const struct branch_meta *m)
 	put_ids(o, "uids", &m->idmap.uids);
 	put_ids(o, "gids", &m->idmap.gids);
 	json_out_bool_member(o, "userxattr", m->userxattr);
+	if (m->notify)
+		json_out_bool_member(o, "notify", true);
 	json_out_bool_member(o, "staged", m->staged);
 	json_out_bool_member(o, "durable", m->durable);
 	json_out_uint_member(o, "quota_bytes", m->quota_bytes);

@@ -334,6 +334,8 @@ static void get_meta(struct source *s, struct branch_meta *m)
 	want_ids(s, "uids", &m->idmap.uids);
 	want_ids(s, "gids", &m->idmap.gids);
 	m->userxattr = want_bool(s, "userxattr");
+	if (json_get(s->root, "notify"))
+		m->notify = want_bool(s, "notify");
 	m->staged = want_bool(s, "staged");
 	m->durable = want_bool(s, "durable");
 	m->quota_bytes = want_uint(s, "quota_bytes", UINT64_MAX);

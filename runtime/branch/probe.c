@@ -146,7 +146,7 @@ int overlay_probe(const struct branch *b, struct error *err)
 {
 	int r;
 
-	if (b->upper_fd < 0)
+	if (b->upper_fd < 0 || b->meta.notify)
 		return 0;
 	r = geteuid() == 0 ? try_mount(b) : -EPERM;
 	if (r == -EPERM)

@@ -86,6 +86,7 @@ enum syscall_trap {
 	TRAP_LANDLOCK = 1 << 11, /* restrictions that a process adds */
 	TRAP_METADATA = 1 << 12, /* owners, modes, times, attributes of files */
 	TRAP_TASKS = 1 << 13,	 /* how a process named by number is run */
+	TRAP_COW = 1 << 14,	 /* files of a branch that is not mounted */
 };
 
 /*

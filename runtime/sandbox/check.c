@@ -490,8 +490,7 @@ static void check_isolation(struct checking *k,
 		row = add_row(k, "isolation", CHECK_MISSING,
 			      "tier C: Landlock, a filter and a supervisor");
 		explain(k, row,
-			"commands of the host run with --branch=none, "
-			"bundles do not",
+			"commands of the host run, bundles do not",
 			"see the lines above");
 		return;
 	}

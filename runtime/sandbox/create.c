@@ -168,6 +168,7 @@ static int make_branch(struct create *c, struct error *err)
 		.n_more_lowers = p->workdirs.n ? p->workdirs.n - 1 : 0,
 		.storage = p->storage,
 		.durable = p->durable,
+		.notify = p->notify,
 		.quota_bytes = p->spec->branch.quota_bytes,
 		.on_exit = p->on_exit,
 		.on_error = p->on_error,

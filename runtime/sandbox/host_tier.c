@@ -52,11 +52,6 @@ static bool wants_whole(const struct request *r)
 	return false;
 }
 
-static bool wants_branch(const struct request *r)
-{
-	return !r->no_branch;
-}
-
 static bool wants_chroot(const struct request *r)
 {
 	return r->chroot;
@@ -117,8 +112,6 @@ static const struct {
 	  "drop it; the protection takes Linux 6.12" },
 	{ wants_whole, "--workdir /", "it takes a mount namespace",
 	  "name the directories that are to be changed" },
-	{ wants_branch, "a branch", "an overlay takes a mount namespace",
-	  "--branch=none with -w DIR writes to DIR itself" },
 };
 /* clang-format on */
 

@@ -28,8 +28,8 @@
 static const struct mediate_feature *const features[] = {
 	&mediate_refusals,  &mediate_unreached, &mediate_explain,
 	&mediate_processes, &mediate_memory,	&mediate_rename,
-	&mediate_hosts,	    &mediate_ask,	&mediate_network,
-	&mediate_metadata,  &mediate_handlers,
+	&mediate_hosts,	    &mediate_cow,	&mediate_ask,
+	&mediate_network,   &mediate_metadata,	&mediate_handlers,
 };
 
 enum {
@@ -241,8 +241,9 @@ struct supervisor *mediation_supervisor(struct mediation *m)
 }
 
 /* No program expects EINTR of these. */
-static const unsigned int never_interrupted =
-	TRAP_FORK | TRAP_EXEC | TRAP_OPEN | TRAP_RENAME | TRAP_HANDLED;
+static const unsigned int never_interrupted = TRAP_FORK | TRAP_EXEC |
+					      TRAP_OPEN | TRAP_RENAME |
+					      TRAP_HANDLED | TRAP_COW;
 
 /* Every call that waits has a descriptor here: as many as we may have. Init
  * exists by now, so that the sandbox keeps its own limit. */

@@ -77,6 +77,7 @@ extern const struct mediate_feature mediate_explain;
 extern const struct mediate_feature mediate_processes;
 extern const struct mediate_feature mediate_memory;
 extern const struct mediate_feature mediate_rename;
+extern const struct mediate_feature mediate_cow;
 extern const struct mediate_feature mediate_network;
 extern const struct mediate_feature mediate_metadata;
 extern const struct mediate_feature mediate_hosts;

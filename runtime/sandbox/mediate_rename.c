@@ -38,7 +38,7 @@ static int make_movable(const void *data, int parent_fd, const char *name,
 
 static unsigned int wanted(const struct host_context *h)
 {
-	return host_has_branch(h) ? TRAP_RENAME : 0;
+	return host_has_branch(h) && !h->notify ? TRAP_RENAME : 0;
 }
 
 static unsigned int wanted_of_bundle(const struct plan *p)

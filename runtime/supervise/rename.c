@@ -134,18 +134,6 @@ static bool is_dots(const char *name)
 	return !name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* The kernel renames none of these: EBUSY. */
-static bool ends_in_dots(const char *path)
-{
-	size_t n = strlen(path), len = 0;
-
-	while (n > 1 && path[n - 1] == '/')
-		n--;
-	while (len < n && path[n - 1 - len] != '/')
-		len++;
-	return len <= 2 && strspn(path + n - len, ".") >= len;
-}
-
 /* ------------------------------------------------- what is to be renamed -- */
 
 /* A directory of a branch that the kernel will not rename. */
@@ -443,7 +431,7 @@ static struct outcome handle(struct call *c, void *data)
 	read_args(c, q);
 	if (q->flags & ~(unsigned int)(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
 	    call_read_string(c, q->from.addr, q->from.path, PATH_MAX) < 0 ||
-	    ends_in_dots(q->from.path))
+	    path_ends_in_dots(q->from.path))
 		return OUTCOME_GO;
 	/* Nearly always it is a file: that is all we want to know of it. */
 	fd = open_as(c, q->from.dirfd, q->from.path, O_PATH | O_DIRECTORY);

@@ -46,7 +46,7 @@ const char *__tsan_default_options(void)
 enum { TRAP_TSAN = 0 };
 #endif
 
-enum { TRAP_MAX = 16 };
+enum { TRAP_MAX = 96 };
 
 /* Traps the @n calls @nr; returns the listener or -1. */
 static inline int trap_load(const int *nr, size_t n)

@@ -1,0 +1,47 @@
+/*
+ * A branch without an overlay mount: system calls that name something in its
+ * directory are answered from the merged view (branch/merged.h).
+ *
+ * The payload has the lower directory where it always was, and Landlock lets
+ * it read and execute there and in upper, and write to neither. So what the
+ * kernel finds by itself is at worst out of date; whatever changes something
+ * is done here, on behalf of the caller, and files that are opened for writing
+ * are upper's and passed on by ADDFD. Where the kernel finds the same as we
+ * would, it goes on with the call.
+ *
+ * Working directories and directory fds are real ones: of the lower, where the
+ * lower has a part in the directory, else of upper. Both stand for the path in
+ * the branch. chdir to a directory, and exec of a file, that only upper has
+ * are carried out by the caller itself, see redirect.h.
+ *
+ * Every call in a branch's directory that cannot be answered fails with
+ * EOPNOTSUPP.
+ */
+#ifndef SANDLOCK_SANDBOX_COW_H
+#define SANDLOCK_SANDBOX_COW_H
+
+#include <stddef.h>
+
+#include "base/cleanup.h"
+#include "supervise/handler.h"
+
+struct merged;
+
+struct cow_root {
+	const char *lower, *upper; /* real paths; borrowed */
+	struct merged *merged;	   /* borrowed */
+};
+
+struct cow;
+
+/* @roots is copied. NULL on ENOMEM. */
+struct cow *cow_new(const struct cow_root *roots, size_t n);
+void cow_free(struct cow *w);
+CLEANUP_PTR(struct cow, cow_free);
+
+enum { COW_ROWS = 96 };
+
+/* Writes the rows, and returns how many this architecture has. */
+size_t cow_rows(struct cow *w, struct handler ret[COW_ROWS]);
+
+#endif

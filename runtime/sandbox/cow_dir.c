@@ -1,0 +1,218 @@
+/*
+ * Directories of a branch: which one we are in, and what is in one.
+ *
+ * The position in a merged listing is the offset of the caller's own open file
+ * description, which its copies share and lseek changes: the hash of the name
+ * that comes next, in a range that file systems do not use. So nothing is kept
+ * here, and names that come or go meanwhile disturb nobody.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "sandbox/cow_internal.h"
+
+#define OFFSET_MARK (INT64_C(1) << 42)
+enum { BYTES_MAX = 64 * 1024, DOTS = 2 };
+
+/* ------------------------------------------------------- where we are -- */
+
+struct outcome cow_chdir(struct cow *w, struct call *c)
+{
+	struct cow_place p;
+	char real[PATH_MAX];
+	int r = cow_find(w, c, AT_FDCWD, call_arg(c, 0), COW_FOLLOW, &p);
+
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	if (!p.root || p.is_as_it_is || p.is_lower_dir)
+		return OUTCOME_GO;
+	if (!p.at.exists)
+		return OUTCOME_FAIL(ENOENT);
+	if (!S_ISDIR(p.at.mode))
+		return OUTCOME_FAIL(ENOTDIR);
+	r = cow_real_path(p.at.has_lower_dir ? p.root->lower : p.root->upper,
+			  p.at.path, real);
+	/* It came back: the kernel would not find it. */
+	if (r == 0 && strcmp(real, p.text) == 0)
+		r = -EIO;
+	return r < 0 ? OUTCOME_FAIL(-r)
+		     : redirect_call(c, &(struct redirect){ .path = real });
+}
+
+struct outcome cow_getcwd(struct cow *w, struct call *c)
+{
+	char real[PATH_MAX], shown[PATH_MAX];
+	size_t n;
+	int r = cow_base(c, AT_FDCWD, real);
+
+	if (r < 0 || !cow_shown_path(w, real, shown))
+		return OUTCOME_GO;
+	n = strlen(shown) + 1;
+	if (n > call_arg(c, 1))
+		return OUTCOME_FAIL(ERANGE);
+	r = call_write(c, call_arg(c, 0), shown, n);
+	return cow_outcome(r < 0 ? r : (int)n);
+}
+
+/* ------------------------------------------------------- what is in it -- */
+
+struct entry {
+	int64_t at; /* its place, from 0 */
+	const char *name;
+	uint64_t ino;
+	unsigned char type;
+};
+
+/* FNV-1a, cut to what is left of the range. */
+static int64_t place_of(const char *name)
+{
+	uint64_t h = UINT64_C(14695981039346656037);
+
+	for (const char *p = name; *p; p++)
+		h = (h ^ (unsigned char)*p) * UINT64_C(1099511628211);
+	return DOTS + (int64_t)((h ^ h >> 42) % (OFFSET_MARK - 2 * DOTS));
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static struct entry *arrange(const struct merged_list *l, uint64_t ino)
+{
+	struct entry *v = calloc(l->n + DOTS, sizeof(*v));
+
+	if (!v)
+		return NULL;
+	v[0] = (struct entry){ 0, ".", ino, DT_DIR };
+	v[1] = (struct entry){ 1, "..", ino, DT_DIR };
+	for (size_t i = 0; i < l->n; i++)
+		v[DOTS + i] =
+			(struct entry){ place_of(l->v[i].name), l->v[i].name,
+					l->v[i].ino, l->v[i].type };
+	qsort(v, l->n + DOTS, sizeof(*v), compare);
+	return v;
+}
+
+/* As getdents64(2) has it. */
+struct record {
+	uint64_t ino;
+	int64_t next;
+	uint16_t size;
+	unsigned char type;
+	char name[];
+};
+
+static size_t record_size(const struct entry *e)
+{
+	size_t n = offsetof(struct record, name) + strlen(e->name) + 1;
+
+	return (n + 7) & ~(size_t)7;
+}
+
+/* Names of one place stay together: there is no offset between them. */
+static size_t fill(const struct entry *v, size_t n, int64_t from, char *out,
+		   size_t room, int64_t *ret_next)
+{
+	size_t used = 0, whole = 0;
+
+	*ret_next = from;
+	for (size_t i = 0; i < n; i++) {
+		struct record *r = (struct record *)(void *)(out + used);
+		size_t size = record_size(&v[i]);
+
+		if (v[i].at < from)
+			continue;
+		if (size > room - used)
+			break;
+		memset(r, 0, size);
+		r->ino = v[i].ino;
+		r->next = OFFSET_MARK + v[i].at + 1;
+		r->size = (uint16_t)size;
+		r->type = v[i].type;
+		(void)strcpy(r->name, v[i].name);
+		used += size;
+		if (i + 1 < n && v[i + 1].at == v[i].at)
+			continue;
+		whole = used;
+		*ret_next = v[i].at + 1;
+	}
+	return whole;
+}
+
+static bool is_left(const struct entry *v, size_t n, int64_t from)
+{
+	return n && v[n - 1].at >= from;
+}
+
+static int list(struct call *c, const struct cow_place *p, int fd, int64_t from)
+{
+	size_t room =
+		call_arg(c, 2) < BYTES_MAX ? (size_t)call_arg(c, 2) : BYTES_MAX;
+	struct merged_list l = MERGED_LIST_INIT;
+	auto_free struct entry *v = NULL;
+	auto_free char *out = malloc(room ? room : 1);
+	struct stat st;
+	int64_t next;
+	size_t used = 0;
+	int r = out ? merged_readdir(p->root->merged, p->at.path, &l) : -ENOMEM;
+
+	if (r == 0 && fstat(fd, &st) < 0)
+		r = -errno;
+	if (r == 0) {
+		v = arrange(&l, st.st_ino);
+		r = v ? 0 : -ENOMEM;
+	}
+	if (r == 0) {
+		used = fill(v, l.n + DOTS, from, out, room, &next);
+		if (!used && is_left(v, l.n + DOTS, from))
+			r = -EINVAL;
+	}
+	if (r == 0 && used)
+		r = call_write(c, call_arg(c, 1), out, used);
+	if (r == 0 && lseek(fd, OFFSET_MARK + next, SEEK_SET) < 0)
+		r = -errno;
+	merged_list_done(&l);
+	return r < 0 ? r : (int)used;
+}
+
+struct outcome cow_getdents(struct cow *w, struct call *c)
+{
+	auto_close int fd = -1;
+	struct cow_place p;
+	off_t at;
+	int r = cow_find_fd(w, c, (int)call_arg(c, 0), &p);
+
+	/* Removed, or none of ours: the kernel knows. */
+	if (r < 0 || !p.root || !p.at.exists || !S_ISDIR(p.at.mode))
+		return OUTCOME_GO;
+	r = merged_is_mixed(p.root->merged, p.at.path);
+	if (r < 0)
+		return OUTCOME_GO;
+	fd = call_get_fd(c, (int)call_arg(c, 0));
+	if (fd < 0)
+		return OUTCOME_FAIL(-fd);
+	at = lseek(fd, 0, SEEK_CUR);
+	/* It was begun by the kernel, and is ended by it. */
+	if (at < 0 || (at > 0 && (at < OFFSET_MARK || at >= 2 * OFFSET_MARK)))
+		return OUTCOME_GO;
+	if (at == 0 && r == 0)
+		return OUTCOME_GO;
+	/* The old call has records of another shape. */
+	if (call_nr(c) != SYS_getdents64)
+		return OUTCOME_FAIL(EOPNOTSUPP);
+	return cow_outcome(list(c, &p, fd, at ? at - OFFSET_MARK : 0));
+}

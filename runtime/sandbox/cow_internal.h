@@ -1,0 +1,72 @@
+/* What the files cow*.c share; no other includes this. */
+#ifndef SANDLOCK_SANDBOX_COW_INTERNAL_H
+#define SANDLOCK_SANDBOX_COW_INTERNAL_H
+
+#include <limits.h>
+
+#include "branch/merged.h"
+#include "sandbox/cow.h"
+#include "supervise/act.h"
+#include "supervise/redirect.h"
+
+struct cow {
+	struct cow_root *roots;
+	size_t n;
+	struct cow_bound *bound;
+};
+
+/* What a path of the caller leads to. */
+struct cow_place {
+	const struct cow_root *root; /* NULL: not in a branch */
+	struct merged_place at;	     /* if it is in one */
+	/* The kernel finds the same; of a directory with two parts, one. */
+	bool is_as_it_is, is_lower_dir;
+	char outside[PATH_MAX]; /* else: where the way ended, absolute */
+	/* As it was said, and a copy to take apart. */
+	char text[PATH_MAX];
+};
+
+enum cow_flag {
+	COW_FOLLOW = 1 << 0,
+	COW_EMPTY = 1 << 1, /* AT_EMPTY_PATH: "" is the fd itself, which the
+			       caller of these functions looks at */
+};
+
+/*
+ * Reads the path at @addr of the caller and looks where it leads. 0, or a
+ * negative errno; outside of every branch only what came before it can have
+ * failed. An empty path, with COW_EMPTY, is outside.
+ */
+int cow_find(struct cow *w, struct call *c, int dirfd, uint64_t addr,
+	     unsigned int flags, struct cow_place *ret);
+/* What an fd of the caller stands for; -EBADF. */
+int cow_find_fd(struct cow *w, struct call *c, int fd, struct cow_place *ret);
+/* A path as somebody wrote it, from @base, absolute. */
+int cow_find_text(struct cow *w, struct call *c, const char *base,
+		  const char *text, unsigned int flags, struct cow_place *ret);
+/* "/proc/TID/cwd" and the like. */
+int cow_base(struct call *c, int dirfd, char ret[PATH_MAX]);
+
+/* The real path of @rel in one of the layers. */
+int cow_real_path(const char *layer, const char *rel, char ret[PATH_MAX]);
+/* The path in a branch that stands for one below an upper; false: none. */
+bool cow_shown_path(const struct cow *w, const char *real, char ret[PATH_MAX]);
+
+/*
+ * The calls. Each answers for what is in a branch, and lets all else go on;
+ * they run with the rights of the caller, and with umask 0.
+ */
+typedef struct outcome cow_fn(struct cow *w, struct call *c);
+
+cow_fn cow_open, cow_stat, cow_statx, cow_access, cow_readlink, cow_statfs,
+	cow_getxattr, cow_watch, cow_refuse;
+cow_fn cow_make, cow_remove, cow_rename, cow_link, cow_truncate;
+cow_fn cow_chmod, cow_chown, cow_utimes, cow_setxattr;
+cow_fn cow_chdir, cow_getcwd, cow_getdents, cow_exec;
+
+/* A negative errno, or what the call returns. */
+struct outcome cow_outcome(int r);
+
+int cow_umask(struct call *c, mode_t *ret);
+
+#endif

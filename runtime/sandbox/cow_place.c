@@ -1,0 +1,362 @@
+/* What a path of the caller leads to: in a branch, or not. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/uapi.h"
+#include "sandbox/cow_internal.h"
+
+enum { WAYS_MAX = 40 };
+
+enum layer { LAYER_NONE, LAYER_LOWER, LAYER_UPPER };
+
+/* A way through the tree of the host, until it enters a branch. */
+struct way {
+	struct cow *w;
+	struct call *c;
+	char at[PATH_MAX];   /* where it is, without links; "" is the root */
+	char todo[PATH_MAX]; /* behind it */
+	unsigned int links;
+	bool follow;
+	enum layer layer; /* that it has entered, of: */
+	const struct cow_root *root;
+	const char *rel; /* in at */
+};
+
+static const char *below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	if (strncmp(path, dir, n) != 0 || (path[n] && path[n] != '/'))
+		return NULL;
+	return path[n] ? path + n + 1 : path + n;
+}
+
+/* The deepest: one may be in another. */
+static bool enters(struct way *y)
+{
+	const struct cow *w = y->w;
+	size_t best = 0;
+
+	y->layer = LAYER_NONE;
+	for (size_t i = 0; i < w->n; i++) {
+		const char *lower = below(y->at, w->roots[i].lower);
+		const char *upper = below(y->at, w->roots[i].upper);
+		size_t n = strlen(w->roots[i].lower);
+
+		if (upper) {
+			y->layer = LAYER_UPPER;
+			y->root = &w->roots[i];
+			y->rel = upper;
+			return true;
+		}
+		if (!lower || (y->layer && n <= best))
+			continue;
+		best = n;
+		y->layer = LAYER_LOWER;
+		y->root = &w->roots[i];
+		y->rel = lower;
+	}
+	return y->layer;
+}
+
+static int put(char ret[PATH_MAX], const char *a, const char *b)
+{
+	int n = snprintf(ret, PATH_MAX, "%s%s%s", a, *b && *b != '/' ? "/" : "",
+			 b);
+
+	return n < 0 || n >= PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+/* Without a link on the way it is what it says. */
+static bool is_plain(const char *whole, bool follow, bool *ret_exists)
+{
+	int fd = fd_openat2(AT_FDCWD, whole, O_PATH | (follow ? 0 : O_NOFOLLOW),
+			    0, RESOLVE_NO_SYMLINKS);
+
+	*ret_exists = fd >= 0;
+	if (fd >= 0)
+		(void)close(fd);
+	return fd >= 0 || fd == -ENOENT;
+}
+
+/* What the caller's own links in procfs are called. */
+static int own_link(const struct way *y, const char *name, char ret[PATH_MAX])
+{
+	if (strcmp(y->at, "/proc") != 0)
+		return 0;
+	if (strcmp(name, "self") == 0)
+		(void)snprintf(ret, PATH_MAX, "%d", (int)call_tgid(y->c));
+	else if (strcmp(name, "thread-self") == 0)
+		(void)snprintf(ret, PATH_MAX, "%d/task/%d",
+			       (int)call_tgid(y->c), (int)call_tid(y->c));
+	else
+		return 0;
+	return 1;
+}
+
+/* 1: @name is a link, and says @ret; 0: it is none, or is not there. */
+static int read_link(const struct way *y, const char *name, char ret[PATH_MAX])
+{
+	char path[PATH_MAX];
+	ssize_t n;
+	int r = own_link(y, name, ret);
+
+	if (r)
+		return r;
+	r = put(path, y->at, name);
+	if (r < 0)
+		return r;
+	n = readlink(path, ret, PATH_MAX);
+	if (n < 0)
+		return 0;
+	if (n == PATH_MAX)
+		return -ENAMETOOLONG;
+	ret[n] = '\0';
+	return 1;
+}
+
+static int follow_link(struct way *y, const char *target)
+{
+	char rest[PATH_MAX];
+
+	if (++y->links > WAYS_MAX)
+		return -ELOOP;
+	(void)strcpy(rest, y->todo);
+	if (*target == '/')
+		*y->at = '\0';
+	return put(y->todo, target, rest);
+}
+
+/* One component; 1 at the end, outside. */
+static int step(struct way *y)
+{
+	char name[NAME_MAX + 1], target[PATH_MAX];
+	const char *from = y->todo + strspn(y->todo, "/");
+	size_t n = strcspn(from, "/");
+	bool is_last = !from[n];
+	char *slash;
+	int r;
+
+	if (n == 0)
+		return 1;
+	if (n > NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(name, from, n);
+	name[n] = '\0';
+	memmove(y->todo, from + n, strlen(from + n) + 1);
+	if (strcmp(name, ".") == 0)
+		return 0;
+	if (strcmp(name, "..") == 0) {
+		slash = strrchr(y->at, '/');
+		*(slash ? slash : y->at) = '\0';
+		return 0;
+	}
+	r = is_last && !y->follow ? 0 : read_link(y, name, target);
+	if (r > 0)
+		return follow_link(y, target);
+	if (r < 0)
+		return r;
+	return put(target, y->at, name) < 0 ? -ENAMETOOLONG
+					    : (strcpy(y->at, target), 0);
+}
+
+static int walk(struct way *y)
+{
+	int r = 0;
+
+	while (r == 0 && !enters(y))
+		r = step(y);
+	return r < 0 ? r : 0;
+}
+
+/* Most ways go nowhere near a branch, and meet no link. */
+static int begin(struct way *y, const char *base, const char *text)
+{
+	char whole[PATH_MAX];
+	auto_free char *plain = NULL;
+	bool exists;
+	int r;
+
+	if (*text == '/') {
+		*y->at = '\0';
+		r = put(whole, "", text);
+	} else {
+		(void)strcpy(y->at, strcmp(base, "/") == 0 ? "" : base);
+		r = put(whole, y->at, text);
+	}
+	if (r < 0)
+		return r;
+	(void)strcpy(y->todo, text);
+	if (enters(y) || !is_plain(*whole ? whole : "/", y->follow, &exists))
+		return walk(y);
+	plain = path_normalize(whole);
+	if (!plain)
+		return -ENOMEM;
+	for (size_t i = 0; i < y->w->n; i++)
+		if (below(plain, y->w->roots[i].lower) ||
+		    below(plain, y->w->roots[i].upper))
+			return walk(y);
+	(void)strcpy(y->at, strcmp(plain, "/") == 0 ? "" : plain);
+	*y->todo = '\0';
+	return 0;
+}
+
+/* From where a branch was entered; 1: it was left again. */
+static int go_inside(struct way *y, struct cow_place *ret)
+{
+	auto_free char *rel = strdup(y->rel);
+	const struct merged_place *at = &ret->at;
+	bool is_real, was_real;
+	int r = rel ? merged_resolve(y->root->merged, rel, y->todo,
+				     y->follow ? MERGED_FOLLOW : 0, &ret->at)
+		    : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	is_real = y->layer == LAYER_LOWER ? at->is_as_lower : at->is_as_upper;
+	was_real = ret->is_as_it_is;
+	ret->is_as_it_is = was_real && is_real;
+	if (!at->is_outside) {
+		ret->root = y->root;
+		ret->is_lower_dir = was_real && y->layer == LAYER_LOWER &&
+				    at->is_lower_way && at->has_lower_dir;
+		return 0;
+	}
+	/* ".." of upper leads to the store. */
+	if (*at->rest != '/' && y->layer == LAYER_UPPER)
+		ret->is_as_it_is = false;
+	if (++y->links > WAYS_MAX)
+		return -ELOOP;
+	(void)strcpy(y->todo, at->rest);
+	if (*at->rest == '/')
+		*y->at = '\0';
+	else if (strlen(y->root->lower) < sizeof(y->at))
+		(void)strcpy(y->at, y->root->lower);
+	/* The lower itself would be entered at once. */
+	if (*at->rest != '/') {
+		char *slash = strrchr(y->at, '/');
+
+		*(slash ? slash : y->at) = '\0';
+		memmove(y->todo, y->todo + 2, strlen(y->todo + 2) + 1);
+	}
+	r = walk(y);
+	return r < 0 ? r : 1;
+}
+
+int cow_find_text(struct cow *w, struct call *c, const char *base,
+		  const char *text, unsigned int flags, struct cow_place *ret)
+{
+	auto_free struct way *y = calloc(1, sizeof(*y));
+	int r;
+
+	if (!y)
+		return -ENOMEM;
+	*y = (struct way){ .w = w, .c = c, .follow = flags & COW_FOLLOW };
+	ret->root = NULL;
+	ret->is_as_it_is = true;
+	ret->is_lower_dir = false;
+	r = begin(y, base, text);
+	do {
+		if (r < 0 || !y->layer)
+			break;
+		r = go_inside(y, ret);
+	} while (r > 0);
+	if (r < 0)
+		return r;
+	if (!ret->root)
+		return put(ret->outside, y->at, y->todo);
+	return 0;
+}
+
+int cow_base(struct call *c, int dirfd, char ret[PATH_MAX])
+{
+	char link[64];
+	ssize_t n;
+
+	if (dirfd == AT_FDCWD)
+		(void)snprintf(link, sizeof(link), "/proc/%d/cwd",
+			       (int)call_tid(c));
+	else if (dirfd < 0)
+		return -EBADF;
+	else
+		(void)snprintf(link, sizeof(link), "/proc/%d/fd/%d",
+			       (int)call_tid(c), dirfd);
+	n = readlink(link, ret, PATH_MAX);
+	if (!call_is_valid(c))
+		return -ESRCH;
+	if (n < 0)
+		return errno == ENOENT ? -EBADF : -errno;
+	if (n == PATH_MAX)
+		return -ENAMETOOLONG;
+	ret[n] = '\0';
+	return 0;
+}
+
+/*
+ * What is no path (a pipe), or has none any more, is outside. Of a directory
+ * fd the kernel says what is wrong with it.
+ */
+static int find_from(struct cow *w, struct call *c, int dirfd,
+		     unsigned int flags, struct cow_place *ret)
+{
+	char base[PATH_MAX] = "/";
+	int r = *ret->text == '/' ? 0 : cow_base(c, dirfd, base);
+
+	if (r == -EBADF || (r == 0 && *base != '/')) {
+		ret->root = NULL;
+		*ret->outside = '\0';
+		return 0;
+	}
+	return r < 0 ? r : cow_find_text(w, c, base, ret->text, flags, ret);
+}
+
+int cow_find(struct cow *w, struct call *c, int dirfd, uint64_t addr,
+	     unsigned int flags, struct cow_place *ret)
+{
+	int r = call_read_string(c, addr, ret->text, sizeof(ret->text));
+
+	if (r < 0)
+		return r;
+	if (*ret->text)
+		return find_from(w, c, dirfd, flags, ret);
+	ret->root = NULL;
+	*ret->outside = '\0';
+	return flags & COW_EMPTY ? 0 : -ENOENT;
+}
+
+int cow_find_fd(struct cow *w, struct call *c, int fd, struct cow_place *ret)
+{
+	char base[PATH_MAX];
+	int r = cow_base(c, fd, base);
+
+	*ret->text = *ret->outside = '\0';
+	ret->root = NULL;
+	/* A pipe, or the like. */
+	if (r < 0 || *base != '/')
+		return r;
+	return cow_find_text(w, c, "/", base, 0, ret);
+}
+
+int cow_real_path(const char *layer, const char *rel, char ret[PATH_MAX])
+{
+	return put(ret, layer, rel);
+}
+
+bool cow_shown_path(const struct cow *w, const char *real, char ret[PATH_MAX])
+{
+	for (size_t i = 0; i < w->n; i++) {
+		const char *rel = below(real, w->roots[i].upper);
+
+		if (rel)
+			return put(ret, w->roots[i].lower, rel) == 0;
+	}
+	return false;
+}

@@ -1,0 +1,417 @@
+/* Calls that look at what is in a branch, and open. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "sandbox/cow_internal.h"
+#include "supervise/open.h"
+
+/* Where the path of a call is. */
+struct where {
+	int dirfd;
+	uint64_t addr;
+	unsigned int flags;
+};
+
+/* 1: it is the kernel's to do; 0: @p is in a branch; or a negative errno. */
+static int look(struct cow *w, struct call *c, const struct where *at,
+		struct cow_place *p)
+{
+	int r = cow_find(w, c, at->dirfd, at->addr, at->flags, p);
+
+	if (r < 0)
+		return r;
+	if (!p->root || p->is_as_it_is)
+		return 1;
+	return p->at.exists ? 0 : -ENOENT;
+}
+
+/* The same, and an O_PATH fd of it. */
+static int look_and_open(struct cow *w, struct call *c, const struct where *at,
+			 struct cow_place *p, int *ret_fd)
+{
+	int r = look(w, c, at, p);
+
+	return r ? r : merged_find(p->root->merged, p->at.path, ret_fd);
+}
+
+static struct outcome finish(int r)
+{
+	return r > 0 ? OUTCOME_GO : cow_outcome(r);
+}
+
+/* --------------------------------------------------------------- opening -- */
+
+static bool follows(const struct open_how *how)
+{
+	return !(how->flags & O_NOFOLLOW) &&
+	       (how->flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
+}
+
+static void read_mode(struct call *c, struct open_how *how)
+{
+	switch (call_nr(c)) {
+#ifdef SYS_open
+	case SYS_open:
+		how->mode = call_arg(c, 2);
+		break;
+	case SYS_creat:
+		how->mode = call_arg(c, 1);
+		break;
+#endif
+	case SYS_openat:
+		how->mode = call_arg(c, 3);
+		break;
+	default:
+		break;
+	}
+	how->mode &= 07777;
+}
+
+static int open_at(struct call *c, const struct cow_place *p,
+		   const struct open_how *how, int *ret_fd)
+{
+	bool waits = p->at.exists && S_ISFIFO(p->at.mode);
+	bool makes =
+		(how->flags & O_CREAT) || (how->flags & O_TMPFILE) == O_TMPFILE;
+	int flags = (int)how->flags;
+	mode_t mask = 0;
+	int r = makes ? cow_umask(c, &mask) : 0;
+
+	if (r < 0)
+		return r;
+	if (p->at.wants_dir && (how->flags & O_CREAT))
+		return -EISDIR;
+	/* No such fd can be passed on. */
+	if (flags & O_PATH)
+		flags = (flags & ~(O_PATH | O_ACCMODE)) | O_RDONLY | O_NONBLOCK;
+	if ((how->flags & O_PATH) && S_ISLNK(p->at.mode))
+		return -EOPNOTSUPP;
+	if (waits)
+		call_block_begin(c, OUTCOME_RESTART_ERRNO);
+	r = merged_open(p->root->merged, p->at.path,
+			flags | (p->at.wants_dir ? O_DIRECTORY : 0) | O_NOCTTY,
+			(mode_t)how->mode & ~mask, ret_fd);
+	if (waits)
+		call_block_end(c);
+	return r;
+}
+
+struct outcome cow_open(struct cow *w, struct call *c)
+{
+	struct open_how how = { .flags = 0 };
+	struct cow_place p;
+	unsigned int i;
+	int dirfd, fd = -1, r = open_call_read(c, &dirfd, &how, &i);
+
+	/* The kernel refuses what we do not know. */
+	if (r < 0)
+		return OUTCOME_GO;
+	read_mode(c, &how);
+	r = cow_find(w, c, dirfd, call_arg(c, i),
+		     follows(&how) ? COW_FOLLOW : 0, &p);
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	if (!p.root ||
+	    ((p.is_as_it_is || p.is_lower_dir) && !open_is_write(&how)))
+		return OUTCOME_GO;
+	if (how.resolve)
+		return OUTCOME_FAIL(EOPNOTSUPP);
+	r = open_at(c, &p, &how, &fd);
+	return r < 0 ? OUTCOME_FAIL(-r)
+		     : OUTCOME_OPEN(fd, how.flags & O_CLOEXEC);
+}
+
+/* ---------------------------------------------------------------- status -- */
+
+struct outcome cow_stat(struct cow *w, struct call *c)
+{
+	struct where at = { AT_FDCWD, call_arg(c, 0), COW_FOLLOW };
+	uint64_t to = call_arg(c, 1);
+	auto_close int fd = -1;
+	struct cow_place p;
+	struct stat st;
+	int r;
+
+	if (call_nr(c) == SYS_newfstatat) {
+		unsigned int flags = (unsigned int)call_arg(c, 3);
+
+		at = (struct where){
+			(int)call_arg(c, 0), call_arg(c, 1),
+			(flags & AT_SYMLINK_NOFOLLOW ? 0 : COW_FOLLOW) |
+				(flags & AT_EMPTY_PATH ? COW_EMPTY : 0)
+		};
+		to = call_arg(c, 2);
+	}
+#ifdef SYS_lstat
+	if (call_nr(c) == SYS_lstat)
+		at.flags = 0;
+#endif
+	r = look_and_open(w, c, &at, &p, &fd);
+	if (r == 0 && syscall(SYS_fstat, fd, &st) < 0)
+		r = -errno;
+	if (r == 0 && p.at.has_lower_dir) {
+		st.st_ino = p.at.ino;
+		st.st_dev = p.at.dev;
+	}
+	if (r == 0)
+		r = call_write(c, to, &st, sizeof(st));
+	return finish(r);
+}
+
+struct outcome cow_statx(struct cow *w, struct call *c)
+{
+	unsigned int flags = (unsigned int)call_arg(c, 2);
+	struct where at = { (int)call_arg(c, 0), call_arg(c, 1),
+			    (flags & AT_SYMLINK_NOFOLLOW ? 0 : COW_FOLLOW) |
+				    (flags & AT_EMPTY_PATH ? COW_EMPTY : 0) };
+	auto_close int fd = -1;
+	struct cow_place p;
+	struct statx st;
+	int r;
+
+	/* A null path is the fd itself since 6.11. */
+	if (!at.addr)
+		return OUTCOME_GO;
+	r = look_and_open(w, c, &at, &p, &fd);
+	if (r == 0 &&
+	    statx(fd, "", AT_EMPTY_PATH | (int)(flags & AT_STATX_SYNC_TYPE),
+		  (unsigned int)call_arg(c, 3), &st) < 0)
+		r = -errno;
+	if (r == 0 && p.at.has_lower_dir) {
+		st.stx_ino = p.at.ino;
+		st.stx_dev_major = major(p.at.dev);
+		st.stx_dev_minor = minor(p.at.dev);
+	}
+	if (r == 0)
+		r = call_write(c, call_arg(c, 4), &st, sizeof(st));
+	return finish(r);
+}
+
+struct outcome cow_access(struct cow *w, struct call *c)
+{
+	struct where at = { (int)call_arg(c, 0), call_arg(c, 1), COW_FOLLOW };
+	int mode = (int)call_arg(c, 2), flags = 0;
+	auto_close int fd = -1;
+	struct cow_place p;
+	int r;
+
+#ifdef SYS_access
+	if (call_nr(c) == SYS_access) {
+		at = (struct where){ AT_FDCWD, call_arg(c, 0), COW_FOLLOW };
+		mode = (int)call_arg(c, 1);
+	}
+#endif
+	if (call_nr(c) == SYS_faccessat2) {
+		flags = (int)call_arg(c, 3);
+		if (flags & AT_SYMLINK_NOFOLLOW)
+			at.flags = 0;
+		if (flags & AT_EMPTY_PATH)
+			at.flags |= COW_EMPTY;
+	}
+	r = look_and_open(w, c, &at, &p, &fd);
+	/* Our real ids are the caller's as little as its effective ones. */
+	if (r == 0 && syscall(SYS_faccessat2, fd, "", mode,
+			      AT_EMPTY_PATH | AT_EACCESS) < 0)
+		r = -errno;
+	return finish(r);
+}
+
+struct outcome cow_statfs(struct cow *w, struct call *c)
+{
+	const struct where at = { AT_FDCWD, call_arg(c, 0), COW_FOLLOW };
+	auto_close int fd = -1;
+	struct cow_place p;
+	struct statfs st;
+	int r = look_and_open(w, c, &at, &p, &fd);
+
+	if (r == 0 && syscall(SYS_fstatfs, fd, &st) < 0)
+		r = -errno;
+	if (r == 0)
+		r = call_write(c, call_arg(c, 1), &st, sizeof(st));
+	return finish(r);
+}
+
+/* ----------------------------------------------------------------- links -- */
+
+static struct outcome give_text(struct call *c, uint64_t to, uint64_t room,
+				const char *text, size_t n)
+{
+	int r;
+
+	if ((int)room <= 0)
+		return OUTCOME_FAIL(EINVAL);
+	if (n > room)
+		n = room;
+	r = call_write(c, to, text, n);
+	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_VALUE((int64_t)n);
+}
+
+/* The magic links of procfs name what upper has by its real path. */
+static struct outcome read_magic(struct cow *w, struct call *c,
+				 const struct cow_place *p, uint64_t to,
+				 uint64_t room)
+{
+	char real[PATH_MAX], shown[PATH_MAX];
+	ssize_t n;
+
+	if (strncmp(p->outside, "/proc/", 6) != 0)
+		return OUTCOME_GO;
+	n = readlink(p->outside, real, sizeof(real) - 1);
+	if (n <= 0 || !call_is_valid(c))
+		return OUTCOME_GO;
+	real[n] = '\0';
+	if (!cow_shown_path(w, real, shown))
+		return OUTCOME_GO;
+	return give_text(c, to, room, shown, strlen(shown));
+}
+
+struct outcome cow_readlink(struct cow *w, struct call *c)
+{
+	struct where at = { (int)call_arg(c, 0), call_arg(c, 1), COW_EMPTY };
+	uint64_t to = call_arg(c, 2), room = call_arg(c, 3);
+	char text[PATH_MAX];
+	auto_close int fd = -1;
+	struct cow_place p;
+	ssize_t n;
+	int r;
+
+#ifdef SYS_readlink
+	if (call_nr(c) == SYS_readlink) {
+		at = (struct where){ AT_FDCWD, call_arg(c, 0), 0 };
+		to = call_arg(c, 1);
+		room = call_arg(c, 2);
+	}
+#endif
+	p.root = NULL;
+	*p.outside = '\0';
+	r = look_and_open(w, c, &at, &p, &fd);
+	if (r > 0 && !p.root)
+		return read_magic(w, c, &p, to, room);
+	if (r)
+		return finish(r);
+	if (!S_ISLNK(p.at.mode))
+		return OUTCOME_FAIL(EINVAL);
+	n = readlinkat(fd, "", text, sizeof(text));
+	return n < 0 ? OUTCOME_FAIL(errno)
+		     : give_text(c, to, room, text, (size_t)n);
+}
+
+/* ------------------------------------------------------------ attributes -- */
+
+static bool is_private(const char *key)
+{
+	return strncmp(key, "user.overlay.", 13) == 0 ||
+	       strncmp(key, "trusted.overlay.", 16) == 0;
+}
+
+static ssize_t without_private(char *names, ssize_t n)
+{
+	ssize_t kept = 0;
+
+	for (ssize_t i = 0; i < n;) {
+		size_t len = strlen(names + i) + 1;
+
+		if (!is_private(names + i)) {
+			memmove(names + kept, names + i, len);
+			kept += (ssize_t)len;
+		}
+		i += (ssize_t)len;
+	}
+	return kept;
+}
+
+static struct outcome give_value(struct call *c, uint64_t to, uint64_t room,
+				 const char *value, ssize_t n)
+{
+	int r;
+
+	if (room == 0)
+		return OUTCOME_VALUE(n);
+	if ((uint64_t)n > room)
+		return OUTCOME_FAIL(ERANGE);
+	r = call_write(c, to, value, (size_t)n);
+	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_VALUE(n);
+}
+
+static bool is_list(const struct call *c)
+{
+	return call_nr(c) == SYS_listxattr || call_nr(c) == SYS_llistxattr;
+}
+
+struct outcome cow_getxattr(struct cow *w, struct call *c)
+{
+	bool links =
+		call_nr(c) == SYS_lgetxattr || call_nr(c) == SYS_llistxattr;
+	const struct where at = { AT_FDCWD, call_arg(c, 0),
+				  links ? 0 : COW_FOLLOW };
+	auto_free char *value = malloc(XATTR_SIZE_MAX);
+	char link[FD_PATH_MAX], key[XATTR_NAME_MAX + 1];
+	auto_close int fd = -1;
+	struct cow_place p;
+	ssize_t n;
+	int r = value ? look_and_open(w, c, &at, &p, &fd) : -ENOMEM;
+
+	if (r == 0 && !is_list(c))
+		r = call_read_string(c, call_arg(c, 1), key, sizeof(key));
+	if (r)
+		return r == -ENAMETOOLONG ? OUTCOME_FAIL(ERANGE) : finish(r);
+	if (is_list(c)) {
+		n = listxattr(fd_proc_path(fd, link), value, XATTR_SIZE_MAX);
+		if (n < 0)
+			return OUTCOME_FAIL(errno);
+		return give_value(c, call_arg(c, 1), call_arg(c, 2), value,
+				  without_private(value, n));
+	}
+	if (is_private(key))
+		return OUTCOME_FAIL(ENODATA);
+	n = getxattr(fd_proc_path(fd, link), key, value, XATTR_SIZE_MAX);
+	return n < 0 ? OUTCOME_FAIL(errno)
+		     : give_value(c, call_arg(c, 2), call_arg(c, 3), value, n);
+}
+
+/* --------------------------------------------------------------- watches -- */
+
+struct outcome cow_watch(struct cow *w, struct call *c)
+{
+	uint32_t mask = (uint32_t)call_arg(c, 2);
+	const struct where at = { AT_FDCWD, call_arg(c, 1),
+				  mask & IN_DONT_FOLLOW ? 0 : COW_FOLLOW };
+	char link[FD_PATH_MAX];
+	auto_close int fd = -1, inotify = -1;
+	struct cow_place p;
+	int r = look_and_open(w, c, &at, &p, &fd);
+
+	if (r)
+		return finish(r);
+	inotify = call_get_fd(c, (int)call_arg(c, 0));
+	if (inotify < 0)
+		return OUTCOME_FAIL(-inotify);
+	r = inotify_add_watch(inotify, fd_proc_path(fd, link),
+			      mask & ~(uint32_t)IN_DONT_FOLLOW);
+	return r < 0 ? OUTCOME_FAIL(errno) : OUTCOME_VALUE(r);
+}
+
+/* Calls that name something in a branch and are not answered. */
+struct outcome cow_refuse(struct cow *w, struct call *c)
+{
+	struct cow_place p;
+	int r = cow_find(w, c, (int)call_arg(c, 0), call_arg(c, 1),
+			 COW_FOLLOW | COW_EMPTY, &p);
+
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	return p.root ? OUTCOME_FAIL(EOPNOTSUPP) : OUTCOME_GO;
+}

@@ -1,0 +1,107 @@
+/* The branch of a command without a mount namespace: sandbox/cow.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "branch/merged.h"
+#include "policy/syscalls.h"
+#include "sandbox/cow.h"
+#include "sandbox/create.h"
+#include "sandbox/host.h"
+#include "sandbox/mediate.h"
+
+static unsigned int traps(const struct host_context *h)
+{
+	return h->notify && host_has_branch(h) ? TRAP_COW : 0;
+}
+
+static void free_merged(void *p)
+{
+	merged_free(p);
+}
+
+static void free_cow(void *p)
+{
+	cow_free(p);
+}
+
+/*
+ * Whoever is asked about a file or a program is asked about what the kernel
+ * then opens. Here it may be a file of upper, that we open.
+ */
+static int check(const struct command_options *o, struct error *err)
+{
+	const struct request *q = o->request;
+	bool asks = q->ask_exec.n || q->ask_open.n ||
+		    (q->ask_by && strcmp(q->ask_by, "callback") == 0);
+
+	if (o->join || o->hand_on)
+		return error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
+				 "the stages of a transaction cannot share a "
+				 "branch without namespaces");
+	if (!asks && !q->handled.n)
+		return 0;
+	(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
+			"a branch without namespaces takes no %s",
+			asks ? "questions about files and programs"
+			     : "handlers of system calls");
+	return error_hint(err,
+			  "--branch=none with -w DIR writes to DIR itself");
+}
+
+static int add_root(struct mediation *m, struct branch *b, struct cow_root *ret,
+		    struct error *err)
+{
+	struct merged *merged = branch_merged(b);
+
+	if (!merged)
+		return error_set(err, ERR_SYSTEM, errno, "branch '%s'",
+				 branch_name(b));
+	*ret = (struct cow_root){ .lower = branch_lower(b),
+				  .upper = branch_upper(b),
+				  .merged = merged };
+	return mediation_own(m, merged, free_merged, err);
+}
+
+static int add_rows(struct mediation *m, struct cow *w, struct error *err)
+{
+	struct handler rows[COW_ROWS];
+	size_t n = cow_rows(w, rows);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = mediation_add_row(m, &rows[i], err);
+	return r;
+}
+
+static int begin(struct mediation *m, struct error *err)
+{
+	const struct create *c = mediation_create(m);
+	size_t n = branch_n_roots(c->branch);
+	struct cow_root *roots;
+	struct cow *w;
+	int r = check(c->command, err);
+
+	if (r < 0)
+		return r;
+	roots = calloc(n, sizeof(*roots));
+	if (!roots)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = add_root(m, branch_root(c->branch, i), &roots[i], err);
+	w = r == 0 ? cow_new(roots, n) : NULL;
+	free(roots);
+	if (r < 0)
+		return r;
+	if (!w)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	r = mediation_own(m, w, free_cow, err);
+	return r == 0 ? add_rows(m, w, err) : r;
+}
+
+const struct mediate_feature mediate_cow = {
+	.flag = "--workdir",
+	.traps = traps,
+	.begin = begin,
+};

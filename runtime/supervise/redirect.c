@@ -1,0 +1,383 @@
+#include "supervise/redirect.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "kernel/pidfd.h"
+#include "supervise/internal.h"
+
+#ifdef __x86_64__
+
+enum {
+	/* Where it is written, below the stack: out of the way of a signal's
+	 * frame, else where there is no room, just below the red zone. */
+	FAR_BELOW = 24 * 1024,
+	NEAR_BELOW = 512,
+	ARGS_MAX = 64 * 1024,
+	/* A signal handler may run before the call is made again. */
+	STOPS_MAX = 10 * 1000,
+};
+
+enum verdict { VERDICT_NONE, VERDICT_GO, VERDICT_STOP };
+
+/* Shared by the handler, until it has said its verdict, and the tracer. */
+struct job {
+	struct supervisor *s;
+	pid_t tid;
+	int nr;
+	char *path;
+	char **words;
+	size_t n_words;
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t changed;
+	bool has_begun;
+	int error; /* of the beginning */
+	enum verdict verdict;
+	/* The tracer's. */
+	struct user_regs_struct was;
+	uint64_t path_at;
+};
+
+static void job_free(struct job *j)
+{
+	if (!j)
+		return;
+	for (size_t i = 0; i < j->n_words; i++)
+		free(j->words[i]);
+	free(j->words);
+	free(j->path);
+	(void)pthread_cond_destroy(&j->changed);
+	(void)pthread_mutex_destroy(&j->lock);
+	free(j);
+}
+
+static struct job *job_new(struct call *c, const struct redirect *r)
+{
+	struct job *j = calloc(1, sizeof(*j));
+
+	if (!j || pthread_mutex_init(&j->lock, NULL)) {
+		free(j);
+		return NULL;
+	}
+	(void)pthread_cond_init(&j->changed, NULL);
+	j->s = c->s;
+	j->tid = call_tid(c);
+	j->nr = call_nr(c);
+	j->path = strdup(r->path);
+	j->words = calloc(r->n_words + 1, sizeof(*j->words));
+	if (!j->path || !j->words) {
+		job_free(j);
+		return NULL;
+	}
+	for (size_t i = 0; i < r->n_words; i++) {
+		j->words[i] = strdup(r->words[i]);
+		if (!j->words[i]) {
+			job_free(j);
+			return NULL;
+		}
+		j->n_words++;
+	}
+	return j;
+}
+
+/* ----------------------------------------------------------- its memory -- */
+
+static int read_memory(pid_t tid, uint64_t at, void *data, size_t n)
+{
+	struct iovec ours = { data, n }, theirs = { (void *)(uintptr_t)at, n };
+
+	return process_vm_readv(tid, &ours, 1, &theirs, 1, 0) == (ssize_t)n
+		       ? 0
+		       : -EFAULT;
+}
+
+static int write_memory(pid_t tid, uint64_t at, const void *data, size_t n)
+{
+	struct iovec ours = { (void *)(uintptr_t)data, n };
+	struct iovec theirs = { (void *)(uintptr_t)at, n };
+
+	return process_vm_writev(tid, &ours, 1, &theirs, 1, 0) == (ssize_t)n
+		       ? 0
+		       : -EFAULT;
+}
+
+static uint64_t argv_of(const struct job *j)
+{
+	return j->nr == SYS_execveat ? j->was.rdx : j->was.rsi;
+}
+
+/* The arguments behind the first, with the NULL at their end. */
+static int read_args(const struct job *j, struct buf *ret)
+{
+	uint64_t at = argv_of(j), word = 0;
+
+	for (int i = 0; at && i < ARGS_MAX; i++, at += sizeof(word)) {
+		int r = read_memory(j->tid, at, &word, sizeof(word));
+
+		if (r < 0)
+			return r;
+		if (i > 0 || !word)
+			buf_add(ret, &word, sizeof(word));
+		if (!word)
+			return buf_failed(ret) ? -ENOMEM : 0;
+	}
+	return -E2BIG;
+}
+
+/* Pointers first, for their alignment; the strings behind them. */
+static int lay_out(const struct job *j, const struct buf *args, uint64_t base,
+		   struct buf *out)
+{
+	uint64_t at = base;
+
+	if (j->n_words)
+		at += j->n_words * sizeof(at) + args->len;
+	for (size_t i = 0; i < j->n_words; i++) {
+		buf_add(out, &at, sizeof(at));
+		at += strlen(j->words[i]) + 1;
+	}
+	buf_add(out, args->data, args->len);
+	for (size_t i = 0; i < j->n_words; i++)
+		buf_add(out, j->words[i], strlen(j->words[i]) + 1);
+	buf_add(out, j->path, strlen(j->path) + 1);
+	return buf_failed(out) ? -ENOMEM : 0;
+}
+
+static int write_all(struct job *j, uint64_t below, uint64_t *ret_argv)
+{
+	auto_(buf) struct buf args = BUF_INIT;
+	auto_(buf) struct buf out = BUF_INIT;
+	uint64_t base;
+	int r = j->n_words ? read_args(j, &args) : 0;
+
+	/* How long it is does not depend on where it is. */
+	if (r == 0)
+		r = lay_out(j, &args, 0, &out);
+	if (r < 0)
+		return r;
+	base = (j->was.rsp - below - out.len) & ~UINT64_C(63);
+	buf_clear(&out);
+	r = lay_out(j, &args, base, &out);
+	if (r == 0)
+		r = write_memory(j->tid, base, out.data, out.len);
+	*ret_argv = base;
+	j->path_at = base + out.len - strlen(j->path) - 1;
+	return r;
+}
+
+/* --------------------------------------------------------- its registers -- */
+
+/* It is on its way out of the call, to make it again. */
+static int turn(struct job *j)
+{
+	struct user_regs_struct now;
+	uint64_t argv = 0;
+	int r;
+
+	if (ptrace(PTRACE_GETREGS, j->tid, NULL, &j->was) < 0)
+		return -errno;
+	if (j->was.orig_rax != (unsigned long long)j->nr ||
+	    (int64_t)j->was.rax != -OUTCOME_ALWAYS_RESTART_ERRNO)
+		return -ESRCH;
+	r = write_all(j, FAR_BELOW, &argv);
+	if (r == -EFAULT)
+		r = write_all(j, NEAR_BELOW, &argv);
+	now = j->was;
+	if (r < 0) {
+		/* Nothing is made again. */
+		now.rax = (unsigned long long)(int64_t)r;
+		now.orig_rax = (unsigned long long)-1;
+	} else {
+		now.rdi = j->path_at;
+	}
+	if (r == 0 && j->nr == SYS_execveat) {
+		now.orig_rax = SYS_execve;
+		now.rsi = j->was.rdx;
+		now.rdx = j->was.r10;
+	}
+	if (r == 0 && j->n_words)
+		now.rsi = argv;
+	if (ptrace(PTRACE_SETREGS, j->tid, NULL, &now) < 0)
+		return -errno;
+	return r;
+}
+
+static bool is_ours(const struct job *j)
+{
+	struct user_regs_struct now;
+
+	return ptrace(PTRACE_GETREGS, j->tid, NULL, &now) == 0 &&
+	       now.rdi == j->path_at;
+}
+
+static void put_back(struct job *j)
+{
+	struct user_regs_struct now;
+
+	if (ptrace(PTRACE_GETREGS, j->tid, NULL, &now) < 0)
+		return;
+	now.rdi = j->was.rdi;
+	now.rsi = j->was.rsi;
+	now.rdx = j->was.rdx;
+	(void)ptrace(PTRACE_SETREGS, j->tid, NULL, &now);
+}
+
+/* --------------------------------------------------------------- stops -- */
+
+/* The next stop's status; -1: it has gone. Its death is its parent's to see,
+ * where that is somebody of ours. */
+static int wait_for_stop(struct job *j)
+{
+	const int options = WEXITED | WSTOPPED | __WALL | __WNOTHREAD;
+	struct proc_stat st;
+	siginfo_t si;
+
+	do {
+		si.si_pid = 0;
+		if (waitid(P_ALL, 0, &si, options | WNOWAIT) < 0) {
+			if (errno != EINTR)
+				return -1;
+			continue;
+		}
+	} while (si.si_pid == 0);
+	if (si.si_code == CLD_TRAPPED || si.si_code == CLD_STOPPED) {
+		(void)waitid(P_PID, (id_t)si.si_pid, &si,
+			     WSTOPPED | __WALL | __WNOTHREAD);
+		/* An exec makes it the leader. */
+		j->tid = si.si_pid;
+		return si.si_status;
+	}
+	if (proc_read_stat(si.si_pid, &st) == 0 && st.ppid != getpid())
+		(void)waitid(P_PID, (id_t)si.si_pid, &si, options);
+	return -1;
+}
+
+static void detach(const struct job *j, int signal)
+{
+	(void)ptrace(PTRACE_DETACH, j->tid, NULL, (void *)(intptr_t)signal);
+}
+
+/* How it goes on from a stop that is not the call's. */
+static void pass(const struct job *j, int status)
+{
+	int event = status >> 8, signal = status & 0xff;
+
+	if (event == PTRACE_EVENT_STOP && signal != SIGTRAP)
+		(void)ptrace(PTRACE_LISTEN, j->tid, NULL, NULL);
+	else
+		(void)ptrace(PTRACE_SYSCALL, j->tid, NULL,
+			     (void *)(intptr_t)(event ? 0 : signal));
+}
+
+static void see_through(struct job *j)
+{
+	bool is_in = false;
+
+	for (int i = 0; i < STOPS_MAX; i++) {
+		int status = wait_for_stop(j);
+		bool is_call = status == (SIGTRAP | 0x80);
+
+		if (status < 0)
+			return;
+		if (status >> 8 == PTRACE_EVENT_EXEC) {
+			detach(j, 0);
+			return;
+		}
+		if (is_call && is_in) {
+			put_back(j);
+			detach(j, 0);
+			return;
+		}
+		if (is_call && is_ours(j))
+			is_in = true;
+		pass(j, is_call ? 0 : status);
+	}
+	if (wait_for_stop(j) >= 0)
+		detach(j, 0);
+}
+
+static enum verdict begin(struct job *j)
+{
+	enum verdict v;
+	int error = 0;
+
+	if (ptrace(PTRACE_SEIZE, j->tid, NULL,
+		   (void *)(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC |
+			    PTRACE_O_TRACESYSGOOD)) < 0 ||
+	    ptrace(PTRACE_INTERRUPT, j->tid, NULL, NULL) < 0)
+		error = errno;
+	(void)pthread_mutex_lock(&j->lock);
+	j->error = error;
+	j->has_begun = true;
+	(void)pthread_cond_broadcast(&j->changed);
+	while (!j->verdict)
+		(void)pthread_cond_wait(&j->changed, &j->lock);
+	v = j->verdict;
+	(void)pthread_mutex_unlock(&j->lock);
+	return error ? VERDICT_NONE : v;
+}
+
+static void *trace(void *arg)
+{
+	struct job *j = arg;
+	struct supervisor *s = j->s;
+	enum verdict v = begin(j);
+	int status = v == VERDICT_NONE ? -1 : wait_for_stop(j);
+
+	if (status >= 0 && (v == VERDICT_STOP ||
+			    status >> 8 != PTRACE_EVENT_STOP || turn(j) < 0)) {
+		detach(j, status >> 8 ? 0 : status);
+	} else if (status >= 0) {
+		(void)ptrace(PTRACE_SYSCALL, j->tid, NULL, NULL);
+		see_through(j);
+	}
+	job_free(j);
+	thread_end(s);
+	return NULL;
+}
+
+struct outcome redirect_call(struct call *c, const struct redirect *r)
+{
+	struct job *j = job_new(c, r);
+	int error;
+
+	if (!j)
+		return OUTCOME_FAIL(ENOMEM);
+	if (thread_start(c->s, trace, j) < 0) {
+		job_free(j);
+		return OUTCOME_FAIL(EAGAIN);
+	}
+	(void)pthread_mutex_lock(&j->lock);
+	while (!j->has_begun)
+		(void)pthread_cond_wait(&j->changed, &j->lock);
+	error = j->error;
+	/* A number that somebody else has by now is let go of. */
+	if (!error && !call_is_valid(c))
+		error = ESRCH;
+	j->verdict = error ? VERDICT_STOP : VERDICT_GO;
+	(void)pthread_cond_broadcast(&j->changed);
+	(void)pthread_mutex_unlock(&j->lock);
+	return error ? OUTCOME_FAIL(error)
+		     : OUTCOME_FAIL(OUTCOME_ALWAYS_RESTART_ERRNO);
+}
+
+#else
+
+struct outcome redirect_call(struct call *c, const struct redirect *r)
+{
+	return OUTCOME_FAIL(EOPNOTSUPP);
+}
+
+#endif

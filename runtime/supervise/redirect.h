@@ -1,0 +1,32 @@
+/*
+ * Calls that only the caller can make for itself, with another path.
+ *
+ * chdir and exec act on who makes them, and a trapped call goes on with what
+ * is in the caller's registers and memory. So the caller is seized by ptrace,
+ * the call is answered with a restart, and at the stop on its way out its
+ * registers are made to point to another path (and other arguments), which are
+ * written below its stack. The call is trapped once more, and is then one that
+ * may go on; when it has failed, or was a chdir, the registers are put back.
+ *
+ * Nobody relies on what is written there: another thread that changes it gets
+ * what the kernel gives it by itself.
+ */
+#ifndef SANDLOCK_SUPERVISE_REDIRECT_H
+#define SANDLOCK_SUPERVISE_REDIRECT_H
+
+#include <stddef.h>
+
+#include "supervise/handler.h"
+
+struct redirect {
+	const char *path; /* instead of the one that was given */
+	/* exec: in the place of argv[0], if there are any. */
+	const char *const *words;
+	size_t n_words;
+};
+
+/* Of chdir, execve and execveat; EOPNOTSUPP on machines where it is not
+ * known how. */
+struct outcome redirect_call(struct call *c, const struct redirect *r);
+
+#endif

@@ -1,0 +1,146 @@
+# Branches where no namespaces can be made: nothing is mounted, the supervisor
+# answers (sandbox/cow.h). tests/unit/test_cow.c has the calls one by one.
+load lib/common
+load lib/running
+
+setup() {
+	begin
+	only_sandlock
+	mkdir "$W/dir" "$W/dir/d"
+	cd "$W/dir" || return 1
+	echo one >one
+	echo two >d/two
+}
+
+teardown() {
+	cd "$W" || return 1
+	finish
+}
+
+# in_branch [OPTION...] -- COMMAND...
+in_branch() {
+	run sandlock run --isolation=notify --name "$N" "$@"
+}
+
+# What the lower holds, byte by byte.
+sum() {
+	find . -printf '%p %y %m %T@ %l\n' | sort
+	find . -type f | sort | xargs cat
+}
+
+@test "tier C: what is written waits in a branch, and is committed" {
+	local before
+	before=$(sum)
+	in_branch -- /bin/sh -c 'echo 2 >>one; rm d/two; mkdir n; echo x >n/x; ln -s x n/l
+		mv n m; cat one; ls -R'
+	expect_status 0
+	expect_output $'one\n2\n'
+	expect_output $'./m:\nl\nx'
+	[ "$(sum)" = "$before" ]
+	run sandlock diff "$N"
+	expect_exactly $'D d/two\nA m/\nA m/l -> x\nA m/x\nM one (+2 bytes)'
+	run sandlock commit "$N"
+	expect_status 0
+	[ "$(cat one)" = $'one\n2' ]
+	[ "$(cat m/l)" = x ]
+	[ ! -e d/two ]
+}
+
+@test "tier C: an abort leaves the directory as it was" {
+	local before
+	before=$(sum)
+	in_branch --on-exit=abort -- /bin/sh -c 'rm -r d one; echo x >y; mkdir d; ls'
+	expect_status 0
+	expect_output $'d\ny'
+	[ "$(sum)" = "$before" ]
+	[ -z "$(sandlock branches --format json | jq -r '.[]?.name')" ]
+}
+
+@test "tier C: --on-exit=commit publishes" {
+	in_branch --on-exit=commit -- /bin/sh -c 'mv d e; echo x >e/y'
+	expect_status 0
+	[ "$(cat e/two e/y)" = $'two\nx' ]
+	[ ! -e d ]
+}
+
+@test "tier C: the lower is written to by no way around" {
+	local before
+	before=$(sum)
+	in_branch -- /usr/bin/python3 -B -c "
+import os, ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def attempt(fn):
+    try:
+        fn()
+    except OSError:
+        pass
+lower = '$W/dir'
+fd = os.open('one', os.O_RDONLY)
+dirfd = os.open('d', os.O_RDONLY)
+os.fchmod(fd, 0o777)
+os.utime(fd, (1, 1))
+attempt(lambda: os.setxattr(fd, 'user.x', b'1'))
+attempt(lambda: os.chmod('/proc/self/fd/%d' % fd, 0o700))
+attempt(lambda: os.fchmod(dirfd, 0o700))
+attempt(lambda: os.open('/proc/self/fd/%d' % fd, os.O_RDWR))
+attempt(lambda: os.open('two', os.O_RDWR | os.O_TRUNC, dir_fd=dirfd))
+attempt(lambda: os.truncate('/proc/self/cwd/one', 0))
+attempt(lambda: os.unlink('/proc/self/root' + lower + '/d/two'))
+attempt(lambda: os.link('one', os.environ['TMPDIR'] + '/one'))
+attempt(lambda: os.rename('d', os.environ['TMPDIR'] + '/d'))
+print('end')"
+	expect_status 0
+	expect_output end
+	[ "$(sum)" = "$before" ]
+}
+
+@test "tier C: programs of the branch run, in directories of the branch" {
+	in_branch -- /bin/sh -c 'mkdir b; cd b; cp /bin/echo e; ./e "$(pwd)"
+		printf "#!/bin/sh\necho \$0 \$*\n" >s; chmod +x s; ./s 1 2; "$PWD/s" 3
+		readlink /proc/self/cwd; sh -c "cd ..; b/s 4"'
+	expect_status 0
+	expect_output "$W/dir/b
+./s 1 2
+$W/dir/b/s 3
+$W/dir/b
+b/s 4"
+}
+
+@test "tier C: several workdirs are one branch" {
+	mkdir "$W/other"
+	echo o >"$W/other/o"
+	in_branch --workdir "$W/dir" --workdir "$W/other" -- \
+		/bin/sh -c "mv one uno; echo p >>'$W/other/o'; ln '$W/other/o' ."
+	expect_output 'Invalid cross-device link'
+	run sandlock commit "$N"
+	expect_status 0
+	[ "$(cat "$W/other/o")" = $'o\np' ]
+	[ "$(cat uno)" = one ]
+}
+
+@test "tier C: a full file system fails the call, and the lower stays" {
+	[ "$(id -u)" -eq 0 ] || skip "mounting takes root"
+	mkdir "$W/small"
+	mount -t tmpfs -o size=256k none "$W/small"
+	head -c 200K /dev/urandom >"$W/small/big"
+	in_branch --workdir "$W/small" --storage "$W/small/store" -- \
+		/bin/sh -c "cd '$W/small'; echo x >>big; ls" || true
+	expect_output 'No space left on device'
+	[ "$(stat -c %s "$W/small/big")" = 204800 ]
+	run sandlock abort "$N"
+	umount "$W/small"
+}
+
+@test "tier C: what a branch cannot have here is refused" {
+	in_branch --ask-open "$W/dir/one" -- true
+	expect_status 125
+	expect_output 'no questions about files'
+	in_branch --fs-deny "$W/dir/one" -- true
+	expect_status 125
+	expect_output 'in it, which is denied'
+	in_branch -w "$W" -- true
+	expect_status 125
+	expect_output 'one lies in the other'
+	in_branch --no-supervisor -- true
+	expect_status 125
+}
