@@ -1,3 +1,4 @@
+#include "base/utc.h"
 #include "cmd.h"
 
 #include <string.h>
@@ -62,10 +63,8 @@ static void add_roots(struct json_out *o, const struct sandlock_branch_info *b)
 		const struct sandlock_root *r = &b->roots[i];
 
 		json_out_object(o);
-		json_out_key(o, "lower");
-		json_out_bytes(o, r->lower, strlen(r->lower));
-		json_out_key(o, "upper");
-		json_out_bytes(o, r->upper, strlen(r->upper));
+		json_out_bytes_member(o, "lower", r->lower);
+		json_out_bytes_member(o, "upper", r->upper);
 		json_out_object_end(o);
 	}
 	json_out_array_end(o);
@@ -73,16 +72,12 @@ static void add_roots(struct json_out *o, const struct sandlock_branch_info *b)
 
 static void add_branch(struct json_out *o, const struct sandlock_branch_info *b)
 {
-	char when[32];
-
 	json_out_object(o);
 	json_out_str_member(o, "name", b->name);
 	json_out_str_member(o, "state", b->state);
-	json_out_str_member(o, "created", print_time(&b->created, when));
-	json_out_key(o, "lower");
-	json_out_bytes(o, b->lower, strlen(b->lower));
-	json_out_key(o, "upper");
-	json_out_bytes(o, b->upper, strlen(b->upper));
+	utc_member(o, "created", &b->created, 0);
+	json_out_bytes_member(o, "lower", b->lower);
+	json_out_bytes_member(o, "upper", b->upper);
 	if (b->n_roots > 1)
 		add_roots(o, b);
 	json_out_key(o, "command");
@@ -119,7 +114,7 @@ static int print_branches_table(struct ctx *ctx, const struct args *args,
 					      "LOWER", "CMD" };
 	auto_(buf) struct buf lower = BUF_INIT;
 	auto_(table) struct table t;
-	char when[32];
+	char when[UTC_MAX];
 
 	table_init(&t, ARRAY_LEN(header), 0, 2);
 	for (size_t i = 0; i < ARRAY_LEN(header); i++)
@@ -129,7 +124,7 @@ static int print_branches_table(struct ctx *ctx, const struct args *args,
 			continue;
 		table_add(&t, v[i].name, 0);
 		table_add(&t, v[i].state, 0);
-		table_add(&t, print_time(&v[i].created, when), 0);
+		table_add(&t, utc_text(&v[i].created, 0, when), 0);
 		buf_clear(&lower);
 		buf_add_str(&lower, v[i].lower);
 		if (v[i].n_roots > 1)

@@ -182,8 +182,6 @@ int table_print(const struct table *t, FILE *f);
 
 /* "42s", "3m12s", "4h05m", "12d3h"; "-" for a negative number. */
 const char *print_uptime(int64_t seconds, char ret[24]);
-/* RFC 3339 in UTC, with seconds. */
-const char *print_time(const struct timespec *ts, char ret[32]);
 
 void print_json_str_or_null(struct json_out *o, const char *s);
 /* Writes a finished JSON text to standard output. */

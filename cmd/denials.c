@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/path.h"
+#include "base/utc.h"
 
 /* clang-format off */
 static const struct {
@@ -71,23 +72,6 @@ void denial_remedy(struct buf *b, const struct sandlock_denial *d)
 	add_escaped(b, d->remedy);
 }
 
-static void add_name(struct json_out *o, const char *key, const char *s)
-{
-	json_out_key(o, key);
-	if (s)
-		json_out_bytes(o, s, strlen(s));
-	else
-		json_out_null(o);
-}
-
-static void add_time(struct json_out *o, const char *key,
-		     const struct timespec *ts)
-{
-	char text[32];
-
-	json_out_str_member(o, key, print_time(ts, text));
-}
-
 void denial_json(struct json_out *o, const struct sandlock_denial *d)
 {
 	json_out_object(o);
@@ -95,15 +79,15 @@ void denial_json(struct json_out *o, const struct sandlock_denial *d)
 	json_out_str_member(o, "call", d->call);
 	json_out_str_member(o, "errno",
 			    d->error ? strerrorname_np(d->error) : NULL);
-	add_name(o, "object", d->object);
-	add_name(o, "program", d->program);
+	json_out_bytes_member(o, "object", d->object);
+	json_out_bytes_member(o, "program", d->program);
 	json_out_int_member(o, "pid", d->pid);
-	add_name(o, "rule", d->rule);
-	add_name(o, "where", d->where);
-	add_name(o, "remedy", d->remedy);
+	json_out_bytes_member(o, "rule", d->rule);
+	json_out_bytes_member(o, "where", d->where);
+	json_out_bytes_member(o, "remedy", d->remedy);
 	json_out_uint_member(o, "count", d->count);
-	add_time(o, "first", &d->first);
-	add_time(o, "last", &d->last);
+	utc_member(o, "first", &d->first, 0);
+	utc_member(o, "last", &d->last, 0);
 	json_out_object_end(o);
 }
 

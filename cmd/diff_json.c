@@ -1,3 +1,4 @@
+#include "base/utc.h"
 #include "diff.h"
 
 #include <string.h>
@@ -38,23 +39,6 @@ static const char *kind_word(char letter)
 	return "unknown";
 }
 
-static void add_name(struct json_out *o, const char *key, const char *name)
-{
-	json_out_key(o, key);
-	json_out_bytes(o, name, strlen(name));
-}
-
-static void add_mtime(struct json_out *o, const struct timespec *ts)
-{
-	struct tm tm;
-	char day[32] = "-", text[64];
-
-	if (gmtime_r(&ts->tv_sec, &tm))
-		(void)strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(text, sizeof(text), "%s.%09ldZ", day, ts->tv_nsec);
-	json_out_str_member(o, "mtime", text);
-}
-
 static int add_side(struct diff *d, struct json_out *o,
 		    const struct sandlock_change *c, bool after)
 {
@@ -80,13 +64,13 @@ static int add_side(struct diff *d, struct json_out *o,
 	if (S_ISREG(s->mode))
 		json_out_uint_member(o, "size", s->size);
 	if (S_ISLNK(s->mode) && s->link_target)
-		add_name(o, "target", s->link_target);
+		json_out_bytes_member(o, "target", s->link_target);
 	if (S_ISCHR(s->mode) || S_ISBLK(s->mode)) {
 		(void)snprintf(text, sizeof(text), "%u:%u", major(s->rdev),
 			       minor(s->rdev));
 		json_out_str_member(o, "device", text);
 	}
-	add_mtime(o, &s->mtime);
+	utc_member(o, "mtime", &s->mtime, 9);
 	if (d->digest && S_ISREG(s->mode)) {
 		change_path(&path, c);
 		if (buf_failed(&path))
@@ -112,7 +96,7 @@ static void add_flags(struct json_out *o, const struct sandlock_change *c)
 		print_json_str_or_null(o, c->conflict);
 	}
 	if (c->link_to)
-		add_name(o, "link_to", c->link_to);
+		json_out_bytes_member(o, "link_to", c->link_to);
 	if (c->xattrs)
 		json_out_str_member(o, "xattrs", c->xattrs);
 }
@@ -139,9 +123,9 @@ int diff_json(void *data, const struct sandlock_change *c)
 	json_out_object(o);
 	json_out_str_member(o, "letter", letter);
 	json_out_str_member(o, "kind", kind_word(c->letter));
-	add_name(o, "path", c->path);
+	json_out_bytes_member(o, "path", c->path);
 	if (c->root)
-		add_name(o, "root", c->root);
+		json_out_bytes_member(o, "root", c->root);
 	r = add_side(d, o, c, false);
 	if (!r)
 		r = add_side(d, o, c, true);

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/utc.h"
 #include "denials.h"
 
 struct logs {
@@ -12,9 +13,9 @@ struct logs {
 static int print_line(struct logs *l, const struct sandlock_denial *d)
 {
 	auto_(buf) struct buf b = BUF_INIT;
-	char when[32];
+	char when[UTC_MAX];
 
-	buf_printf(&b, "%s ", print_time(&d->last, when));
+	buf_printf(&b, "%s ", utc_text(&d->last, 0, when));
 	denial_headline(&b, d);
 	(void)puts(buf_str(&b));
 	return 0;

@@ -107,16 +107,6 @@ const char *print_uptime(int64_t s, char ret[24])
 	return ret;
 }
 
-const char *print_time(const struct timespec *ts, char ret[32])
-{
-	struct tm tm;
-
-	if (!gmtime_r(&ts->tv_sec, &tm) ||
-	    !strftime(ret, 32, "%Y-%m-%dT%H:%M:%SZ", &tm))
-		(void)snprintf(ret, 32, "-");
-	return ret;
-}
-
 int print_json(struct ctx *ctx, struct json_out *o)
 {
 	auto_(buf) struct buf text = BUF_INIT;

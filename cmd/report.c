@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/utc.h"
 
 int cmd_error(struct sandlock_error *err, enum sandlock_error_kind kind,
 	      int sys, const char *fmt, ...)
@@ -114,10 +115,10 @@ static void format_line(const struct ctx *ctx, struct buf *line,
 {
 	auto_ptr(json_out_free) struct json_out *o = NULL;
 	struct timespec now = { 0 };
-	char when[32];
+	char when[UTC_MAX];
 
 	(void)clock_gettime(CLOCK_REALTIME, &now);
-	(void)print_time(&now, when);
+	(void)utc_text(&now, 0, when);
 	o = json_out_new(false);
 	if (!o)
 		return;

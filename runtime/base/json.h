@@ -86,6 +86,8 @@ void json_out_bool(struct json_out *o, bool v);
 void json_out_null(struct json_out *o);
 void json_out_value(struct json_out *o, const struct json *v);
 void json_out_str_member(struct json_out *o, const char *key, const char *s);
+/* As json_out_bytes, of a string that may be NULL. */
+void json_out_bytes_member(struct json_out *o, const char *key, const char *s);
 void json_out_int_member(struct json_out *o, const char *key, int64_t v);
 void json_out_uint_member(struct json_out *o, const char *key, uint64_t v);
 void json_out_bool_member(struct json_out *o, const char *key, bool v);

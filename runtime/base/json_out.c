@@ -364,6 +364,15 @@ void json_out_int_member(struct json_out *o, const char *key, int64_t v)
 	json_out_int(o, v);
 }
 
+void json_out_bytes_member(struct json_out *o, const char *key, const char *s)
+{
+	json_out_key(o, key);
+	if (s)
+		json_out_bytes(o, s, strlen(s));
+	else
+		json_out_null(o);
+}
+
 void json_out_uint_member(struct json_out *o, const char *key, uint64_t v)
 {
 	json_out_key(o, key);

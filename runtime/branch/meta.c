@@ -34,12 +34,6 @@ void meta_done(struct branch_meta *m)
 	*m = (struct branch_meta){ 0 };
 }
 
-static void put_name(struct json_out *o, const char *key, const char *s)
-{
-	json_out_key(o, key);
-	json_out_bytes(o, s, strlen(s));
-}
-
 /* [seconds, nanoseconds] */
 static void put_time(struct json_out *o, const char *key,
 		     const struct timespec *t)
@@ -131,7 +125,7 @@ static void put_meta(struct json_out *o, const struct branch_meta *m)
 	json_out_object(o);
 	json_out_int_member(o, "version", m->version);
 	json_out_str_member(o, "name", m->name);
-	put_name(o, "lower", m->lower);
+	json_out_bytes_member(o, "lower", m->lower);
 	json_out_uint_member(o, "lower_dev", m->lower_dev);
 	json_out_uint_member(o, "lower_ino", m->lower_ino);
 	put_time(o, "base_time", &m->base_time);
@@ -149,7 +143,7 @@ static void put_meta(struct json_out *o, const struct branch_meta *m)
 	put_disposition(o, "on_error", m->on_error);
 	put_argv(o, m->argv);
 	if (m->bundle)
-		put_name(o, "bundle", m->bundle);
+		json_out_bytes_member(o, "bundle", m->bundle);
 	json_out_int_member(o, "init_pid", m->init.pid);
 	json_out_uint_member(o, "init_start_time", m->init.start_time);
 	json_out_bool_member(o, "settled", m->settled);

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/utc.h"
 #include "kernel/cgroup.h"
 #include "spec/spec.h"
 #include "spec/state.h"
@@ -283,17 +284,12 @@ int state_to_seccomp_json(const struct sandbox_state *s,
 int state_now(char **ret)
 {
 	struct timespec ts;
-	struct tm tm;
-	char date[32];
+	char text[UTC_MAX];
 
-	if (clock_gettime(CLOCK_REALTIME, &ts) < 0 ||
-	    !gmtime_r(&ts.tv_sec, &tm))
+	if (clock_gettime(CLOCK_REALTIME, &ts) < 0)
 		return -errno;
-	if (!strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm))
-		return -EINVAL;
-	if (asprintf(ret, "%s.%09ldZ", date, ts.tv_nsec) < 0)
-		return -ENOMEM;
-	return 0;
+	*ret = strdup(utc_text(&ts, 9, text));
+	return *ret ? 0 : -ENOMEM;
 }
 
 int state_pause(const struct sandbox_state *s, enum sandbox_status status,

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/utc.h"
 
 struct approval {
 	struct approvals *book;
@@ -579,17 +580,6 @@ const char *approval_state_name(const struct approval_info *i)
 	return "withdrawn";
 }
 
-static void add_time(struct json_out *o, const char *key,
-		     const struct timespec *ts)
-{
-	char text[40];
-	struct tm tm;
-
-	(void)gmtime_r(&ts->tv_sec, &tm);
-	(void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	json_out_str_member(o, key, text);
-}
-
 void approval_to_json(const struct approval_info *i, struct json_out *o)
 {
 	uint64_t now = monotonic_ns();
@@ -610,14 +600,14 @@ void approval_to_json(const struct approval_info *i, struct json_out *o)
 	if (cut)
 		json_out_bool_member(o, "what_cut", true);
 	json_out_uint_member(o, "count", i->count);
-	add_time(o, "asked", &i->asked);
+	utc_member(o, "asked", &i->asked, 0);
 	if (i->state == APPROVAL_WAITING)
 		json_out_uint_member(o, "seconds_left",
 				     now < i->deadline_ns ? (i->deadline_ns -
 							     now) / 1000000000
 							  : 0);
 	else
-		add_time(o, "closed", &i->closed);
+		utc_member(o, "closed", &i->closed, 0);
 	if (i->rule)
 		json_out_str_member(o, "rule", i->rule);
 	if (i->state == APPROVAL_ANSWERED) {

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/utc.h"
 #include "supervise/handler.h"
 
 CLEANUP_PTR(struct json_out, json_out_free);
@@ -140,29 +141,6 @@ static bool is_same(const struct denial_record *p,
 	       is_equal(p->program, q->program);
 }
 
-static void write_time(struct json_out *o, const char *key,
-		       const struct timespec *ts)
-{
-	char text[32], all[48];
-	struct tm tm;
-
-	if (!gmtime_r(&ts->tv_sec, &tm) ||
-	    !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm))
-		text[0] = '\0';
-	(void)snprintf(all, sizeof(all), "%s.%03dZ", text,
-		       (int)(ts->tv_nsec / 1000000));
-	json_out_str_member(o, key, all);
-}
-
-static void write_name(struct json_out *o, const char *key, const char *s)
-{
-	json_out_key(o, key);
-	if (s)
-		json_out_bytes(o, s, strlen(s));
-	else
-		json_out_null(o);
-}
-
 static void write_record(struct json_out *o, const struct denial_record *r)
 {
 	const struct denial *w = &r->what;
@@ -173,15 +151,15 @@ static void write_record(struct json_out *o, const struct denial_record *r)
 	json_out_str_member(o, "call", w->call);
 	json_out_str_member(o, "errno",
 			    w->error ? strerrorname_np(w->error) : NULL);
-	write_name(o, "object", w->object);
-	write_name(o, "program", r->program);
+	json_out_bytes_member(o, "object", w->object);
+	json_out_bytes_member(o, "program", r->program);
 	json_out_int_member(o, "pid", r->pid);
-	write_name(o, "rule", w->rule);
-	write_name(o, "where", w->where);
-	write_name(o, "remedy", w->remedy);
+	json_out_bytes_member(o, "rule", w->rule);
+	json_out_bytes_member(o, "where", w->where);
+	json_out_bytes_member(o, "remedy", w->remedy);
 	json_out_uint_member(o, "count", r->count);
-	write_time(o, "first", &r->first);
-	write_time(o, "last", &r->last);
+	utc_member(o, "first", &r->first, 3);
+	utc_member(o, "last", &r->last, 3);
 	json_out_object_end(o);
 }
 
