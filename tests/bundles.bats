@@ -324,6 +324,22 @@ RENAMES='["rename","renameat","renameat2"]'
 	done
 }
 
+@test "a waiter that cannot become a supervisor ends the sandbox" {
+	script 'echo x >/data/x; trap "probe rename /data/d /data/e; echo over" USR1
+		echo up; while :; do sleep 0.1; done'
+	create_running "$N"
+	eventually said up
+	mv "$W/run/$N/config.json" "$W/config.json"
+	sandlock kill "$N" USR1
+	eventually has_branch_state "$N" pending
+	run grep -c -e over -e rename "$W/out"
+	expect_exactly 0
+	mv "$W/config.json" "$W/run/$N/config.json"
+	equal status "$(status_of "$N")" stopped
+	run sandlock diff "$N"
+	expect_exactly "A data/x"
+}
+
 @test "a killed guard is replaced, and the next one does what it is for" {
 	script 'echo up; sleep 1000'
 	create_running "$N"

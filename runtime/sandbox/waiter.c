@@ -259,6 +259,12 @@ static int become_supervisor(struct waiter *w)
 	return r == 0 ? serve_adopt(c, take_fd(&w->socket_fd), NULL) : r;
 }
 
+static void drop_fd(int *fd)
+{
+	cleanup_close(fd);
+	*fd = -1;
+}
+
 /* Without an answer to what is trapped nothing may go on. */
 static void attend(struct waiter *w, bool asked)
 {
@@ -268,10 +274,12 @@ static void attend(struct waiter *w, bool asked)
 	if (r == 0)
 		r = asked ? serve_begin(w->create, NULL)
 			  : serve_calls(w->create, NULL);
-	if (r < 0 && trapped)
+	if (r == 0)
+		return;
+	if (trapped)
 		end_sandbox(w);
-	if (r < 0)
-		cleanup_close(&w->socket_fd);
+	drop_fd(&w->socket_fd);
+	drop_fd(w->create ? &w->create->traps_fd : &w->traps_fd);
 }
 
 static void wait_for_init(struct waiter *w)
@@ -308,8 +316,7 @@ static void stop_serving(struct waiter *w)
 		serve_stop(w->create);
 		mediation_end(take_ptr(&w->create->mediation));
 	}
-	cleanup_close(&w->socket_fd);
-	w->socket_fd = -1;
+	drop_fd(&w->socket_fd);
 	(void)unlinkat(WAITER_DIR, control_socket_name, 0);
 	end_guard(w);
 }
