@@ -1,6 +1,7 @@
 #include "cmd.h"
 
 #include <signal.h>
+#include <string.h>
 
 #include "spec/spec.h"
 
@@ -11,7 +12,10 @@ int cmd_kill(struct ctx *ctx, struct args *args)
 	int r, sig = SIGTERM;
 
 	if (signal_name) {
-		sig = spec_signal_parse(signal_name);
+		/* 0 asks whether it could be signalled, as in kill(2). */
+		sig = strcmp(signal_name, "0") == 0
+			      ? 0
+			      : spec_signal_parse(signal_name);
 		if (sig < 0) {
 			(void)cmd_error(&err, SANDLOCK_ERR_USAGE, 0,
 					"unknown signal '%s'", signal_name);

@@ -291,19 +291,10 @@ static bool is_realtime(int policy)
 	return policy == SCHED_FIFO || policy == SCHED_RR;
 }
 
-static bool is_fair(int policy)
-{
-	return policy == SCHED_NORMAL || policy == SCHED_BATCH;
-}
-
 static int check_scheduler(const struct at *at, void *obj)
 {
 	const struct spec_scheduler *s = obj;
 
-	if (s->nice != 0 && !is_fair(s->policy))
-		return at_fail_member(at, "nice",
-				      "is only for SCHED_OTHER "
-				      "and SCHED_BATCH");
 	if (s->priority != 0 && !is_realtime(s->policy))
 		return at_fail_member(at, "priority",
 				      "is only for SCHED_FIFO "
@@ -398,7 +389,7 @@ static const struct field io_priority_fields[] = {
 	{ "class", FIELD_ENUM, FIELD_REQUIRED,
 	  MEMBER(struct spec_io_priority, class),
 	  HAS(struct spec_io_priority, given), .names = &io_class_names },
-	{ "priority", FIELD_INT, FIELD_REQUIRED,
+	{ "priority", FIELD_INT, 0,
 	  MEMBER(struct spec_io_priority, priority), .min = 0, .max = 7 },
 };
 static const struct shape io_priority_shape = {

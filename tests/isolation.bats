@@ -412,6 +412,15 @@ hook() {
 		--arg p "$1" --arg t "$2" --arg o "$HOOKS"
 }
 
+@test "mounts: a tmpfs has its own mode where nothing was, else the directory's" {
+	mkdir "$R/there"
+	chmod 750 "$R/there"
+	config '.mounts += [{destination: "/there", type: "tmpfs", source: "t"},
+		{destination: "/new/one", type: "tmpfs", source: "t"}]'
+	inside 'stat -c %a /there /new/one /new'
+	expect_output $'750\n1777\n755'
+}
+
 @test "mounts: idmap takes the maps of a user namespace that is joined" {
 	only_sandlock
 	mkdir "$W/src"

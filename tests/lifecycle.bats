@@ -457,6 +457,26 @@ teardown() { finish; }
 	eventually has_status "$N" stopped
 }
 
+@test "kill: a created container ends at a plain TERM, too" {
+	set_args sleep 1000
+	create "$N"
+	sandlock kill "$N" TERM
+	eventually has_status "$N" stopped
+}
+
+@test "kill: 0 asks whether it runs; with --all it is no error if not" {
+	set_args sleep 1000
+	create_running "$N"
+	sandlock kill "$N" 0
+	sandlock kill "$N" KILL
+	eventually has_status "$N" stopped
+	refused 1 "container not running" sandlock kill "$N" 0
+	sandlock kill --all "$N" TERM
+	run sandlock ps "$N"
+	expect_status 0
+	equal lines "$(wc -l <<<"$output")" 1
+}
+
 @test "kill: --all reaches every process" {
 	set_args probe ignore daemons
 	create_running "$N"

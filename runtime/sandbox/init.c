@@ -216,6 +216,20 @@ static int report_made(struct create *c, struct error *err)
 	return 0;
 }
 
+static void end_with(int sig)
+{
+	_exit(128 + sig);
+}
+
+/* For a pid 1 the kernel's default is to ignore them. */
+static void mind_signals(void (*handler)(int))
+{
+	static const int ends[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+		(void)signal(ends[i], handler);
+}
+
 /*
  * GO says that all is written down: an init whose parent was killed before it
  * could do that does not wait for a start that nobody could ask for.
@@ -230,8 +244,10 @@ static void wait_for_start(struct create *c)
 		return;
 	cleanup_close(&c->child_sync_fd);
 	c->child_sync_fd = -1;
+	mind_signals(end_with);
 	if (fd_read_full(c->fifo_fd, &byte, 1) != 1)
 		_exit(1);
+	mind_signals(SIG_DFL);
 	(void)close(c->fifo_fd);
 }
 

@@ -81,9 +81,12 @@ static int pids_by_namespace(pid_t init, pid_t **ret, size_t *ret_n,
 static int pids_found(struct found *f, pid_t **ret, size_t *ret_n,
 		      struct error *err)
 {
-	if (f->status == STATUS_STOPPED)
-		return error_say(err, ERR_STATE, ESRCH,
-				 "container not running: '%s'", f->state->name);
+	/* As with runc: a container that ended has no processes. */
+	if (f->status == STATUS_STOPPED) {
+		*ret = NULL;
+		*ret_n = 0;
+		return 0;
+	}
 	/* Guard and standby are ours, and may be in the cgroup. */
 	if (f->state->notify) {
 		int r = tree_list(f->state->init.pid, ret, ret_n);

@@ -61,8 +61,9 @@ struct rootfs {
 /* rootfs_target.c */
 
 struct target {
-	int fd;	    /* O_PATH, what is to be mounted on */
-	char *path; /* its path below the root, free of links */
+	int fd;	     /* O_PATH, what is to be mounted on */
+	char *path;  /* its path below the root, free of links */
+	bool is_new; /* it was made for the mount */
 };
 #define TARGET_INIT      \
 	{                \

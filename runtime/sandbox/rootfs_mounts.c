@@ -110,6 +110,7 @@ int rootfs_mount_target(struct rootfs *r, const struct spec_mount *m,
 		return n;
 	ret->fd = take_fd(&t.fd);
 	ret->path = take_ptr(&t.path);
+	ret->is_new = t.is_new;
 	return 0;
 }
 
@@ -199,8 +200,9 @@ static int copy_up(const struct target *t, int mount_fd, struct error *err)
 }
 
 /*
- * A tmpfs without a mode takes that of the directory it covers, and is written
- * to until rootfs_enter: mounts and devices may go below it.
+ * A tmpfs without a mode takes that of the directory it covers, if that was
+ * there before. It is written to until rootfs_enter: mounts and devices may go
+ * below it.
  */
 static int mount_tmpfs(struct rootfs *r, size_t i, const struct target *t,
 		       struct mount_fs *fs, int *ret_fd, struct error *err)
@@ -212,7 +214,7 @@ static int mount_tmpfs(struct rootfs *r, size_t i, const struct target *t,
 	int n;
 
 	fs->flags &= ~(unsigned long)MS_RDONLY;
-	if (!has_option(fs->data, "mode=")) {
+	if (!t->is_new && !has_option(fs->data, "mode=")) {
 		if (fstat(t->fd, &st) < 0)
 			return error_set(err, ERR_SYSTEM, errno,
 					 "cannot stat '/%s'", t->path);

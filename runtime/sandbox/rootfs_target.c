@@ -32,6 +32,7 @@ struct walk {
 	struct buf rest; /* still to be resolved */
 	size_t at;	 /* where in rest */
 	unsigned int links;
+	bool is_new; /* the last component was made */
 };
 
 static void walk_done(struct walk *w)
@@ -165,6 +166,7 @@ static int make_name(struct walk *w, const char *name, bool is_last)
 		r = mkdirat(w->fd, name, 0755);
 	if (r < 0)
 		return errno == EEXIST ? 0 : -errno;
+	w->is_new = is_last;
 	return rootfs_note_made(w->r, w->fd, buf_str(&w->path), name);
 }
 
@@ -237,6 +239,7 @@ static int walk_path(struct rootfs *r, const char *path, unsigned int flags,
 	if (!ret->path)
 		return -ENOMEM;
 	ret->fd = take_fd(&w.fd);
+	ret->is_new = w.is_new;
 	return 0;
 }
 
@@ -306,5 +309,6 @@ int rootfs_open_target(struct rootfs *r, const char *path, unsigned int flags,
 		return n;
 	ret->fd = take_fd(&t.fd);
 	ret->path = take_ptr(&t.path);
+	ret->is_new = t.is_new;
 	return 0;
 }

@@ -20,10 +20,13 @@ static int signal_found(struct found *f, int sig, bool all, struct error *err)
 	auto_close int pidfd = -1;
 	int r;
 
-	/* Without a pid namespace others may outlive init. */
-	if (all && f->status == STATUS_STOPPED && !f->state->pid_ns &&
-	    f->state->cgroup && cgroup_has_membership(f->state->cgroup))
-		return cgroup_signal(f->state->cgroup, sig, err);
+	/* Without a pid namespace others may outlive init; else nobody is left,
+	 * and all of them were signalled. */
+	if (all && f->status == STATUS_STOPPED)
+		return !f->state->pid_ns && f->state->cgroup &&
+				       cgroup_has_membership(f->state->cgroup)
+			       ? cgroup_signal(f->state->cgroup, sig, err)
+			       : 0;
 	pidfd = found_pidfd(f, err);
 	if (pidfd < 0)
 		return pidfd;

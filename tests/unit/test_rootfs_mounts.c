@@ -200,7 +200,7 @@ static void tmpfs_takes_the_mode_below(void **state)
 			  "/new", "tmpfs", "") "," MOUNT("/tmp", "tmpfs",
 							 "\"mode=1770\""),
 		  "",
-		  "[ $(stat -c %a /d) = 751 ] && [ $(stat -c %a /new) = 755 ] "
+		  "[ $(stat -c %a /d) = 751 ] && [ $(stat -c %a /new) = 1777 ] "
 		  "&& [ $(stat -c %a /tmp) = 1770 ]");
 }
 

@@ -110,7 +110,6 @@ static const struct spec_case scheduler_cases[] = {
 	{ PROCESS("'scheduler':{}"), "process.scheduler.policy: is required" },
 	{ PROCESS("'scheduler':{'policy':'SCHED_FOO'}"), "unknown scheduling policy 'SCHED_FOO'" },
 	{ PROCESS("'scheduler':{'policy':'SCHED_OTHER','nice':20}"), "nice: 20 is out of range" },
-	{ PROCESS("'scheduler':{'policy':'SCHED_FIFO','nice':1}"), "scheduler.nice: is only for" },
 	{ PROCESS("'scheduler':{'policy':'SCHED_OTHER','priority':1}"), "scheduler.priority: is only for" },
 	{ PROCESS("'scheduler':{'policy':'SCHED_OTHER','runtime':1}"), "only for SCHED_DEADLINE" },
 	{ PROCESS("'scheduler':{'policy':'SCHED_OTHER','flags':['X']}"), "flags[0]: unknown scheduling flag 'X'" },
