@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -35,26 +34,6 @@ static void free_explain(void *p)
 	free(e);
 }
 
-static const struct {
-	int nr;
-	const char *name;
-} calls[] = {
-#ifdef SYS_open
-	{ SYS_open, "open" },
-	{ SYS_creat, "creat" },
-#endif
-	{ SYS_openat, "openat" },
-	{ SYS_openat2, "openat2" },
-};
-
-static const char *name_of(int nr)
-{
-	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
-		if (calls[i].nr == nr)
-			return calls[i].name;
-	return "open";
-}
-
 static void judge(const struct explain *e, struct call *c,
 		  const struct object *o, bool writes)
 {
@@ -62,7 +41,7 @@ static void judge(const struct explain *e, struct call *c,
 	struct reach_answer a;
 	struct denial x = {
 		.code = writes ? "fs.write_file" : "fs.read_file",
-		.call = name_of(call_nr(c)),
+		.call = open_call_name(c),
 		.object = path,
 	};
 
@@ -105,19 +84,15 @@ static unsigned int traps(const struct host_context *h)
 
 static int add_rows(struct mediation *m, struct explain *e, struct error *err)
 {
+	const struct handler row = { .lane = LANE_LOCAL,
+				     .fn = look,
+				     .data = e };
+	struct handler rows[OPEN_ROWS];
+	size_t n = open_family_rows(&row, rows);
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(calls); i++) {
-		const struct handler row = {
-			.name = calls[i].name,
-			.nr = calls[i].nr,
-			.lane = LANE_LOCAL,
-			.fn = look,
-			.data = e,
-		};
-
-		r = mediation_add_row(m, &row, err);
-	}
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = mediation_add_row(m, &rows[i], err);
 	return r;
 }
 

@@ -11,6 +11,7 @@
 #include "supervise/denials.h"
 #include "supervise/denied_paths.h"
 #include "supervise/internal.h"
+#include "supervise/object.h"
 
 static void wake(void *data)
 {
@@ -93,19 +94,20 @@ void ask_done(struct ask *k)
 	k->is_asked = false;
 }
 
-bool ask_is_denied(const struct asker *a, struct call *c, const struct event *e,
-		   const char *real, bool is_veiled)
+bool ask_is_denied(const struct asker *a, struct call *c, const char *name,
+		   const struct object *o)
 {
 	const struct denial d = {
 		.code = "fs.denied",
-		.call = e->syscall,
+		.call = name,
 		.error = EACCES,
-		.object = e->path,
-		.rule = is_veiled ? "a path through a link of /proc"
-				  : "denied at run time",
+		.object = o->path,
+		.rule = o->is_veiled ? "a path through a link of /proc"
+				     : "denied at run time",
 	};
 
-	if (!is_veiled && !denied_paths_has(a->denied_paths, e->path, real))
+	if (!o->is_veiled &&
+	    !denied_paths_has(a->denied_paths, o->path, o->real))
 		return false;
 	denials_add_call(a->denials, c, &d);
 	return true;
@@ -124,4 +126,25 @@ void ask_fill_caller(struct event *e, struct call *c)
 	n = readlink(link, path, sizeof(path));
 	if (n > 0 && (size_t)n < sizeof(path))
 		e->program = strndup(path, (size_t)n);
+}
+
+struct outcome ask_about_object(const struct asker *a, struct ask *k,
+				struct call *c, struct event *e,
+				const struct object *o, const char *rule)
+{
+	auto_free char *path = NULL;
+	struct outcome ret = OUTCOME_GO;
+
+	if (ask_is_denied(a, c, e->syscall, o))
+		return OUTCOME_FAIL(EACCES);
+	if (!rule && !a->asks_all)
+		return OUTCOME_GO;
+	path = strdup(o->real ? o->real : o->path);
+	if (!path)
+		return OUTCOME_FAIL(ENOMEM);
+	e->path = path;
+	ask_fill_caller(e, c);
+	(void)ask_about(a, k, c, e, rule, &ret);
+	free(e->program);
+	return ret;
 }

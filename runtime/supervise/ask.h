@@ -22,6 +22,7 @@
 
 struct denials;
 struct denied_paths;
+struct object;
 
 /* As approval_join, by another way. */
 typedef int ask_join_fn(void *data, const struct event *e, const char *rule,
@@ -57,10 +58,19 @@ enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
 			  struct outcome *ret);
 void ask_done(struct ask *k);
 
-/* True, and on record, if what is to be opened or executed was denied at run
- * time, or cannot be known (struct object). */
-bool ask_is_denied(const struct asker *a, struct call *c, const struct event *e,
-		   const char *real, bool is_veiled);
+/* True, and on record, if what call @name is about was denied at run time, or
+ * cannot be known. */
+bool ask_is_denied(const struct asker *a, struct call *c, const char *name,
+		   const struct object *o);
+
+/*
+ * The row of a call that is about @o, first run and later ones: what is denied
+ * fails, what a rule (or NULL) or a callback asks for waits, all else goes on.
+ * @e says what the call is; who calls, and the path, are filled in.
+ */
+struct outcome ask_about_object(const struct asker *a, struct ask *k,
+				struct call *c, struct event *e,
+				const struct object *o, const char *rule);
 
 /* Who calls: pid, parent, program. For event_done. */
 void ask_fill_caller(struct event *e, struct call *c);

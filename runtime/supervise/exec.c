@@ -108,40 +108,15 @@ static int capture(const struct exec_asker *a, struct call *c,
 	return 0;
 }
 
-static struct outcome ask(const struct exec_asker *a, struct call *c,
-			  struct exec *x)
+static const char *name_of(const struct call *c)
 {
-	auto_free char *path =
-		strdup(x->s.object.real ? x->s.object.real : x->s.object.path);
-	struct event e = {
-		.syscall = is_execveat(c) ? "execveat" : "execve",
-		.category = EVENT_PROCESS,
-		.path = path,
-		.argv = x->s.argv.data,
-		.argv_len = x->s.argv.len,
-	};
-	struct outcome o = OUTCOME_GO;
-
-	if (!path)
-		return OUTCOME_FAIL(ENOMEM);
-	ask_fill_caller(&e, c);
-	(void)ask_about(a->asker, &x->ask, c, &e, x->rule, &o);
-	free(e.program);
-	return o;
-}
-
-static bool is_denied(const struct exec_asker *a, struct call *c,
-		      const struct snapshot *s)
-{
-	const struct event e = { .syscall = "execve", .path = s->object.path };
-
-	return ask_is_denied(a->asker, c, &e, s->object.real,
-			     s->object.is_veiled);
+	return is_execveat(c) ? "execveat" : "execve";
 }
 
 static struct outcome before_exec(struct call *c, void *data)
 {
 	struct exec_asker *a = data;
+	struct event e = { .syscall = name_of(c), .category = EVENT_PROCESS };
 	struct exec *x = call_kept(c);
 	int r;
 
@@ -155,9 +130,10 @@ static struct outcome before_exec(struct call *c, void *data)
 		if (!x->s.object.exists && x->s.object.real)
 			return OUTCOME_FAIL(ENOENT);
 	}
-	if (is_denied(a, c, &x->s))
-		return OUTCOME_FAIL(EACCES);
-	return x->rule || a->asker->asks_all ? ask(a, c, x) : OUTCOME_GO;
+	e.argv = x->s.argv.data;
+	e.argv_len = x->s.argv.len;
+	return ask_about_object(a->asker, &x->ask, c, &e, &x->s.object,
+				x->rule);
 }
 
 /* ------------------------------------------------------------- freeze -- */
@@ -229,7 +205,8 @@ static int check_again(const struct exec_asker *a, struct call *c,
 	struct ranges places = { .n = 0 };
 	int r = now ? read_snapshot(c, now, &places) : -ENOMEM;
 
-	if (r == 0 && (!is_equal(&x->s, now) || is_denied(a, c, now)))
+	if (r == 0 && (!is_equal(&x->s, now) ||
+		       ask_is_denied(a->asker, c, name_of(c), &now->object)))
 		r = -EPERM;
 	if (r == 0)
 		r = words_are_private(c, &places);

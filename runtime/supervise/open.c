@@ -1,5 +1,6 @@
 #include "supervise/open.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -49,6 +50,41 @@ static int read_how(struct call *c, struct open_how *ret)
 	if (call_arg(c, 3) != sizeof(*ret))
 		return call_arg(c, 3) < sizeof(*ret) ? -EINVAL : -E2BIG;
 	return call_read(c, call_arg(c, 2), ret, sizeof(*ret));
+}
+
+/* clang-format off */
+static const struct {
+	int nr;
+	const char *name;
+} family[] = {
+	{ SYS_openat,  "openat" },
+	{ SYS_openat2, "openat2" },
+#ifdef SYS_open
+	{ SYS_open,    "open" },
+	{ SYS_creat,   "creat" },
+#endif
+};
+/* clang-format on */
+
+static_assert(ARRAY_LEN(family) <= OPEN_ROWS, "no room for a row");
+
+size_t open_family_rows(const struct handler *like,
+			struct handler ret[OPEN_ROWS])
+{
+	for (size_t i = 0; i < ARRAY_LEN(family); i++) {
+		ret[i] = *like;
+		ret[i].name = family[i].name;
+		ret[i].nr = family[i].nr;
+	}
+	return ARRAY_LEN(family);
+}
+
+const char *open_call_name(const struct call *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(family); i++)
+		if (family[i].nr == call_nr(c))
+			return family[i].name;
+	return "open";
 }
 
 /* What is not made has none, and the argument need not have been given. */
@@ -124,51 +160,11 @@ bool open_is_write(const struct open_how *how)
 	       how->flags & (O_CREAT | O_TRUNC);
 }
 
-static struct outcome ask(const struct open_asker *a, struct call *c,
-			  struct opening *x)
-{
-	static const struct {
-		int nr;
-		const char *name;
-	} names[] = {
-#ifdef SYS_open
-		{ SYS_open, "open" },
-		{ SYS_creat, "creat" },
-#endif
-		{ SYS_openat, "openat" },
-		{ SYS_openat2, "openat2" },
-	};
-	auto_free char *path =
-		strdup(x->s.object.real ? x->s.object.real : x->s.object.path);
-	struct event e = { .syscall = "openat",
-			   .category = EVENT_FILE,
-			   .path = path,
-			   .writes = open_is_write(&x->s.how) };
-	struct outcome o = OUTCOME_GO;
-
-	if (!path)
-		return OUTCOME_FAIL(ENOMEM);
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (names[i].nr == call_nr(c))
-			e.syscall = names[i].name;
-	ask_fill_caller(&e, c);
-	(void)ask_about(a->asker, &x->ask, c, &e, x->rule, &o);
-	free(e.program);
-	return o;
-}
-
-static bool is_denied(const struct open_asker *a, struct call *c,
-		      const struct snapshot *s)
-{
-	const struct event e = { .syscall = "openat", .path = s->object.path };
-
-	return ask_is_denied(a->asker, c, &e, s->object.real,
-			     s->object.is_veiled);
-}
-
 static struct outcome before_open(struct call *c, void *data)
 {
 	const struct open_asker *a = data;
+	struct event e = { .syscall = open_call_name(c),
+			   .category = EVENT_FILE };
 	struct opening *x = call_kept(c);
 	int r;
 
@@ -187,9 +183,9 @@ static struct outcome before_open(struct call *c, void *data)
 		x->rule = ask_match_open(a->rules, x->s.object.path,
 					 x->s.object.real);
 	}
-	if (is_denied(a, c, &x->s))
-		return OUTCOME_FAIL(EACCES);
-	return x->rule || a->asker->asks_all ? ask(a, c, x) : OUTCOME_GO;
+	e.writes = open_is_write(&x->s.how);
+	return ask_about_object(a->asker, &x->ask, c, &e, &x->s.object,
+				x->rule);
 }
 
 /* Of openat2 the kernel checks more than of the others. */
@@ -210,7 +206,7 @@ static struct outcome open_instead(struct call *c, void *data, bool may_wait)
 	if (!x)
 		return OUTCOME_GO;
 	/* As it is now, after an answer that may have changed it. */
-	if (is_denied(a, c, &x->s))
+	if (ask_is_denied(a->asker, c, open_call_name(c), &x->s.object))
 		return OUTCOME_FAIL(EACCES);
 	if (is_checked(c, how))
 		return OUTCOME_GO;
@@ -235,10 +231,11 @@ static int check_again(const struct open_asker *a, struct call *c,
 	struct snapshot *now = calloc(1, sizeof(*now));
 	int r = now ? read_snapshot(c, now) : -ENOMEM;
 
-	if (r == 0 && (strcmp(x->s.path, now->path) != 0 ||
-		       memcmp(&x->s.how, &now->how, sizeof(now->how)) != 0 ||
-		       !object_is_same(&x->s.object, &now->object) ||
-		       is_denied(a, c, now)))
+	if (r == 0 &&
+	    (strcmp(x->s.path, now->path) != 0 ||
+	     memcmp(&x->s.how, &now->how, sizeof(now->how)) != 0 ||
+	     !object_is_same(&x->s.object, &now->object) ||
+	     ask_is_denied(a->asker, c, open_call_name(c), &now->object)))
 		r = -EPERM;
 	if (now)
 		object_done(&now->object);
@@ -278,17 +275,10 @@ static const struct account account = { settle, sent, undo, open_instead };
 
 size_t open_rows(struct open_asker *a, struct handler ret[OPEN_ROWS])
 {
-	size_t n = 0;
+	const struct handler row = { .lane = LANE_LOCAL,
+				     .fn = before_open,
+				     .data = a,
+				     .account = &account };
 
-	ret[n++] = (struct handler){ "openat",	  SYS_openat, LANE_LOCAL,
-				     before_open, a,	      &account };
-	ret[n++] = (struct handler){ "openat2",	  SYS_openat2, LANE_LOCAL,
-				     before_open, a,	       &account };
-#ifdef SYS_open
-	ret[n++] = (struct handler){ "open",	  SYS_open, LANE_LOCAL,
-				     before_open, a,	    &account };
-	ret[n++] = (struct handler){ "creat",	  SYS_creat, LANE_LOCAL,
-				     before_open, a,	     &account };
-#endif
-	return n;
+	return open_family_rows(&row, ret);
 }

@@ -29,6 +29,14 @@ int open_call_read(struct call *c, int *ret_dirfd, struct open_how *ret_how,
 /* True if it may write, or make a file. */
 bool open_is_write(const struct open_how *how);
 
+/* "openat" */
+const char *open_call_name(const struct call *c);
+
+enum { OPEN_ROWS = 4 };
+/* A row @like for each call of the family. */
+size_t open_family_rows(const struct handler *like,
+			struct handler ret[OPEN_ROWS]);
+
 /* Borrowed by the rows; outlives the supervisor. */
 struct open_asker {
 	const struct asker *asker;
@@ -37,7 +45,6 @@ struct open_asker {
 	struct freezer *freezer;
 };
 
-enum { OPEN_ROWS = 4 };
 size_t open_rows(struct open_asker *a, struct handler ret[OPEN_ROWS]);
 
 #endif

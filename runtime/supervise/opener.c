@@ -20,6 +20,7 @@
 #include "base/uapi.h"
 #include "supervise/act.h"
 #include "supervise/object.h"
+#include "supervise/open.h"
 
 enum {
 	LABEL_MAX = 512,
@@ -92,12 +93,6 @@ static bool is_plain(int fd)
 	return false;
 }
 
-static bool is_write(const struct open_how *how)
-{
-	return (how->flags & O_ACCMODE) != O_RDONLY ||
-	       how->flags & (O_CREAT | O_TRUNC);
-}
-
 /* /dev/null, zero, full, random and urandom know nobody. */
 static bool is_plain_device(const struct stat *st)
 {
@@ -117,13 +112,13 @@ static bool is_ours_to_open(const struct opener *o, const struct object *x,
 		return false;
 	if (x->exists && is_plain_device(&x->st))
 		return true;
-	if (is_write(how) &&
+	if (open_is_write(how) &&
 	    (path_is_under(x->real, "/dev") || path_is_under(x->real, "/proc")))
 		return false;
 	if (!x->exists)
 		return how->flags & O_CREAT;
 	return S_ISREG(x->st.st_mode) || S_ISFIFO(x->st.st_mode) ||
-	       (S_ISDIR(x->st.st_mode) && !is_write(how));
+	       (S_ISDIR(x->st.st_mode) && !open_is_write(how));
 }
 
 /* ---------------------------------------------------------------- path -- */
