@@ -72,8 +72,8 @@ int landlock_restrict(const struct landlock_rules *r, struct error *err);
 /*
  * Restricts nothing of the calling thread but signals: what descends from it
  * can be signalled by it, also what is restricted further by then, and nobody
- * else; and kill(-1) reaches all of that at once. As landlock_restrict, it takes
- * no_new_privs.
+ * else; and kill(-1) reaches all of that at once. As landlock_restrict, it
+ * takes no_new_privs.
  */
 int landlock_scope_signals(struct error *err);
 

@@ -27,11 +27,11 @@
 #include "kernel/process.h"
 #include "kernel/tty.h"
 #include "kernel/userns.h"
-#include "sandbox/finish.h"
 #include "sandbox/launcher.h"
 #include "sandbox/listener.h"
 #include "sandbox/live_limits.h"
 #include "sandbox/mediate.h"
+#include "sandbox/scratch.h"
 #include "sandbox/sdnotify.h"
 #include "sandbox/stale.h"
 #include "sandbox/sync.h"
@@ -387,35 +387,6 @@ static int add_uppers(struct create *c, struct error *err)
 	return 0;
 }
 
-/*
- * Tier C has no tmpfs of its own: a directory of the host takes the place of
- * /tmp, which is said by TMPDIR.
- */
-static int make_scratch(struct create *c, struct error *err)
-{
-	const char *dir = getenv("TMPDIR");
-	auto_free char *path = NULL;
-	auto_free char *entry = NULL;
-
-	if (!dir || dir[0] != '/' || access(dir, W_OK) < 0)
-		dir = "/tmp";
-	if (asprintf(&path, "%s/sandlock-tmp.XXXXXX", dir) < 0)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "TMPDIR");
-	if (!mkdtemp(path))
-		return error_set(err, ERR_SYSTEM, errno,
-				 "cannot make a directory in '%s'", dir);
-	c->state->scratch = realpath(path, NULL);
-	if (!c->state->scratch) {
-		(void)rmdir(path);
-		return error_set(err, ERR_SYSTEM, errno, "TMPDIR");
-	}
-	if (asprintf(&entry, "TMPDIR=%s", c->state->scratch) < 0 ||
-	    spec_strings_add(&c->plan->spec->process.env, entry) < 0 ||
-	    plan_add_path(c->plan, c->state->scratch, LANDLOCK_ALL) < 0)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "TMPDIR");
-	return 0;
-}
-
 /* What can fail for the caller's mistakes comes first: nothing is made yet. */
 static int open_endpoints(struct create *c, struct error *err)
 {
@@ -487,7 +458,7 @@ static int make_all(struct create *c, struct error *err)
 	if (r == 0 && c->plan->notify)
 		r = add_uppers(c, err);
 	if (r == 0 && c->plan->notify)
-		r = make_scratch(c, err);
+		r = scratch_make(c, err);
 	else if (r == 0)
 		r = make_rootfs(c, err);
 	return r;
@@ -752,7 +723,7 @@ void create_undo(struct create *c)
 		mediation_end(take_ptr(&c->mediation));
 		if (c->plan->notify)
 			(void)guard_wait_rest(c->state->name, NULL);
-		finish_scratch(c->state);
+		scratch_remove(c->state);
 		if (c->state->cgroup)
 			(void)cgroup_remove(c->state->cgroup, NULL);
 		if (c->hooks_begun)

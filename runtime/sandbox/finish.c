@@ -8,10 +8,10 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/limits.h"
-#include "branch/trash.h"
 #include "hooks/hooks.h"
 #include "kernel/cgroup.h"
 #include "sandbox/plan.h"
+#include "sandbox/scratch.h"
 #include "spec/spec.h"
 
 enum { ORPHAN_TRIES = 100 };
@@ -162,19 +162,13 @@ int finish_hooks(const struct sandbox_state *s, const struct spec *spec,
 	return hooks_run(&spec->hooks, (enum spec_hook_point)point, &ctx, err);
 }
 
-void finish_scratch(const struct sandbox_state *s)
-{
-	if (s->scratch)
-		trash_remove_tree(AT_FDCWD, s->scratch);
-}
-
 int finish_remove(const struct sandbox_env *env, struct rundir_slot *slot,
 		  const struct sandbox_state *s, const struct spec *spec,
 		  struct error *err)
 {
 	int r = s->cgroup ? cgroup_remove(s->cgroup, err) : 0;
 
-	finish_scratch(s);
+	scratch_remove(s);
 	if (r < 0)
 		return r;
 	r = slot ? rundir_remove(slot, err) : 0;

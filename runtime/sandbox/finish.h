@@ -45,7 +45,4 @@ int finish_remove(const struct sandbox_env *env, struct rundir_slot *slot,
 		  const struct sandbox_state *s, const struct spec *spec,
 		  struct error *err);
 
-/* Removes the TMPDIR of tier C, once nobody uses it any more. */
-void finish_scratch(const struct sandbox_state *s);
-
 #endif

@@ -161,13 +161,14 @@ static pid_t clone_with(unsigned long flags)
 /* As the payload did, so that whoever waits for us sees it. */
 static void __attribute__((noreturn)) end_as(int status)
 {
+	const struct sigaction dflt = { .sa_handler = SIG_DFL };
 	const struct rlimit none = { 0, 0 };
 	sigset_t set;
 
 	if (WIFEXITED(status))
 		_exit(WEXITSTATUS(status));
 	(void)setrlimit(RLIMIT_CORE, &none);
-	(void)signal(WTERMSIG(status), SIG_DFL);
+	(void)sigaction(WTERMSIG(status), &dflt, NULL);
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, WTERMSIG(status));
 	(void)kill(getpid(), WTERMSIG(status));

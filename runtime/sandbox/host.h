@@ -77,8 +77,8 @@ int host_view_masks(struct host_context *h, struct json_out *o,
 int host_find_tier(struct host_context *h, struct error *err);
 
 /*
- * host_paths.c: the paths of tier C into @p, or a refusal where no Landlock rule
- * can say what was asked for.
+ * host_paths.c: the paths of tier C into @p, or a refusal where no Landlock
+ * rule can say what was asked for.
  */
 int host_paths(const struct host_context *h, const struct sandbox_env *env,
 	       struct plan *p, struct error *err);

@@ -6,6 +6,7 @@
 #include "kernel/pidfd.h"
 #include "sandbox/finish.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/scratch.h"
 #include "sandbox/state.h"
 
 /*
@@ -63,7 +64,7 @@ int stale_prune(const struct sandbox_env *env, struct rundir *d,
 		(void)cgroup_remove(s->cgroup, NULL);
 	}
 	if (s)
-		finish_scratch(s);
+		scratch_remove(s);
 	log_debug(env->log, "removed what is left of '%s'", name);
 	return rundir_remove(slot, NULL) == 0;
 }

@@ -1,0 +1,48 @@
+#include "sandbox/scratch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "branch/trash.h"
+#include "kernel/landlock.h"
+#include "sandbox/create.h"
+
+/*
+ * Tier C has no tmpfs of its own: a directory of the host takes the place of
+ * /tmp, which is said by TMPDIR.
+ */
+int scratch_make(struct create *c, struct error *err)
+{
+	const char *dir = getenv("TMPDIR");
+	auto_free char *path = NULL;
+	auto_free char *entry = NULL;
+
+	if (!dir || dir[0] != '/' || access(dir, W_OK) < 0)
+		dir = "/tmp";
+	if (asprintf(&path, "%s/sandlock-tmp.XXXXXX", dir) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "TMPDIR");
+	if (!mkdtemp(path))
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make a directory in '%s'", dir);
+	c->state->scratch = realpath(path, NULL);
+	if (!c->state->scratch) {
+		(void)rmdir(path);
+		return error_set(err, ERR_SYSTEM, errno, "TMPDIR");
+	}
+	if (asprintf(&entry, "TMPDIR=%s", c->state->scratch) < 0 ||
+	    spec_strings_add(&c->plan->spec->process.env, entry) < 0 ||
+	    plan_add_path(c->plan, c->state->scratch, LANDLOCK_ALL) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "TMPDIR");
+	return 0;
+}
+
+void scratch_remove(const struct sandbox_state *s)
+{
+	if (s->scratch)
+		trash_remove_tree(AT_FDCWD, s->scratch);
+}
