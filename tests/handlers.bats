@@ -180,6 +180,18 @@ socket.socket(socket.AF_PACKET)'
 	expect_output "called 20"
 }
 
+@test "handlers: more callers than there can be handlers wait, and are answered" {
+	local how
+
+	${CC:-gcc} -O2 -static -pthread -o crowd "$TESTS/helpers/crowd.c"
+	for how in sleep:20 later:200; do
+		run handle filesystem.read="$D" timeout=60000 \
+			getppid="$how+return:7" -- "$D/crowd" 500
+		expect_output "500 right, 0 wrong"
+		expect_output "called 500"
+	done
+}
+
 @test "handlers: what exec adds is handled, too" {
 	"$HELPERS/handle" name="$N" uname=poke:0:Plan9+return:0 -- \
 		sleep 1000 >"$W/said" 2>&1 3>&- &

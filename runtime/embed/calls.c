@@ -5,56 +5,68 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "api.h"
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/quiet_thread.h"
 #include "sandbox/calllink.h"
 
 #define API __attribute__((visibility("default")))
 
-enum { IDLE_S = 1 };
+enum { IDLE_MS = 1000 };
+
+/* Our end of a channel. In the set of @poll_fd while no call is under way. */
+struct line {
+	struct line *prev, *next; /* of the link */
+	int sock;
+};
 
 struct sandlock_call {
 	struct calls *link;
 	struct sandlock_call_info info;
 	uint64_t number;
-	const struct sandlock_handler *row; /* while it has not begun */
 	enum sandlock_exception on_exception;
-	/* Under the lock of the link. */
-	struct sandlock_call *prev, *next; /* while it is open */
-	struct sandlock_call *queue_next;
-	bool is_open; /* the supervisor waits for it */
+	struct line *line; /* NULL: it was answered, or nobody listens */
 	bool is_answered;
-	bool has_reply;
-	pthread_cond_t replied;
-	/* Of the reply: what it is, and where its data go. */
-	int result;
-	void *room;
-	size_t room_len, len;
-	int fd;
 };
 
 struct calls {
-	pthread_mutex_t lock;
-	unsigned int refs;
-	int sock; /* -1: the run is over */
+	int sock;    /* where lines come from; borrowed */
+	int poll_fd; /* epoll: @sock, free lines, @end_fd */
+	int end_fd;  /* eventfd: the run is over */
 	const struct sandlock_handler *rows;
 	size_t n_rows;
-	struct sandlock_call *open;
-	/* Handlers that wait for a thread. */
-	struct sandlock_call *first, *last;
-	size_t n_queued;
-	pthread_cond_t work, ended;
+	pthread_mutex_t lock; /* of what follows */
+	unsigned int refs;
+	bool is_over;
+	struct line *lines; /* that no call has */
 	unsigned int max_threads, n_threads, n_idle;
+	pthread_cond_t ended;
 	bool has_last; /* of the threads that have ended, to be joined */
 	pthread_t last_thread;
-	struct call_msg in; /* of the thread that reads */
 };
 
 /* ----------------------------------------------------------------- link -- */
+
+static int add_fd(const struct calls *l, int fd, uint32_t events, void *data)
+{
+	struct epoll_event e = { .events = events, .data.ptr = data };
+
+	return epoll_ctl(l->poll_fd, EPOLL_CTL_ADD, fd, &e);
+}
+
+static void free_link(struct calls *l)
+{
+	cleanup_close(&l->poll_fd);
+	cleanup_close(&l->end_fd);
+	(void)pthread_cond_destroy(&l->ended);
+	(void)pthread_mutex_destroy(&l->lock);
+	free(l);
+}
 
 struct calls *calls_new(int sock, const struct sandlock_handler *rows,
 			size_t n_rows, unsigned int max_threads)
@@ -63,17 +75,22 @@ struct calls *calls_new(int sock, const struct sandlock_handler *rows,
 
 	if (!l)
 		return NULL;
+	*l = (struct calls){
+		.sock = sock,
+		.rows = rows,
+		.n_rows = n_rows,
+		.refs = 1,
+		.max_threads = max_threads,
+	};
+	l->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	l->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (pthread_mutex_init(&l->lock, NULL) ||
-	    pthread_cond_init(&l->ended, NULL) ||
-	    cond_init_monotonic(&l->work) < 0) {
-		free(l);
+	    pthread_cond_init(&l->ended, NULL) || l->poll_fd < 0 ||
+	    l->end_fd < 0 || add_fd(l, l->end_fd, EPOLLIN, &l->end_fd) < 0 ||
+	    add_fd(l, sock, EPOLLIN | EPOLLONESHOT, l) < 0) {
+		free_link(l);
 		return NULL;
 	}
-	l->refs = 1;
-	l->sock = sock;
-	l->rows = rows;
-	l->n_rows = n_rows;
-	l->max_threads = max_threads;
 	return l;
 }
 
@@ -84,68 +101,64 @@ void calls_put(struct calls *l)
 	(void)pthread_mutex_lock(&l->lock);
 	left = --l->refs;
 	(void)pthread_mutex_unlock(&l->lock);
-	if (left)
-		return;
-	(void)pthread_cond_destroy(&l->work);
-	(void)pthread_cond_destroy(&l->ended);
-	(void)pthread_mutex_destroy(&l->lock);
-	free(l);
+	if (left == 0)
+		free_link(l);
 }
 
-/* With the lock held, as all that follows up to the calls. */
-static void close_call(struct sandlock_call *c)
+/* One thread gets the next event of it. */
+static void arm(const struct calls *l, int fd, void *data)
 {
-	struct calls *l = c->link;
+	struct epoll_event e = { .events = EPOLLIN | EPOLLONESHOT,
+				 .data.ptr = data };
 
-	if (!c->is_open)
-		return;
-	c->is_open = false;
-	if (c->prev)
-		c->prev->next = c->next;
+	(void)epoll_ctl(l->poll_fd, EPOLL_CTL_MOD, fd, &e);
+}
+
+/* With the lock held, as the next one. */
+static void link_line(struct calls *l, struct line *line)
+{
+	line->prev = NULL;
+	line->next = l->lines;
+	if (l->lines)
+		l->lines->prev = line;
+	l->lines = line;
+}
+
+static void unlink_line(struct calls *l, struct line *line)
+{
+	if (line->prev)
+		line->prev->next = line->next;
 	else
-		l->open = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
-	(void)pthread_cond_signal(&c->replied);
+		l->lines = line->next;
+	if (line->next)
+		line->next->prev = line->prev;
 }
 
-static void open_call(struct calls *l, struct sandlock_call *c)
+static void close_line(struct line *line)
 {
-	c->link = l;
-	l->refs++;
-	c->is_open = true;
-	c->next = l->open;
-	if (l->open)
-		l->open->prev = c;
-	l->open = c;
+	(void)close(line->sock);
+	free(line);
 }
 
-static void enqueue(struct calls *l, struct sandlock_call *c)
+/* The call that had it is over. */
+static void give_back(struct calls *l, struct line *line)
 {
-	if (l->last)
-		l->last->queue_next = c;
-	else
-		l->first = c;
-	l->last = c;
-	l->n_queued++;
-}
+	bool over;
 
-static struct sandlock_call *dequeue(struct calls *l)
-{
-	struct sandlock_call *c = l->first;
-
-	if (!c)
-		return NULL;
-	l->first = c->queue_next;
-	if (!l->first)
-		l->last = NULL;
-	l->n_queued--;
-	return c;
+	(void)pthread_mutex_lock(&l->lock);
+	over = l->is_over;
+	if (!over) {
+		link_line(l, line);
+		arm(l, line->sock, line);
+	}
+	(void)pthread_mutex_unlock(&l->lock);
+	if (over)
+		close_line(line);
 }
 
 /* ---------------------------------------------------------------- calls -- */
 
-static struct sandlock_call *call_of(const struct calls *l,
+static struct sandlock_call *call_of(struct calls *l, struct line *line,
 				     const struct call_msg *m)
 {
 	struct sandlock_call *c = calloc(1, sizeof(*c));
@@ -153,10 +166,6 @@ static struct sandlock_call *call_of(const struct calls *l,
 
 	if (!c)
 		return NULL;
-	if (pthread_cond_init(&c->replied, NULL)) {
-		free(c);
-		return NULL;
-	}
 	memcpy(&made, m->data, sizeof(made));
 	c->info = (struct sandlock_call_info){
 		.id = made.id,
@@ -168,9 +177,12 @@ static struct sandlock_call *call_of(const struct calls *l,
 	};
 	memcpy(c->info.args, made.args, sizeof(made.args));
 	c->number = m->number;
-	c->row = &l->rows[m->value];
-	c->on_exception = c->row->on_exception;
-	c->fd = -1;
+	c->line = line;
+	c->on_exception = l->rows[m->value].on_exception;
+	c->link = l;
+	(void)pthread_mutex_lock(&l->lock);
+	l->refs++;
+	(void)pthread_mutex_unlock(&l->lock);
 	return c;
 }
 
@@ -222,44 +234,42 @@ static struct call_answer answer_of(const struct sandlock_call *c,
 	return exception(c->on_exception);
 }
 
-static int send_answer(int sock, uint64_t number, const struct call_answer *a,
-		       int fd)
+static int send_answer(const struct sandlock_call *c,
+		       const struct call_answer *a, int fd)
 {
 	struct call_msg m;
 
-	call_msg_begin(&m, CALL_ANSWER, 0, number);
+	call_msg_begin(&m, CALL_ANSWER, 0, c->number);
 	m.len = sizeof(*a);
 	memcpy(m.data, a, sizeof(*a));
 	m.fd = fd;
-	return call_msg_send(sock, &m);
+	return call_msg_send(c->line->sock, &m);
 }
 
 /* An fd that cannot be sent (it is none) is an exception. */
-static void say(struct sandlock_call *c, const struct sandlock_action *a)
+static int say(const struct sandlock_call *c, const struct sandlock_action *a)
 {
 	struct call_answer x = answer_of(c, a);
-	int sock = c->link->sock;
+	int r = send_answer(c, &x, x.kind == CALL_FD ? a->fd : -1);
 
-	if (send_answer(sock, c->number, &x, x.kind == CALL_FD ? a->fd : -1) ==
-	    -EBADF) {
+	if (r == -EBADF) {
 		x = exception(c->on_exception);
-		(void)send_answer(sock, c->number, &x, -1);
+		r = send_answer(c, &x, -1);
 	}
+	return r;
 }
 
 API int sandlock_call_answer(struct sandlock_call *c,
 			     const struct sandlock_action *a)
 {
-	int r;
+	int r = c->is_answered ? -EALREADY : 0;
 
-	(void)pthread_mutex_lock(&c->link->lock);
-	r = c->is_answered ? -EALREADY : c->is_open ? 0 : -ECANCELED;
-	if (r == 0) {
+	if (r == 0 && (!c->line || say(c, a) < 0))
+		r = -ECANCELED;
+	if (r == 0)
 		c->is_answered = true;
-		say(c, a);
-		close_call(c);
-	}
-	(void)pthread_mutex_unlock(&c->link->lock);
+	if (r == 0)
+		give_back(c->link, take_ptr(&c->line));
 	if (a->kind == SANDLOCK_ACTION_FD && a->fd >= 0)
 		(void)close(a->fd);
 	return r;
@@ -272,11 +282,9 @@ API void sandlock_call_free(struct sandlock_call *c)
 	if (!c)
 		return;
 	(void)sandlock_call_answer(c, &none);
-	(void)pthread_mutex_lock(&c->link->lock);
-	close_call(c);
-	(void)pthread_mutex_unlock(&c->link->lock);
+	if (c->line)
+		close_line(c->line);
 	calls_put(c->link);
-	(void)pthread_cond_destroy(&c->replied);
 	free(c);
 }
 
@@ -287,29 +295,27 @@ sandlock_call_get_info(const struct sandlock_call *c)
 }
 
 /*
- * Sends @m and waits for its reply, whose data go to @room. The result of the
- * reply, or -ESRCH.
+ * Sends @m, and has what comes back instead; its data are at most as long as
+ * the request wants them. The result of the reply, or -ESRCH.
  */
-static int request(struct sandlock_call *c, struct call_msg *m, void *room,
-		   size_t room_len)
+static int request(struct sandlock_call *c, struct call_msg *m)
 {
-	struct calls *l = c->link;
-	int r = -ESRCH;
+	int r = c->line ? 0 : -ESRCH;
 
 	m->number = c->number;
-	(void)pthread_mutex_lock(&l->lock);
-	c->has_reply = false;
-	c->room = room;
-	c->room_len = room_len;
-	if (c->is_open)
-		r = call_msg_send(l->sock, m);
-	while (r == 0 && c->is_open && !c->has_reply)
-		(void)pthread_cond_wait(&c->replied, &l->lock);
 	if (r == 0)
-		r = c->has_reply ? c->result : -ESRCH;
-	c->room = NULL;
-	(void)pthread_mutex_unlock(&l->lock);
-	return r == -EPIPE || r == -ECONNRESET ? -ESRCH : r;
+		r = call_msg_send(c->line->sock, m);
+	if (r == 0)
+		do
+			r = call_msg_recv(c->line->sock, m);
+		while (r == -EINTR);
+	else if (r != -EPIPE && r != -ECONNRESET)
+		return r;
+	if (r == 1 && m->type == CALL_REPLY && m->number == c->number)
+		return m->value;
+	if (r == 1)
+		cleanup_close(&m->fd);
+	return -ESRCH;
 }
 
 API int sandlock_call_read(struct sandlock_call *c, uint64_t addr, void *data,
@@ -325,9 +331,11 @@ API int sandlock_call_read(struct sandlock_call *c, uint64_t addr, void *data,
 		call_msg_begin(&m, CALL_READ, 0, 0);
 		m.addr = addr;
 		m.n = piece;
-		r = request(c, &m, at, piece);
-		if (r == 0 && c->len != piece)
+		r = request(c, &m);
+		if (r == 0 && m.len != piece)
 			r = -EPROTO;
+		if (r == 0)
+			memcpy(at, m.data, piece);
 		at += piece;
 		addr += piece;
 		n -= piece;
@@ -346,10 +354,14 @@ API int sandlock_call_read_string(struct sandlock_call *c, uint64_t addr,
 	call_msg_begin(&m, CALL_READ_STRING, 0, 0);
 	m.addr = addr;
 	m.n = max < CALL_DATA_MAX ? max : CALL_DATA_MAX;
-	r = request(c, &m, data, max - 1);
-	if (r == 0)
-		data[c->len] = '\0';
-	return r;
+	r = request(c, &m);
+	if (r == 0 && m.len >= max)
+		r = -EPROTO;
+	if (r < 0)
+		return r;
+	memcpy(data, m.data, m.len);
+	data[m.len] = '\0';
+	return 0;
 }
 
 API int sandlock_call_write(struct sandlock_call *c, uint64_t addr,
@@ -364,10 +376,10 @@ API int sandlock_call_write(struct sandlock_call *c, uint64_t addr,
 		m.addr = addr;
 		m.len = n < CALL_DATA_MAX ? n : CALL_DATA_MAX;
 		memcpy(m.data, at, m.len);
-		r = request(c, &m, NULL, 0);
 		at += m.len;
 		addr += m.len;
 		n -= m.len;
+		r = request(c, &m);
 	}
 	return r;
 }
@@ -381,7 +393,7 @@ API int sandlock_call_install_fd(struct sandlock_call *c, int fd,
 		return -EBADF;
 	call_msg_begin(&m, CALL_INSTALL_FD, close_on_exec, 0);
 	m.fd = fd;
-	return request(c, &m, NULL, 0);
+	return request(c, &m);
 }
 
 API int sandlock_call_get_fd(struct sandlock_call *c, int fd)
@@ -390,10 +402,10 @@ API int sandlock_call_get_fd(struct sandlock_call *c, int fd)
 	int r;
 
 	call_msg_begin(&m, CALL_GET_FD, fd, 0);
-	r = request(c, &m, NULL, 0);
+	r = request(c, &m);
 	if (r < 0)
 		return r;
-	return c->fd < 0 ? -EMFILE : take_fd(&c->fd);
+	return m.fd < 0 ? -EMFILE : m.fd;
 }
 
 API bool sandlock_call_is_cancelled(struct sandlock_call *c)
@@ -401,14 +413,14 @@ API bool sandlock_call_is_cancelled(struct sandlock_call *c)
 	struct call_msg m;
 
 	call_msg_begin(&m, CALL_LOOK, 0, 0);
-	return request(c, &m, NULL, 0) < 0;
+	return request(c, &m) < 0;
 }
 
 /* -------------------------------------------------------------- threads -- */
 
-static void run_handler(struct sandlock_call *c)
+static void run_handler(const struct sandlock_handler *h,
+			struct sandlock_call *c)
 {
-	const struct sandlock_handler *h = c->row;
 	struct sandlock_action a = { .fd = -1 };
 	int r = h->fn(h->data, c, &a);
 
@@ -424,37 +436,146 @@ static void run_handler(struct sandlock_call *c)
 	sandlock_call_free(c);
 }
 
-static bool wait_for_work(struct calls *l)
-{
-	struct timespec until;
-	bool late = false;
+static void *work(void *data);
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += IDLE_S;
-	l->n_idle++;
-	while (!l->first && l->sock >= 0 && !late)
-		late = pthread_cond_timedwait(&l->work, &l->lock, &until) ==
-		       ETIMEDOUT;
-	l->n_idle--;
-	return l->first;
+/* Somebody has to be there for the next call while this one is handled. */
+static void find_successor(struct calls *l)
+{
+	pthread_t thread;
+
+	(void)pthread_mutex_lock(&l->lock);
+	if (l->n_idle == 0 && l->n_threads < l->max_threads && !l->is_over &&
+	    quiet_thread_make_deep(&thread, work, l) == 0) {
+		l->n_threads++;
+		l->n_idle++;
+	}
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
+/* A line that says what makes no sense, or nothing any more, is closed. */
+static void take_call(struct calls *l, struct line *line)
+{
+	struct sandlock_call *c = NULL;
+	struct call_msg m;
+	int r;
+
+	(void)pthread_mutex_lock(&l->lock);
+	unlink_line(l, line);
+	(void)pthread_mutex_unlock(&l->lock);
+	do
+		r = call_msg_recv(line->sock, &m);
+	while (r == -EINTR);
+	if (r == 1)
+		cleanup_close(&m.fd);
+	if (r == 1 && m.type == CALL_MADE && m.value >= 0 &&
+	    (size_t)m.value < l->n_rows && m.len == sizeof(struct call_made))
+		c = call_of(l, line, &m);
+	if (!c) {
+		close_line(line);
+		return;
+	}
+	find_successor(l);
+	run_handler(&l->rows[m.value], c);
+}
+
+static void end_link(struct calls *l)
+{
+	const uint64_t one = 1;
+
+	(void)pthread_mutex_lock(&l->lock);
+	l->is_over = true;
+	(void)pthread_mutex_unlock(&l->lock);
+	(void)!write(l->end_fd, &one, sizeof(one));
+}
+
+/* Without room for the fd there is none: its calls are EIO. */
+static void take_line(struct calls *l)
+{
+	struct line *line = calloc(1, sizeof(*line));
+	size_t n_fds = 1;
+	int fd = -1;
+	char byte;
+	ssize_t n = fd_recv(l->sock, &byte, 1, &fd, &n_fds);
+
+	arm(l, l->sock, l);
+	if (n <= 0 || n_fds == 0 || !line) {
+		cleanup_close(&fd);
+		free(line);
+		return;
+	}
+	line->sock = fd;
+	(void)pthread_mutex_lock(&l->lock);
+	link_line(l, line);
+	if (add_fd(l, fd, EPOLLIN | EPOLLONESHOT, line) < 0) {
+		unlink_line(l, line);
+		close_line(line);
+	}
+	(void)pthread_mutex_unlock(&l->lock);
+}
+
+/*
+ * The next event that is no end, as what it is of; NULL: none for long. What
+ * the peer has sent before it has hung up is not looked at any more.
+ */
+static void *await_event(struct calls *l, int timeout_ms)
+{
+	struct epoll_event e;
+	int n;
+
+	for (;;) {
+		n = epoll_wait(l->poll_fd, &e, 1, timeout_ms);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return NULL;
+		if (!(e.events & EPOLLHUP))
+			return e.data.ptr;
+		/* A line alone stays as it is, until the end. */
+		if (e.data.ptr == l) {
+			end_link(l);
+			return &l->end_fd;
+		}
+	}
+}
+
+/*
+ * Counted as idle to begin with. Until the end, or where others wait, too,
+ * until nothing has come for long.
+ */
+static void serve(struct calls *l, bool is_first)
+{
+	for (;;) {
+		void *what = await_event(l, is_first ? -1 : IDLE_MS);
+		bool leave;
+
+		(void)pthread_mutex_lock(&l->lock);
+		leave = l->is_over || (!what && l->n_idle > 1);
+		if (what || leave)
+			l->n_idle--;
+		(void)pthread_mutex_unlock(&l->lock);
+		if (leave)
+			return;
+		if (!what)
+			continue;
+		if (what == l)
+			take_line(l);
+		else
+			take_call(l, what);
+		(void)pthread_mutex_lock(&l->lock);
+		l->n_idle++;
+		(void)pthread_mutex_unlock(&l->lock);
+	}
 }
 
 /* The last thing that it does is to take the place of the one before it. */
 static void *work(void *data)
 {
 	struct calls *l = data;
-	struct sandlock_call *c;
 	pthread_t before;
 	bool join;
 
+	serve(l, false);
 	(void)pthread_mutex_lock(&l->lock);
-	do {
-		while ((c = dequeue(l))) {
-			(void)pthread_mutex_unlock(&l->lock);
-			run_handler(c);
-			(void)pthread_mutex_lock(&l->lock);
-		}
-	} while (wait_for_work(l));
 	join = l->has_last;
 	before = l->last_thread;
 	l->has_last = true;
@@ -467,104 +588,24 @@ static void *work(void *data)
 	return NULL;
 }
 
-/* A handler for which there is no thread, and never will be, has failed. */
-static void find_thread(struct calls *l)
-{
-	struct sandlock_call *c = NULL;
-	pthread_t thread;
-
-	(void)pthread_mutex_lock(&l->lock);
-	if (l->n_queued <= l->n_idle || l->n_threads >= l->max_threads)
-		(void)pthread_cond_signal(&l->work);
-	else if (quiet_thread_make_deep(&thread, work, l) == 0)
-		l->n_threads++;
-	else if (l->n_threads == 0)
-		c = dequeue(l);
-	(void)pthread_mutex_unlock(&l->lock);
-	sandlock_call_free(c);
-}
-
-/* -------------------------------------------------------------- reading -- */
-
-static void take_call(struct calls *l)
-{
-	const struct call_msg *m = &l->in;
-	struct call_answer eio = { CALL_FAIL, .error = EIO };
-	struct sandlock_call *c = NULL;
-
-	if (m->len == sizeof(struct call_made) && m->value >= 0 &&
-	    (size_t)m->value < l->n_rows)
-		c = call_of(l, m);
-	(void)pthread_mutex_lock(&l->lock);
-	if (c) {
-		open_call(l, c);
-		enqueue(l, c);
-	} else {
-		(void)send_answer(l->sock, m->number, &eio, -1);
-	}
-	(void)pthread_mutex_unlock(&l->lock);
-	if (c)
-		find_thread(l);
-}
-
-static void take_reply(struct calls *l)
-{
-	struct call_msg *m = &l->in;
-	struct sandlock_call *c;
-
-	(void)pthread_mutex_lock(&l->lock);
-	for (c = l->open; c && c->number != m->number; c = c->next)
-		;
-	if (c && !c->has_reply) {
-		c->has_reply = true;
-		c->result = m->value;
-		c->len = m->len < c->room_len ? m->len : c->room_len;
-		if (c->room && c->len)
-			memcpy(c->room, m->data, c->len);
-		c->fd = take_fd(&m->fd);
-		(void)pthread_cond_signal(&c->replied);
-	}
-	(void)pthread_mutex_unlock(&l->lock);
-}
-
 /* What has not begun never will; what runs is waited for. */
-static void end(struct calls *l)
+void calls_serve(struct calls *l)
 {
-	struct sandlock_call *queued, *c;
+	struct line *line;
 
 	(void)pthread_mutex_lock(&l->lock);
-	l->sock = -1;
-	queued = l->first;
-	l->first = l->last = NULL;
-	l->n_queued = 0;
-	while (l->open)
-		close_call(l->open);
-	(void)pthread_cond_broadcast(&l->work);
+	l->n_threads = l->n_idle = 1;
 	(void)pthread_mutex_unlock(&l->lock);
-	while ((c = queued)) {
-		queued = c->queue_next;
-		sandlock_call_free(c);
-	}
+	serve(l, true);
 	(void)pthread_mutex_lock(&l->lock);
+	l->n_threads--;
 	while (l->n_threads)
 		(void)pthread_cond_wait(&l->ended, &l->lock);
 	(void)pthread_mutex_unlock(&l->lock);
 	if (l->has_last)
 		(void)pthread_join(l->last_thread, NULL);
-}
-
-void calls_serve(struct calls *l)
-{
-	int sock = l->sock, r;
-
-	do {
-		r = call_msg_recv(sock, &l->in);
-		if (r == 1 && l->in.type == CALL_MADE)
-			take_call(l);
-		else if (r == 1 && l->in.type == CALL_REPLY)
-			take_reply(l);
-		if (r == 1)
-			cleanup_close(&l->in.fd);
-	} while (r == 1 || r == -EINTR);
-	end(l);
+	while ((line = l->lines)) {
+		l->lines = line->next;
+		close_line(line);
+	}
 }

@@ -5,9 +5,10 @@
  *	calls_new -> calls_serve, on a thread of its own, until the supervisor
  *	closes its end and no handler runs -> calls_put
  *
- * The thread only reads, so that the supervisor never waits to send; handlers
- * run on others, which are made as they are needed. A call that is answered
- * later holds a reference: it may outlive the run, and then is cancelled.
+ * Handlers run on that thread and on others, which are made as they are needed:
+ * who gets a call sees to it that somebody waits for the next one. A call that
+ * is answered later holds a reference: it may outlive the run, and then is
+ * cancelled.
  */
 #ifndef SANDLOCK_EMBED_CALLS_H
 #define SANDLOCK_EMBED_CALLS_H

@@ -10,13 +10,14 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/quiet_thread.h"
 
 enum {
 	HEADER = offsetof(struct call_msg, data),
 	/* No errno of a system call is above, and the kernel's own that make
 	 * it restart are. */
 	ERRNO_END = 512,
+	/* Each takes an fd of the embedder, too. */
+	CHANNELS_MAX = 256,
 };
 
 void call_msg_begin(struct call_msg *m, enum call_msg_type type, int value,
@@ -50,27 +51,24 @@ int call_msg_recv(int sock, struct call_msg *m)
 	return -EPROTO;
 }
 
-/* ---------------------------------------------------------------- link -- */
+/* ------------------------------------------------------------- channels -- */
 
-/* A call that is under way; on the stack of its thread. */
-struct pending {
-	struct pending *prev, *next;
-	uint64_t number;
-	pthread_cond_t said;
-	struct call_msg *msg; /* not taken yet, or NULL */
+struct channel {
+	struct channel *next;
+	int sock;
+	bool is_free;
 };
 
 struct calllink {
 	int sock;
 	void (*kill_fn)(void *data, int sig);
 	void *data;
-	bool has_thread;
-	pthread_t thread;
-	struct call_msg in;   /* the thread's own */
 	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t freed;
 	bool is_closed;
 	uint64_t last;
-	struct pending *first;
+	struct channel *first;
+	size_t n_channels;
 };
 
 struct calllink *calllink_new(int sock, void (*kill_fn)(void *data, int sig),
@@ -83,83 +81,12 @@ struct calllink *calllink_new(int sock, void (*kill_fn)(void *data, int sig),
 	l->sock = sock;
 	l->kill_fn = kill_fn;
 	l->data = data;
-	if (pthread_mutex_init(&l->lock, NULL)) {
+	if (pthread_mutex_init(&l->lock, NULL) ||
+	    pthread_cond_init(&l->freed, NULL)) {
 		free(l);
 		return NULL;
 	}
 	return l;
-}
-
-static void drop_message(struct call_msg *m)
-{
-	if (!m)
-		return;
-	cleanup_close(&m->fd);
-	free(m);
-}
-
-/* A copy as long as it has to be. */
-static struct call_msg *copy_message(struct call_msg *m)
-{
-	struct call_msg *copy = malloc(HEADER + m->len);
-
-	if (!copy) {
-		cleanup_close(&m->fd);
-		return NULL;
-	}
-	memcpy(copy, m, HEADER + m->len);
-	return copy;
-}
-
-static struct pending *find(const struct calllink *l, uint64_t number)
-{
-	struct pending *p = l->first;
-
-	while (p && p->number != number)
-		p = p->next;
-	return p;
-}
-
-/* To the thread of its call, if there still is one; a second message before
- * the first is answered is against the rules. False: out of memory. */
-static bool deliver(struct calllink *l)
-{
-	struct call_msg *m = copy_message(&l->in);
-	struct pending *p;
-
-	if (!m)
-		return false;
-	(void)pthread_mutex_lock(&l->lock);
-	p = find(l, m->number);
-	if (p && !p->msg) {
-		p->msg = take_ptr(&m);
-		(void)pthread_cond_signal(&p->said);
-	}
-	(void)pthread_mutex_unlock(&l->lock);
-	drop_message(m);
-	return true;
-}
-
-static void *serve(void *data)
-{
-	struct calllink *l = data;
-	int r;
-
-	do {
-		r = call_msg_recv(l->sock, &l->in);
-		if (r == 1 && !deliver(l))
-			r = -ENOMEM;
-	} while (r == 1 || r == -EINTR);
-	calllink_close(l);
-	return NULL;
-}
-
-int calllink_start(struct calllink *l)
-{
-	int r = quiet_thread_make(&l->thread, serve, l);
-
-	l->has_thread = r == 0;
-	return r;
 }
 
 void calllink_close(struct calllink *l)
@@ -167,64 +94,111 @@ void calllink_close(struct calllink *l)
 	(void)pthread_mutex_lock(&l->lock);
 	l->is_closed = true;
 	(void)shutdown(l->sock, SHUT_RDWR);
-	for (struct pending *p = l->first; p; p = p->next)
-		(void)pthread_cond_signal(&p->said);
+	for (struct channel *c = l->first; c; c = c->next)
+		(void)shutdown(c->sock, SHUT_RDWR);
+	(void)pthread_cond_broadcast(&l->freed);
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
 void calllink_free(struct calllink *l)
 {
+	struct channel *c;
+
 	if (!l)
 		return;
 	calllink_close(l);
-	if (l->has_thread)
-		(void)pthread_join(l->thread, NULL);
+	while ((c = l->first)) {
+		l->first = c->next;
+		(void)close(c->sock);
+		free(c);
+	}
+	(void)pthread_cond_destroy(&l->freed);
 	(void)pthread_mutex_destroy(&l->lock);
 	free(l);
 }
 
-static void enter(struct calllink *l, struct pending *p)
+/* With the lock held, as the next two. In use. */
+static struct channel *make_channel(struct calllink *l)
 {
-	(void)pthread_cond_init(&p->said, NULL);
-	(void)pthread_mutex_lock(&l->lock);
-	p->number = ++l->last;
-	p->next = l->first;
-	if (l->first)
-		l->first->prev = p;
-	l->first = p;
-	(void)pthread_mutex_unlock(&l->lock);
+	struct channel *c = calloc(1, sizeof(*c));
+	int fds[2];
+
+	if (!c || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds)) {
+		free(c);
+		return NULL;
+	}
+	c->sock = fds[0];
+	/* Where it cannot be received its end is closed, which we see. */
+	if (fd_send(l->sock, "", 1, &fds[1], 1) < 0) {
+		(void)close(fds[0]);
+		(void)close(fds[1]);
+		free(c);
+		return NULL;
+	}
+	(void)close(fds[1]);
+	c->next = l->first;
+	l->first = c;
+	l->n_channels++;
+	return c;
 }
 
-static void leave(struct calllink *l, struct pending *p)
+static struct channel *find_free(const struct calllink *l)
 {
-	(void)pthread_mutex_lock(&l->lock);
-	if (p->prev)
-		p->prev->next = p->next;
-	else
-		l->first = p->next;
-	if (p->next)
-		p->next->prev = p->prev;
-	(void)pthread_mutex_unlock(&l->lock);
-	drop_message(p->msg);
-	(void)pthread_cond_destroy(&p->said);
+	struct channel *c = l->first;
+
+	while (c && !c->is_free)
+		c = c->next;
+	return c;
 }
 
-/* The next message about it; NULL: the end. */
-static struct call_msg *await(struct calllink *l, struct pending *p)
+/* Waits for one where there are enough; NULL: the end, or no memory. */
+static struct channel *take_channel(struct calllink *l, uint64_t *ret_number)
 {
-	struct call_msg *m;
+	struct channel *c = NULL;
 
 	(void)pthread_mutex_lock(&l->lock);
-	while (!p->msg && !l->is_closed)
-		(void)pthread_cond_wait(&p->said, &l->lock);
-	m = take_ptr(&p->msg);
+	while (!l->is_closed && !(c = find_free(l)) &&
+	       l->n_channels == CHANNELS_MAX)
+		(void)pthread_cond_wait(&l->freed, &l->lock);
+	if (l->is_closed)
+		c = NULL;
+	else if (!c)
+		c = make_channel(l);
+	if (c)
+		c->is_free = false;
+	*ret_number = ++l->last;
 	(void)pthread_mutex_unlock(&l->lock);
-	return m;
+	return c;
+}
+
+static void unlink_channel(struct calllink *l, struct channel *c)
+{
+	struct channel **at = &l->first;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	l->n_channels--;
+}
+
+/* One that is not @good cannot be used again. */
+static void give_channel(struct calllink *l, struct channel *c, bool good)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	c->is_free = good;
+	if (!good)
+		unlink_channel(l, c);
+	(void)pthread_cond_signal(&l->freed);
+	(void)pthread_mutex_unlock(&l->lock);
+	if (good)
+		return;
+	(void)close(c->sock);
+	free(c);
 }
 
 /* ---------------------------------------------------------------- calls -- */
 
-static int send_made(struct calllink *l, const struct pending *p,
+static int send_made(const struct channel *ch, uint64_t number,
 		     const struct call *c, unsigned int which)
 {
 	const struct seccomp_notif *n = call_notification(c);
@@ -240,10 +214,10 @@ static int send_made(struct calllink *l, const struct pending *p,
 	};
 	struct call_msg m;
 
-	call_msg_begin(&m, CALL_MADE, (int)which, p->number);
+	call_msg_begin(&m, CALL_MADE, (int)which, number);
 	m.len = sizeof(made);
 	memcpy(m.data, &made, sizeof(made));
-	return call_msg_send(l->sock, &m);
+	return call_msg_send(ch->sock, &m);
 }
 
 static int read_string(struct call *c, const struct call_msg *m,
@@ -304,7 +278,7 @@ static int do_request(struct call *c, const struct call_msg *m,
 	return -EPROTO;
 }
 
-static int serve_request(struct calllink *l, struct call *c,
+static int serve_request(const struct channel *ch, struct call *c,
 			 const struct call_msg *m)
 {
 	struct call_msg reply;
@@ -312,7 +286,7 @@ static int serve_request(struct calllink *l, struct call *c,
 
 	call_msg_begin(&reply, CALL_REPLY, 0, m->number);
 	reply.value = do_request(c, m, &reply);
-	r = call_msg_send(l->sock, &reply);
+	r = call_msg_send(ch->sock, &reply);
 	cleanup_close(&reply.fd);
 	return r;
 }
@@ -349,27 +323,50 @@ static struct outcome take_answer(struct calllink *l, struct call_msg *m)
 	return OUTCOME_FAIL(EPERM);
 }
 
+/* Until the answer is there. False: it does not come. */
+static bool converse(struct calllink *l, const struct channel *ch,
+		     uint64_t number, struct call *c, struct outcome *ret)
+{
+	struct call_msg m;
+	int r;
+
+	for (;;) {
+		r = call_msg_recv(ch->sock, &m);
+		if (r == -EINTR)
+			continue;
+		if (r <= 0)
+			return false;
+		if (m.number != number)
+			r = -EPROTO;
+		else if (m.type == CALL_ANSWER)
+			*ret = take_answer(l, &m);
+		else
+			r = serve_request(ch, c, &m);
+		cleanup_close(&m.fd);
+		if (r < 0)
+			return false;
+		if (m.type == CALL_ANSWER)
+			return true;
+	}
+}
+
 struct outcome calllink_ask(struct calllink *l, struct call *c,
 			    unsigned int which)
 {
-	struct pending p = { .msg = NULL };
 	struct outcome o = OUTCOME_FAIL(EIO);
-	struct call_msg *m;
-	bool is_answered = false;
+	uint64_t number;
+	struct channel *ch = take_channel(l, &number);
+	bool good;
 
-	enter(l, &p);
-	if (send_made(l, &p, c, which) < 0) {
-		leave(l, &p);
+	if (!ch)
+		return o;
+	/* It may have been waited for. */
+	if (call_is_abandoned(c)) {
+		give_channel(l, ch, true);
 		return o;
 	}
-	while (!is_answered && (m = await(l, &p))) {
-		is_answered = m->type == CALL_ANSWER;
-		if (is_answered)
-			o = take_answer(l, m);
-		else
-			(void)serve_request(l, c, m);
-		drop_message(m);
-	}
-	leave(l, &p);
+	good = send_made(ch, number, c, which) == 0 &&
+	       converse(l, ch, number, c, &o);
+	give_channel(l, ch, good);
 	return o;
 }

@@ -1,6 +1,5 @@
 /*
- * Trapped system calls on their way to the handlers of an embedder, over a
- * SOCK_SEQPACKET socket whose ends two processes of the same version hold.
+ * Trapped system calls on their way to the handlers of an embedder.
  *
  *	supervisor			embedder
  *	CALL_MADE	->
@@ -8,9 +7,11 @@
  *	CALL_REPLY	->
  *			<-		CALL_ANSWER
  *
- * Many calls are under way at once. The end of the stream answers what is left
- * with EIO. Each side reads at once whatever comes, so that neither ever waits
- * for long to send.
+ * Each call that is under way has a channel for itself, a SOCK_SEQPACKET pair,
+ * so that whoever waits for a message gets it without a thread in between.
+ * Channels are made as they are needed and used again; the embedder gets its
+ * ends over one socket, one byte and an fd each. The end of that socket, or of
+ * a channel, answers what is left with EIO.
  *
  * In the supervisor a call takes a thread of the external lane until it is
  * answered: what is done to its caller happens there, and stalls nobody else.
@@ -92,11 +93,9 @@ struct calllink;
 /* @sock is borrowed. @kill_fn sends a signal to all of the sandbox. */
 struct calllink *calllink_new(int sock, void (*kill_fn)(void *data, int sig),
 			      void *data);
-/* Makes the thread that reads. 0 or a negative errno. */
-int calllink_start(struct calllink *l);
 /* What waits is EIO, and what comes. Any thread, more than once. */
 void calllink_close(struct calllink *l);
-/* Closes, and joins the thread. NULL is fine. */
+/* After the last call. NULL is fine. */
 void calllink_free(struct calllink *l);
 
 /* What handler @which says of @c; in LANE_EXTERNAL. */

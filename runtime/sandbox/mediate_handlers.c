@@ -104,17 +104,6 @@ static int begin(struct mediation *m, struct error *err)
 	return add_rows(m, s, names, err);
 }
 
-static int started(struct mediation *m, void *state, pid_t pid,
-		   struct error *err)
-{
-	struct handlers_state *s = state;
-	int r = calllink_start(s->link);
-
-	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
-				 "cannot make a thread for handlers")
-		     : 0;
-}
-
 static void stop(void *state)
 {
 	calllink_close(((struct handlers_state *)state)->link);
@@ -124,6 +113,5 @@ const struct mediate_feature mediate_handlers = {
 	.flag = "a handler of system calls",
 	.traps = traps,
 	.begin = begin,
-	.started = started,
 	.stop = stop,
 };

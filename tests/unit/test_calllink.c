@@ -20,6 +20,7 @@ static struct error err;
 
 struct world {
 	int socks[2]; /* the supervisor's, and the embedder's */
+	int line;     /* of a call, where the test is the embedder */
 	struct calllink *link;
 	struct supervisor *supervisor;
 	struct calls *calls;
@@ -51,7 +52,6 @@ static void begin(struct world *w, uint32_t timeout_ms)
 		0);
 	w->link = calllink_new(w->socks[0], note_kill, w);
 	assert_non_null(w->link);
-	assert_int_equal(calllink_start(w->link), 0);
 	assert_int_equal(supervisor_new(&o, &w->supervisor, &err), 0);
 	assert_int_equal(supervisor_start(w->supervisor, &err), 0);
 }
@@ -82,6 +82,8 @@ static void end(struct world *w)
 	}
 	(void)close(w->socks[0]);
 	(void)close(w->socks[1]);
+	if (w->line)
+		(void)close(w->line);
 }
 
 static struct trapped start(struct world *w, int (*body)(void *), void *arg)
@@ -224,7 +226,11 @@ static int eperm_child(void *arg)
 
 static void receive_made(struct world *w, struct call_msg *m)
 {
-	assert_int_equal(call_msg_recv(w->socks[1], m), 1);
+	size_t n = 1;
+	char byte;
+
+	assert_int_equal(fd_recv(w->socks[1], &byte, 1, &w->line, &n), 1);
+	assert_int_equal(call_msg_recv(w->line, m), 1);
 	assert_int_equal(m->type, CALL_MADE);
 	assert_int_equal(m->value, 0);
 	assert_int_equal(m->len, sizeof(struct call_made));
@@ -240,7 +246,7 @@ static void send_answer(struct world *w, uint64_t number, unsigned int kind,
 	call_msg_begin(&m, CALL_ANSWER, 0, number);
 	memcpy(m.data, &a, sizeof(a));
 	m.len = len;
-	assert_int_equal(call_msg_send(w->socks[1], &m), 0);
+	assert_int_equal(call_msg_send(w->line, &m), 0);
 }
 
 static void test_what_is_no_answer_denies(void **state)
@@ -266,9 +272,6 @@ static void test_what_is_no_answer_denies(void **state)
 		begin(&w, 0);
 		t = start(&w, eperm_child, NULL);
 		receive_made(&w, &m);
-		/* Of another call: nobody's. */
-		send_answer(&w, m.number + 1, CALL_GO_ON, 0,
-			    sizeof(struct call_answer));
 		send_answer(&w, m.number, bad[i].kind, bad[i].error,
 			    bad[i].len);
 		assert_int_equal(trap_wait(t.pid, 30), 0);
@@ -284,8 +287,8 @@ static int request(struct world *w, enum call_msg_type type, uint64_t number,
 	call_msg_begin(&m, type, 0, number);
 	m.addr = addr;
 	m.n = n;
-	assert_int_equal(call_msg_send(w->socks[1], &m), 0);
-	assert_int_equal(call_msg_recv(w->socks[1], &m), 1);
+	assert_int_equal(call_msg_send(w->line, &m), 0);
+	assert_int_equal(call_msg_recv(w->line, &m), 1);
 	assert_int_equal(m.type, CALL_REPLY);
 	assert_int_equal(m.number, number);
 	return m.value;
@@ -315,7 +318,7 @@ static void test_requests_that_make_no_sense(void **state)
 	end(&w);
 }
 
-static void test_half_a_message_ends_it(void **state)
+static void test_half_a_message_ends_its_call(void **state)
 {
 	struct world w = { .killed = 0 };
 	struct call_msg m;
@@ -324,10 +327,19 @@ static void test_half_a_message_ends_it(void **state)
 	begin(&w, 0);
 	t = start(&w, eio_child, NULL);
 	receive_made(&w, &m);
-	assert_int_equal(send(w.socks[1], "x", 1, 0), 1);
+	assert_int_equal(send(w.line, "x", 1, 0), 1);
 	assert_int_equal(trap_wait(t.pid, 30), 0);
-	/* And for good. */
+	(void)close(w.line);
+	/* And no other call. */
+	t = start(&w, eperm_child, NULL);
+	receive_made(&w, &m);
+	send_answer(&w, m.number, CALL_FAIL, EPERM, sizeof(struct call_answer));
+	assert_int_equal(trap_wait(t.pid, 30), 0);
+	/* Nor does an answer that is another one's. */
 	t = start(&w, eio_child, NULL);
+	assert_int_equal(call_msg_recv(w.line, &m), 1);
+	send_answer(&w, m.number + 1, CALL_GO_ON, 0,
+		    sizeof(struct call_answer));
 	assert_int_equal(trap_wait(t.pid, 30), 0);
 	end(&w);
 }
@@ -340,7 +352,7 @@ int main(void)
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_what_is_no_answer_denies),
 		cmocka_unit_test(test_requests_that_make_no_sense),
-		cmocka_unit_test(test_half_a_message_ends_it),
+		cmocka_unit_test(test_half_a_message_ends_its_call),
 	};
 
 	return RUN_TESTS(tests);
