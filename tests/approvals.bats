@@ -32,6 +32,18 @@ teardown() { finish; }
 	equal out "$(cat "$W/out")" 0
 }
 
+@test "a terminal: allowed for this sandbox, equal requests are not asked again" {
+	run python3 "$TESTS/helpers/prompt.py" 's this sandbox=s' \
+		'for this sandbox' 'env false=n' denied over -- \
+		"$SANDLOCK" run --name "$N" --ask-exec env -- sh -c \
+		'/usr/bin/env true && echo one; /usr/bin/env true && echo two
+		/usr/bin/env false; echo over'
+	expect_status 0
+	expect_output two
+	[ "$(grep -c 'wants to' <<<"$output")" -eq 2 ]
+	grep -q '"reason":"for this sandbox"' "$SANDLOCK_STORE/approvals.jsonl"
+}
+
 @test "open: allowed, denied, and another file under the name" {
 	echo secret >f
 	echo other >g

@@ -25,6 +25,7 @@ struct asktty {
 	uint64_t id;
 	char digest[EVENT_DIGEST_LEN + 1];
 	bool is_open;
+	bool is_cut; /* not all of it is shown */
 	/* What approvals_each looks for and finds. */
 	bool details;
 	struct buf *text;
@@ -50,7 +51,9 @@ static void write_question(struct asktty *t, const struct approval_info *i)
 		buf_printf(b, "  x%u", i->count);
 	buf_add_str(b, "\n  because of the rule '");
 	add_escaped(b, i->rule);
-	buf_add_str(b, "'\n  y once   n no   ? details   k kill\n");
+	buf_printf(b, "'\n  y once   %sn no   ? details   k kill\n",
+		   cut ? "" : "s this sandbox   ");
+	t->is_cut = cut;
 }
 
 static void write_details(struct asktty *t, const struct approval_info *i)
@@ -105,21 +108,33 @@ static bool show(void *data, struct buf *text)
 	return t->is_open;
 }
 
-static void answer(struct asktty *t, int error, struct buf *text)
+enum answer { ANSWER_NO, ANSWER_ONCE, ANSWER_ALIKE };
+
+static void answer(struct asktty *t, enum answer what, struct buf *text)
 {
+	static const char *const said[] = {
+		[ANSWER_NO] = "sandlock: denied\n",
+		[ANSWER_ONCE] = "sandlock: allowed, once\n",
+		[ANSWER_ALIKE] = "sandlock: allowed, for this sandbox\n",
+	};
+	struct approvals *book = t->create->approvals;
 	struct error err = ERROR_INIT;
 	char tty[64] = "", by[160];
+	int r;
 
 	if (ttyname_r(STDIN_FILENO, tty, sizeof(tty)) != 0)
 		*tty = '\0';
 	(void)snprintf(by, sizeof(by), "uid %u on %s", (unsigned int)getuid(),
 		       tty);
-	if (approvals_resolve(t->create->approvals, t->id, t->digest, error, by,
-			      NULL, &err) < 0)
+	r = what == ANSWER_ALIKE
+		    ? approvals_allow_alike(book, t->id, t->digest, by, &err)
+		    : approvals_resolve(book, t->id, t->digest,
+					what == ANSWER_NO ? EPERM : 0, by, NULL,
+					&err);
+	if (r < 0)
 		buf_printf(text, "sandlock: %s\n", err.msg);
 	else
-		buf_add_str(text, error ? "sandlock: denied\n"
-					: "sandlock: allowed, once\n");
+		buf_add_str(text, said[what]);
 	t->is_open = false;
 }
 
@@ -129,15 +144,19 @@ static bool on_key(void *data, char key, struct buf *text)
 
 	switch (key) {
 	case 'y':
-		answer(t, 0, text);
+		answer(t, ANSWER_ONCE, text);
+		break;
+	case 's':
+		if (!t->is_cut)
+			answer(t, ANSWER_ALIKE, text);
 		break;
 	case 'n':
 	case KEY_ESCAPE:
 	case KEY_INTERRUPT:
-		answer(t, EPERM, text);
+		answer(t, ANSWER_NO, text);
 		break;
 	case 'k':
-		answer(t, EPERM, text);
+		answer(t, ANSWER_NO, text);
 		(void)pidfd_signal(t->create->pidfd, SIGKILL);
 		break;
 	case '?':

@@ -49,6 +49,8 @@ struct approvals {
 	unsigned int max_open, n_open;
 	uint64_t last_id;
 	bool is_closing, is_separate;
+	char (*alike)[EVENT_DIGEST_LEN + 1]; /* allowed without being asked */
+	size_t n_alike;
 	int event_fd;
 	struct {
 		approvals_told_fn *fn;
@@ -144,6 +146,7 @@ void approvals_free(struct approvals *b)
 	}
 	(void)pthread_mutex_destroy(&b->lock);
 	(void)close(b->event_fd);
+	free(b->alike);
 	free(b);
 }
 
@@ -354,6 +357,14 @@ static const struct approval *find_denied(struct approvals *b,
 	return NULL;
 }
 
+static bool is_allowed_alike(const struct approvals *b, const char *digest)
+{
+	for (size_t i = 0; i < b->n_alike; i++)
+		if (strcmp(b->alike[i], digest) == 0)
+			return true;
+	return false;
+}
+
 /* With the lock held; what cannot be asked has ended when it is made. */
 static void end_at_once(struct approvals *b, struct approval *a)
 {
@@ -365,6 +376,9 @@ static void end_at_once(struct approvals *b, struct approval *a)
 		(void)end(a, APPROVAL_CANCELLED, EPERM);
 	} else if (monotonic_ns() >= a->deadline_ns) {
 		(void)end(a, APPROVAL_EXPIRED, EPERM);
+	} else if (!a->is_open && is_allowed_alike(b, a->digest)) {
+		(void)snprintf(a->who, sizeof(a->who), "an earlier answer");
+		(void)end(a, APPROVAL_ANSWERED, 0);
 	} else if (denied && !a->is_open) {
 		memcpy(a->who, denied->who, sizeof(a->who));
 		memcpy(a->reason, denied->reason, sizeof(a->reason));
@@ -535,6 +549,36 @@ int approvals_resolve(struct approvals *b, uint64_t id, const char *digest,
 
 	(void)pthread_mutex_lock(&b->lock);
 	r = resolve(b, id, digest, error, who, reason, err);
+	(void)pthread_mutex_unlock(&b->lock);
+	return r;
+}
+
+/* One that is not kept is asked again. */
+static void keep_alike(struct approvals *b, const char *digest)
+{
+	char(*v)[EVENT_DIGEST_LEN + 1];
+
+	if (b->n_alike == APPROVALS_ALIKE_MAX)
+		return;
+	v = reallocarray(b->alike, b->n_alike + 1, sizeof(*v));
+	if (!v)
+		return;
+	b->alike = v;
+	memcpy(v[b->n_alike++], digest, sizeof(*v));
+}
+
+int approvals_allow_alike(struct approvals *b, uint64_t id, const char *digest,
+			  const char *who, struct error *err)
+{
+	const struct approval *a;
+	int r;
+
+	(void)pthread_mutex_lock(&b->lock);
+	a = find(&b->waiting, id);
+	r = resolve(b, id, digest, 0, who, "for this sandbox", err);
+	/* It is the last of those that are closed. */
+	if (r == 0 && a)
+		keep_alike(b, a->digest);
 	(void)pthread_mutex_unlock(&b->lock);
 	return r;
 }

@@ -47,6 +47,7 @@ enum approval_state {
 
 enum {
 	APPROVALS_MAX_OPEN = 64,
+	APPROVALS_ALIKE_MAX = 1024,
 	APPROVALS_KEPT = 256,	 /* closed ones, to tell late from unknown */
 	APPROVAL_TEXT_MAX = 256, /* who, reason */
 	APPROVAL_PREFIX_MIN = 8, /* digits of a digest that an answer names */
@@ -120,6 +121,11 @@ uint64_t approval_deadline_ns(const struct approval_wait *w);
 int approvals_resolve(struct approvals *b, uint64_t id, const char *digest,
 		      int error, const char *who, const char *reason,
 		      struct error *err);
+
+/* The same, with yes: and every equal request (event_digest) of this book is
+ * allowed from then on, without being asked. At most APPROVALS_ALIKE_MAX. */
+int approvals_allow_alike(struct approvals *b, uint64_t id, const char *digest,
+			  const char *who, struct error *err);
 
 /* Calls @fn for each open one with a number over @after, in order, until it
  * returns false; with @closed for those that are not open any more, too. */

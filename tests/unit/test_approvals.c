@@ -285,6 +285,34 @@ static void *answer_once(void *arg)
 	return NULL;
 }
 
+static void test_alike_are_allowed_from_then_on(void **state)
+{
+	struct approvals *b = approvals_new(0);
+	struct approval_wait first = { .wake = NULL }, same = { .wake = NULL },
+			     other = { .wake = NULL };
+	struct event e = connect_to(host_1), o = connect_to(host_2);
+	struct seen s;
+	int error = -1;
+
+	assert_int_equal(approval_join(b, &e, "r", in_ms(60000), &first), 0);
+	s = look(b);
+	assert_int_equal(approvals_allow_alike(b, s.ids[0], "0000000000000000",
+					       "test", &err),
+			 -EBADMSG);
+	assert_int_equal(
+		approvals_allow_alike(b, s.ids[0], s.digests[0], "test", &err),
+		0);
+	assert_int_equal(approval_join(b, &e, "r", in_ms(60000), &same), 0);
+	assert_int_equal(approval_look(&same, &error), APPROVAL_ANSWERED);
+	assert_int_equal(error, 0);
+	assert_int_equal(approval_join(b, &o, "r", in_ms(60000), &other), 0);
+	assert_int_equal(approval_look(&other, &error), APPROVAL_WAITING);
+	approval_leave(&first);
+	approval_leave(&same);
+	approval_leave(&other);
+	approvals_free(b);
+}
+
 static void test_racing_answers_have_one_winner(void **state)
 {
 	struct race r = { .b = approvals_new(0) };
@@ -342,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_equal_requests_share_one),
 		cmocka_unit_test(test_more_than_may_be_open_wait_in_order),
 		cmocka_unit_test(test_old_ones_are_forgotten),
+		cmocka_unit_test(test_alike_are_allowed_from_then_on),
 		cmocka_unit_test(test_racing_answers_have_one_winner),
 		cmocka_unit_test(test_json_escapes),
 	};
