@@ -81,7 +81,8 @@ end_outsider() {
 	expect_exactly "$(readlink /proc/self/ns/pid)"
 	run bwrap --unshare-user --disable-userns --cap-drop ALL --bind / / --dev-bind /dev /dev \
 		--proc /proc -- "$SANDLOCK" check --format json
-	jq -e '.tier == "C"' <<<"$output"
+	expect_status 0
+	jq -e '.tier == "C" and .usable' <<<"$output"
 }
 
 # contained ARG...: sandlock with the filter of a container.
@@ -108,6 +109,9 @@ except PermissionError: print("refused")'
 	contained run --branch=none --net-allow 127.0.0.1:9 -- true
 	expect_status 125
 	expect_output pidfd_getfd
+	contained run -- true
+	expect_status 125
+	expect_output '--branch=none does without'
 	contained run --isolation=namespaces --branch=none -- true
 	expect_status 125
 }

@@ -487,11 +487,19 @@ static void check_isolation(struct checking *k,
 	}
 	if (k->notify) {
 		k->c->tier = "C";
-		row = add_row(k, "isolation", CHECK_MISSING,
-			      "tier C: Landlock, a filter and a supervisor");
+		bool can_branch = !probe_getfd();
+
+		row = add_row(k, "isolation",
+			      can_branch ? CHECK_LIMITED : CHECK_MISSING,
+			      "tier C: Landlock, a filter and a supervisor%s",
+			      can_branch ? "" : ", but no pidfd_getfd");
 		explain(k, row,
-			"commands of the host run, bundles do not",
-			"see the lines above");
+			can_branch ? "commands of the host run, bundles do not"
+				   : "commands of the host run with "
+				     "--branch=none and no network rule, "
+				     "bundles do not",
+			can_branch ? "see the lines above"
+				   : "a container: --cap-add SYS_PTRACE");
 		return;
 	}
 	row = add_row(k, "isolation", CHECK_MISSING, "none");

@@ -65,6 +65,9 @@ int probe_seccomp(struct probe_seccomp *ret);
  * only under a filter of others, which may have a listener, a child tries.
  */
 int probe_listener(void);
+/* 0, or the errno: a copy of a descriptor of another process (a container's
+ * filter may refuse pidfd_getfd). */
+int probe_getfd(void);
 /* 0, or the errno: an exit status read from the pidfd (Linux 6.15). */
 int probe_pidfd_info(void);
 

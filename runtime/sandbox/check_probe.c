@@ -245,6 +245,15 @@ int probe_listener(void)
 	return errno ? errno : EINVAL;
 }
 
+int probe_getfd(void)
+{
+	auto_close int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	auto_close int fd =
+		pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, pidfd, 0);
+
+	return fd < 0 ? errno : 0;
+}
+
 int probe_pidfd_info(void)
 {
 	struct pidfd_info info = { .mask = PIDFD_INFO_EXIT };

@@ -7,14 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "kernel/landlock.h"
-#include "kernel/pidfd.h"
 #include "sandbox/check.h"
 #include "sandbox/host.h"
 
@@ -148,22 +146,25 @@ static int check_yama(struct error *err)
 	return error_hint(err, "sysctl -w kernel.yama.ptrace_scope=1");
 }
 
-/* What rules allow is done with a duplicate of the caller's socket. */
-static int check_rules(const struct request *r, struct error *err)
+/*
+ * What rules allow is done with a duplicate of the caller's socket, and what is
+ * open in a branch is told by one.
+ */
+static int check_getfd(const struct request *r, struct error *err)
 {
-	auto_close int pidfd = pidfd_open_pid(getpid());
-	auto_close int fd = -1;
+	bool has_rules = r->net_allow.n || r->net_deny.n || r->bind_allow.n ||
+			 r->bind_deny.n || r->port_remap || r->ask_connect.n;
+	int why = has_rules || !r->no_branch ? probe_getfd() : 0;
 
-	if (!r->net_allow.n && !r->net_deny.n && !r->bind_allow.n &&
-	    !r->bind_deny.n && !r->port_remap && !r->ask_connect.n)
+	if (!why)
 		return 0;
-	fd = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, pidfd, 0);
-	if (fd >= 0)
-		return 0;
-	(void)error_set(err, ERR_UNSUPPORTED, errno,
-			"network rules need pidfd_getfd");
-	return error_hint(err, "a container needs --cap-add SYS_PTRACE, or a "
-			       "seccomp profile that allows it");
+	(void)error_set(err, ERR_UNSUPPORTED, why,
+			"without namespaces %s pidfd_getfd",
+			has_rules ? "network rules need" : "a branch needs");
+	return error_hint(err,
+			  "a container needs --cap-add SYS_PTRACE, or a "
+			  "seccomp profile that allows it%s",
+			  has_rules ? "" : "; --branch=none does without");
 }
 
 static int check_notify(const struct request *r, struct error *err)
@@ -175,7 +176,7 @@ static int check_notify(const struct request *r, struct error *err)
 			return refuse(r, i, err);
 	n = check_yama(err);
 	if (n == 0)
-		n = check_rules(r, err);
+		n = check_getfd(r, err);
 	if (n == 0)
 		n = landlock_check(r->allow_degraded, r->disabled, err);
 	return n;
