@@ -131,6 +131,21 @@ b/s 4"
 	umount "$W/small"
 }
 
+@test "tier C: a branch works in a container, with what its filter leaves" {
+	local drop=()
+	[ "$(id -u)" -ne 0 ] || drop=(setpriv --bounding-set=-sys_admin --inh-caps=-all)
+	run /usr/bin/python3 -B "$BATS_TEST_DIRNAME/helpers/contained.py" \
+		"${drop[@]}" "$SANDLOCK" run --name "$N" -- \
+		/bin/sh -c 'mkdir n; for i in $(seq 300); do echo >n/$i; echo >d/$i; done
+		ls n d | sort | uniq | wc -l; rm -r n; cd d; mkdir m; cd m; cp /bin/echo e
+		./e "$PWD"; exec 5<../two; chmod 600 /proc/self/fd/5; stat -c %a ../two'
+	expect_status 0
+	expect_output $'304\n'
+	expect_output $'/dir/d/m\n600'
+	run sandlock diff --name-status "$N"
+	[ "$(grep -c '^A.d/[0-9]*$' <<<"$output")" = 300 ]
+}
+
 @test "tier C: what a branch cannot have here is refused" {
 	in_branch --ask-open "$W/dir/one" -- true
 	expect_status 125

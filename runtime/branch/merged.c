@@ -53,6 +53,11 @@ void merged_free(struct merged *m)
 	free(m);
 }
 
+void merged_set_umask(struct merged *m, mode_t mask)
+{
+	m->umask = mask;
+}
+
 uint64_t merged_changes(const struct merged *m)
 {
 	return atomic_load(&m->changes);

@@ -40,6 +40,12 @@ struct merged *merged_new(int lower_fd, int upper_fd, int work_fd,
 void merged_free(struct merged *m);
 CLEANUP_PTR(struct merged, merged_free);
 
+/*
+ * Where threads cannot have a umask of their own: the one they have, whose bits
+ * are given back by chmod.
+ */
+void merged_set_umask(struct merged *m, mode_t mask);
+
 enum merged_flag {
 	MERGED_FOLLOW = 1 << 0, /* a link at the end, too */
 };

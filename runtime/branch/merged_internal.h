@@ -14,6 +14,7 @@ struct merged {
 	int lower_fd, upper_fd, work_fd;
 	const char *prefix;
 	char opaque_key[64];
+	mode_t umask;	      /* of whoever makes something */
 	pthread_mutex_t lock; /* of all that is on disk */
 	atomic_ulong changes, temps;
 };

@@ -116,6 +116,22 @@ static int make_at(struct make *k, int dirfd, const char *name)
 	return k->fd < 0 ? -errno : 0;
 }
 
+/* The bits that a umask took from it. */
+static int give_back(const struct merged *m, const struct make *k, int dirfd,
+		     const char *name)
+{
+	struct stat st;
+
+	if (!(k->mode & m->umask) || k->from_fd >= 0 || k->target)
+		return 0;
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchmodat(dirfd, name,
+		     (st.st_mode & 07000) | (k->mode & (07777 & ~S_ISGID)),
+		     0) < 0)
+		return -errno;
+	return 0;
+}
+
 /* What the directory would have given it. */
 static int inherit(const struct merged *m, const struct make *k,
 		   const struct spot *s, const char *temp)
@@ -181,8 +197,9 @@ static int make(struct merged *m, const char *path, struct make *k)
 	if (r < 0)
 		return r;
 	changed(m);
-	return s.e.is_whiteout ? make_over_whiteout(m, k, &s)
-			       : make_at(k, s.dir.up, s.name);
+	r = s.e.is_whiteout ? make_over_whiteout(m, k, &s)
+			    : make_at(k, s.dir.up, s.name);
+	return r == 0 ? give_back(m, k, s.dir.up, s.name) : r;
 }
 
 static int make_locked(struct merged *m, const char *path, struct make *k)
@@ -374,7 +391,10 @@ static int open_unnamed(struct merged *m, const char *path, int flags,
 	if (r < 0)
 		return r;
 	*ret_fd = openat(dir, ".", flags | O_CLOEXEC, mode);
-	return *ret_fd < 0 ? -errno : 0;
+	if (*ret_fd < 0)
+		return -errno;
+	(void)!(mode & m->umask && fchmod(*ret_fd, mode & 07777));
+	return 0;
 }
 
 int merged_open(struct merged *m, const char *path, int flags, mode_t mode,

@@ -99,12 +99,13 @@ bool notify_is_valid(int listener_fd, uint64_t id)
 }
 
 static int add_fd(int listener_fd, uint64_t id, int fd, bool cloexec,
-		  uint32_t flags)
+		  uint32_t flags, int number)
 {
 	struct seccomp_notif_addfd a = {
 		.id = id,
 		.flags = flags,
 		.srcfd = (uint32_t)fd,
+		.newfd = (uint32_t)number,
 		.newfd_flags = cloexec ? O_CLOEXEC : 0,
 	};
 	int r = ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &a);
@@ -114,12 +115,21 @@ static int add_fd(int listener_fd, uint64_t id, int fd, bool cloexec,
 
 int notify_install_fd(int listener_fd, uint64_t id, int fd, bool cloexec)
 {
-	return add_fd(listener_fd, id, fd, cloexec, 0);
+	return add_fd(listener_fd, id, fd, cloexec, 0, 0);
+}
+
+int notify_replace_fd(int listener_fd, uint64_t id, int number, int fd,
+		      bool cloexec)
+{
+	int r = add_fd(listener_fd, id, fd, cloexec, SECCOMP_ADDFD_FLAG_SETFD,
+		       number);
+
+	return r < 0 ? r : 0;
 }
 
 int notify_answer_fd(int listener_fd, uint64_t id, int fd, bool cloexec)
 {
-	return add_fd(listener_fd, id, fd, cloexec, SECCOMP_ADDFD_FLAG_SEND);
+	return add_fd(listener_fd, id, fd, cloexec, SECCOMP_ADDFD_FLAG_SEND, 0);
 }
 
 ssize_t notify_read_memory(pid_t tid, uint64_t addr, void *data, size_t n)

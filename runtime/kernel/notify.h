@@ -68,6 +68,9 @@ bool notify_is_valid(int listener_fd, uint64_t id);
  * the call is still unanswered.
  */
 int notify_install_fd(int listener_fd, uint64_t id, int fd, bool cloexec);
+/* In the place of its @number; 0 or a negative errno. */
+int notify_replace_fd(int listener_fd, uint64_t id, int number, int fd,
+		      bool cloexec);
 int notify_answer_fd(int listener_fd, uint64_t id, int fd, bool cloexec);
 
 /*

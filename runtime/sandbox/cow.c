@@ -96,6 +96,20 @@ static const struct cow_row {
 };
 /* clang-format on */
 
+/* A container's filter refuses unshare, whatever for. */
+static void find_umask(struct cow *w)
+{
+	mode_t mask;
+
+	w->has_umasks = unshare(CLONE_FS) == 0;
+	if (w->has_umasks)
+		return;
+	mask = umask(0);
+	(void)umask(mask);
+	for (size_t i = 0; i < w->n; i++)
+		merged_set_umask(w->roots[i].merged, mask);
+}
+
 struct cow *cow_new(const struct cow_root *roots, size_t n)
 {
 	struct cow *w = calloc(1, sizeof(*w));
@@ -110,6 +124,7 @@ struct cow *cow_new(const struct cow_root *roots, size_t n)
 	}
 	memcpy(w->roots, roots, n * sizeof(*roots));
 	w->n = n;
+	find_umask(w);
 	return w;
 }
 
@@ -148,11 +163,11 @@ int cow_umask(struct call *c, mode_t *ret)
 }
 
 /* Of this thread alone: what is made has the mode that it is given. */
-static int drop_umask(void)
+static int drop_umask(const struct cow *w)
 {
 	static _Thread_local bool is_dropped;
 
-	if (is_dropped)
+	if (is_dropped || !w->has_umasks)
 		return 0;
 	/* Where the filter of a container refuses it, it is that of all our
 	 * threads, none of which makes anything without a mode. */
@@ -168,7 +183,7 @@ static struct outcome run(struct call *c, void *data)
 	const struct cow_bound *b = data;
 	struct act a = { .changed = false };
 	struct outcome o;
-	int r = drop_umask();
+	int r = drop_umask(b->w);
 
 	if (r == 0 && geteuid() == 0)
 		r = act_begin(&a, c);

@@ -34,7 +34,7 @@ struct cow_root {
 
 struct cow;
 
-/* @roots is copied. NULL on ENOMEM. */
+/* @roots is copied. For a process with one thread. NULL on ENOMEM. */
 struct cow *cow_new(const struct cow_root *roots, size_t n);
 void cow_free(struct cow *w);
 CLEANUP_PTR(struct cow, cow_free);

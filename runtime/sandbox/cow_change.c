@@ -205,7 +205,7 @@ static int linked_fd(int dirfd, const char *text, int flags)
 /* The lower's files must not get a name by an fd. */
 static int link_fd(struct call *c, int number, const struct cow_place *to)
 {
-	auto_close int fd = call_get_fd(c, number);
+	auto_close int fd = call_open_dirfd(c, number);
 	char base[PATH_MAX];
 	size_t n = strlen(to->root->upper);
 	int r;

@@ -158,7 +158,73 @@ static bool is_left(const struct entry *v, size_t n, int64_t from)
 	return n && v[n - 1].at >= from;
 }
 
-static int list(struct call *c, const struct cow_place *p, int fd, int64_t from)
+/* The directory as the caller has it open. */
+struct opened {
+	int number, fd;
+	off_t at;
+	/* The fd is no copy of the caller's (a filter refuses pidfd_getfd, as
+	 * Docker's does), but comes to take its place, with its offset. */
+	bool is_new, cloexec;
+};
+
+static void opened_done(struct opened *d)
+{
+	cleanup_close(&d->fd);
+}
+
+static int read_fdinfo(struct call *c, struct opened *d)
+{
+	char path[64], text[256];
+	auto_close int fd = -1;
+	unsigned int flags;
+	long long at;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d",
+		       (int)call_tid(c), d->number);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0 || !call_is_valid(c))
+		return -ESRCH;
+	text[n] = '\0';
+	if (sscanf(text, "pos: %lld flags: %o", &at, &flags) != 2)
+		return -EIO;
+	d->at = at;
+	d->cloexec = flags & O_CLOEXEC;
+	return 0;
+}
+
+static int open_again(struct call *c, const struct cow_place *p,
+		      struct opened *d)
+{
+	int r = read_fdinfo(c, d);
+
+	d->is_new = true;
+	return r < 0 ? r
+		     : merged_open(p->root->merged, p->at.path,
+				   O_RDONLY | O_DIRECTORY, 0, &d->fd);
+}
+
+static int take(struct call *c, const struct cow_place *p, struct opened *d)
+{
+	d->fd = call_get_fd(c, d->number);
+	if (d->fd == -EPERM || d->fd == -ENOSYS)
+		return open_again(c, p, d);
+	if (d->fd < 0)
+		return d->fd;
+	d->at = lseek(d->fd, 0, SEEK_CUR);
+	return d->at < 0 ? -errno : 0;
+}
+
+static int leave_at(struct call *c, const struct opened *d, int64_t place)
+{
+	if (lseek(d->fd, OFFSET_MARK + place, SEEK_SET) < 0)
+		return -errno;
+	return d->is_new ? call_replace_fd(c, d->number, d->fd, d->cloexec) : 0;
+}
+
+static int list(struct call *c, const struct cow_place *p,
+		const struct opened *d, int64_t from)
 {
 	size_t room =
 		call_arg(c, 2) < BYTES_MAX ? (size_t)call_arg(c, 2) : BYTES_MAX;
@@ -170,7 +236,7 @@ static int list(struct call *c, const struct cow_place *p, int fd, int64_t from)
 	size_t used = 0;
 	int r = out ? merged_readdir(p->root->merged, p->at.path, &l) : -ENOMEM;
 
-	if (r == 0 && fstat(fd, &st) < 0)
+	if (r == 0 && fstat(d->fd, &st) < 0)
 		r = -errno;
 	if (r == 0) {
 		v = arrange(&l, st.st_ino);
@@ -183,36 +249,35 @@ static int list(struct call *c, const struct cow_place *p, int fd, int64_t from)
 	}
 	if (r == 0 && used)
 		r = call_write(c, call_arg(c, 1), out, used);
-	if (r == 0 && lseek(fd, OFFSET_MARK + next, SEEK_SET) < 0)
-		r = -errno;
+	if (r == 0)
+		r = leave_at(c, d, next);
 	merged_list_done(&l);
 	return r < 0 ? r : (int)used;
 }
 
 struct outcome cow_getdents(struct cow *w, struct call *c)
 {
-	auto_close int fd = -1;
+	auto_(opened) struct opened d = { .number = (int)call_arg(c, 0),
+					  .fd = -1 };
 	struct cow_place p;
-	off_t at;
-	int r = cow_find_fd(w, c, (int)call_arg(c, 0), &p);
+	int mixed, r = cow_find_fd(w, c, d.number, &p);
 
 	/* Removed, or none of ours: the kernel knows. */
 	if (r < 0 || !p.root || !p.at.exists || !S_ISDIR(p.at.mode))
 		return OUTCOME_GO;
-	r = merged_is_mixed(p.root->merged, p.at.path);
+	mixed = merged_is_mixed(p.root->merged, p.at.path);
+	if (mixed < 0)
+		return OUTCOME_GO;
+	r = take(c, &p, &d);
 	if (r < 0)
-		return OUTCOME_GO;
-	fd = call_get_fd(c, (int)call_arg(c, 0));
-	if (fd < 0)
-		return OUTCOME_FAIL(-fd);
-	at = lseek(fd, 0, SEEK_CUR);
+		return OUTCOME_FAIL(-r);
 	/* It was begun by the kernel, and is ended by it. */
-	if (at < 0 || (at > 0 && (at < OFFSET_MARK || at >= 2 * OFFSET_MARK)))
+	if (d.at > 0 && (d.at < OFFSET_MARK || d.at >= 2 * OFFSET_MARK))
 		return OUTCOME_GO;
-	if (at == 0 && r == 0)
+	if (d.at == 0 && !mixed)
 		return OUTCOME_GO;
 	/* The old call has records of another shape. */
 	if (call_nr(c) != SYS_getdents64)
 		return OUTCOME_FAIL(EOPNOTSUPP);
-	return cow_outcome(list(c, &p, fd, at ? at - OFFSET_MARK : 0));
+	return cow_outcome(list(c, &p, &d, d.at ? d.at - OFFSET_MARK : 0));
 }

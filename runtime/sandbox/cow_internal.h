@@ -13,6 +13,7 @@ struct cow {
 	struct cow_root *roots;
 	size_t n;
 	struct cow_bound *bound;
+	bool has_umasks; /* threads can have one of their own */
 };
 
 /* What a path of the caller leads to. */

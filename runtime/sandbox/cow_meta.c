@@ -47,7 +47,7 @@ static int take_fd_of(struct cow *w, struct call *c, int number,
 		return r;
 	if (!cow_shown_path(w, base, shown))
 		return 0;
-	s->fd = call_get_fd(c, number);
+	s->fd = call_open_dirfd(c, number);
 	return s->fd < 0 ? s->fd : 1;
 }
 

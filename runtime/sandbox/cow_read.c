@@ -398,7 +398,7 @@ struct outcome cow_watch(struct cow *w, struct call *c)
 		return finish(r);
 	inotify = call_get_fd(c, (int)call_arg(c, 0));
 	if (inotify < 0)
-		return OUTCOME_FAIL(-inotify);
+		return OUTCOME_FAIL(inotify == -EPERM ? EOPNOTSUPP : -inotify);
 	r = inotify_add_watch(inotify, fd_proc_path(fd, link),
 			      mask & ~(uint32_t)IN_DONT_FOLLOW);
 	return r < 0 ? OUTCOME_FAIL(errno) : OUTCOME_VALUE(r);

@@ -219,6 +219,16 @@ int call_install_fd(struct call *c, int fd, bool cloexec)
 	return r == -ENOENT ? -ESRCH : r;
 }
 
+int call_replace_fd(struct call *c, int number, int fd, bool cloexec)
+{
+	int r;
+
+	if (call_is_abandoned(c))
+		return -ESRCH;
+	r = notify_replace_fd(c->l->fd, c->req.notif.id, number, fd, cloexec);
+	return r == -ENOENT ? -ESRCH : r;
+}
+
 /* ------------------------------------------------------------ the chain -- */
 
 struct call *call_new(struct listener *l)

@@ -129,6 +129,8 @@ int call_open_dirfd(struct call *c, int dirfd); /* AT_FDCWD: the cwd */
 /* Installs @fd in the caller, returning the number there (ADDFD); -EMFILE,
  * -ESRCH. For an fd that is the call's result use OUTCOME_OPEN. */
 int call_install_fd(struct call *c, int fd, bool cloexec);
+/* Puts @fd in the place of its @number, which is open. 0, -ESRCH. */
+int call_replace_fd(struct call *c, int number, int fd, bool cloexec);
 
 /*
  * Between the two the call is not answered over the handler's head, whatever
