@@ -260,7 +260,7 @@ bad Bad file descriptor"
 }
 
 @test "tier C: the death of the run, or of its guard, is the death of all" {
-	local run guard
+	local run guard scratch inside_pids
 	for victim in run guard; do
 		"$SANDLOCK" run --isolation=notify --branch=none --name "$N-$victim" -- \
 			/bin/sh -c '(setsid sleep 1004 &); sleep 1004' 3>&- &
@@ -268,13 +268,22 @@ bad Bad file descriptor"
 		STARTED+=("$run")
 		eventually started_inside "$N-$victim" 3
 		guard=$(sandlock state "$N-$victim" | jq .pid)
+		scratch=$(jq -r .scratch "$SANDLOCK_ROOT/$N-$victim/state.json")
+		[ -d "$scratch" ]
 		inside_pids=$(sandlock ps -f json "$N-$victim" | jq '.[]')
 		[ "$victim" = run ] && kill -KILL "$run" || kill -KILL "$guard"
 		wait "$run" || true
 		for p in $inside_pids $guard; do
 			eventually is_dead "$p"
 		done
+		# Of a run that was killed by the next verb that looks.
+		eventually is_cleared "$scratch"
 	done
+}
+
+is_cleared() {
+	sandlock ps >/dev/null
+	[ ! -e "$1" ]
 }
 
 started_inside() {
