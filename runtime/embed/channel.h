@@ -30,6 +30,7 @@ enum channel_type {
 	CHANNEL_PAUSE,
 	CHANNEL_RESUME,
 	CHANNEL_PORTS,
+	CHANNEL_SIGNAL,	 /* value: for the payload; no answer */
 	CHANNEL_LOG,	 /* value: level; data: text */
 	CHANNEL_CREATED, /* value: pid; data: name, root, upper, root, ...;
 			    fd: pidfd */

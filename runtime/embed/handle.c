@@ -136,7 +136,7 @@ void handle_end(struct sandlock_sandbox *s)
 {
 	handle_begin(s);
 	if (s->state == SANDLOCK_SANDBOX_RUNNING) {
-		(void)pidfd_signal(s->flight.pidfd, SIGKILL);
+		(void)flight_signal(&s->flight, SIGKILL);
 		(void)flight_pump(s, is_over, -1);
 	}
 	/* What was created and not started is undone when its end is seen. */
@@ -399,7 +399,7 @@ API int sandlock_sandbox_signal(struct sandlock_sandbox *s, int sig,
 	(void)lock(s);
 	r = check_runs(s, &e);
 	if (r == 0) {
-		r = pidfd_signal(s->flight.pidfd, sig);
+		r = flight_signal(&s->flight, sig);
 		if (r < 0)
 			(void)error_set(&e, ERR_STATE, -r, "cannot signal '%s'",
 					s->name);

@@ -102,6 +102,8 @@ int flight_begin(struct sandlock_sandbox *s, struct sandlock_launch *l,
 typedef bool flight_done_fn(const struct sandlock_sandbox *s);
 int flight_pump(struct sandlock_sandbox *s, flight_done_fn *done,
 		int64_t end_ms);
+/* To the first process of the payload; 0 or a negative errno. */
+int flight_signal(const struct flight *f, int sig);
 /* Closes and reaps; the supervisor has to be over, or to see an end. */
 void flight_end(struct sandlock_sandbox *s);
 /* Closes and frees in a forked child, whatever the lock is there. */

@@ -189,6 +189,9 @@ static int answer(struct service *s, struct create *c)
 	int r;
 
 	switch (s->msg.type) {
+	case CHANNEL_SIGNAL:
+		(void)pidfd_signal(c->pidfd, s->msg.value);
+		return 0;
 	case CHANNEL_PAUSE:
 		r = pause_it(c, true, &err);
 		break;

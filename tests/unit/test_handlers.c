@@ -235,13 +235,17 @@ static void test_one_that_never_ran(void **state)
 static void test_forked_child_frees_its_copy(void **state)
 {
 	struct state t = { .fn = go_on };
-	struct sandlock_sandbox *s = make_handled(*state, &t, "uname");
+	struct sandlock_sandbox *s;
 	const char *const argv[] = { "sleep", "1000", NULL };
 	struct sandlock_launch l = captured(argv);
 	const struct sandlock_report *r;
 	int status;
 	pid_t pid;
 
+	/* What other threads hold looks lost in a child: its status is 9. */
+	if (is_under_valgrind())
+		skip();
+	s = make_handled(*state, &t, "uname");
 	OK(sandlock_sandbox_create(s, &l, &err));
 	OK(sandlock_sandbox_start(s, &err));
 	pid = fork();
