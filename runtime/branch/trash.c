@@ -236,9 +236,9 @@ static void remove_entry(int trash_fd, const char *name, int entry_fd)
 
 void trash_remove_tree(int parent_fd, const char *name)
 {
-	auto_close int fd = openat(parent_fd, name,
-				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-					   O_CLOEXEC);
+	auto_close int fd =
+		openat(parent_fd, name,
+		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd >= 0)
 		remove_entry(parent_fd, name, fd);

@@ -67,8 +67,8 @@ static struct outcome refuse(struct call *c, void *data)
 
 	for (unsigned int i = 0; i < 6; i++)
 		args[i] = call_arg(c, i);
-	if (!policy_refusal(f->all->request, f->all->shared, f->name,
-			    args, &why))
+	if (!policy_refusal(f->all->request, f->all->shared, f->name, args,
+			    &why))
 		return f->shared ? OUTCOME_GO : OUTCOME_FAIL(EPERM);
 	record(f, c, &why);
 	return OUTCOME_FAIL(why.error);
