@@ -41,7 +41,7 @@
 #include "kernel/notify.h"
 #include "supervise/supervisor.h"
 
-enum { ROUNDS = 9, CALLS = 3000, STATS = 100000, PATH_SIZE = 4096 };
+enum { ROUNDS = 31, CALLS = 3000, STATS = 100000, PATH_SIZE = 4096 };
 
 enum what { CONTINUE, OPEN, POLICY };
 

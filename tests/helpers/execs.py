@@ -1,10 +1,12 @@
-"""Ways to execute a program: execs.py rewrite|equal|shared|threads [PROGRAM].
+"""Ways to execute a program: execs.py rewrite|equal|shared|threads [PROGRAM]
+[TIMES].
 
 rewrite   another thread puts /bin/false in the place of the path, once execve
           is being called; then says "done"
 equal     the same, but it puts the same path there
 shared    the path lies in memory that is shared and writable
-threads   16 threads run meanwhile
+threads   16 threads run meanwhile; TIMES in a row, each in a process of its own,
+          until one does not end with 0
 """
 import ctypes
 import mmap
@@ -43,9 +45,22 @@ def spin():
         pass
 
 
+for _ in range(int(sys.argv[3]) if len(sys.argv) > 3 else 0):
+    pid = os.fork()
+    if pid == 0:
+        break
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status != 0:
+        sys.exit(status)
+else:
+    if len(sys.argv) > 3:
+        sys.exit(0)
+
 if mode in ("rewrite", "equal"):
     threading.Thread(target=change, daemon=True).start()
 if mode == "threads":
+    # Each thread that spins keeps the others waiting for as long.
+    sys.setswitchinterval(0.00005)
     for _ in range(16):
         threading.Thread(target=spin, daemon=True).start()
 argv = (ctypes.c_char_p * 2)(b"program", None)
