@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/uapi.h"
 #include "kernel/seccomp_cache.h"
+#include "kernel/seccomp_newer.h"
 #include "spec/spec.h"
 
 enum { OPTIMIZE_BY_PRIORITY = 1, OPTIMIZE_BINARY_TREE = 2 };
@@ -289,6 +290,56 @@ static int export_program(scmp_filter_ctx ctx, void **ret, size_t *ret_n,
 	return 0;
 }
 
+static uint32_t newest_of(const struct spec_seccomp *s, uint32_t arch)
+{
+	bool native = arch == seccomp_arch_native();
+	int newest = 0;
+
+	for (size_t i = 0; i < s->n_rules; i++) {
+		for (size_t j = 0; j < s->rules[i].names.n; j++) {
+			const char *name = s->rules[i].names.v[j];
+			int nr = native ? resolve_call(name, true)
+					: seccomp_syscall_resolve_name_arch(
+						  arch, name);
+
+			newest = nr > newest ? nr : newest;
+		}
+	}
+	return (uint32_t)newest;
+}
+
+/*
+ * Only where the default is an errno: what kills shall kill. Of calls that
+ * nothing is said about none is newer.
+ */
+static int answer_newer(const struct spec_seccomp *s, void **insns, size_t *n,
+			struct error *err)
+{
+	auto_free struct seccomp_newest *v =
+		calloc(s->architectures.n + 1, sizeof(*v));
+	uint32_t native = seccomp_arch_native();
+	size_t n_v = 0;
+	int r;
+
+	if (s->default_action != SECCOMP_RET_ERRNO)
+		return 0;
+	if (!v)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "seccomp");
+	for (size_t i = 0; i <= s->architectures.n; i++) {
+		/* The native one is in every filter, named or not. */
+		uint32_t arch =
+			i ? arch_token(s->architectures.v[i - 1]) : native;
+
+		if (!arch || (i && arch == native))
+			continue;
+		v[n_v].arch = arch;
+		v[n_v].nr = newest_of(s, arch);
+		n_v += v[n_v].nr != 0;
+	}
+	r = n_v ? seccomp_answer_newer(v, n_v, insns, n) : 0;
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "seccomp") : 0;
+}
+
 static int compile(const struct spec_seccomp *s, uint32_t optimize,
 		   const struct log_sink *log, void **ret, size_t *ret_n,
 		   struct error *err)
@@ -312,7 +363,8 @@ static int compile(const struct spec_seccomp *s, uint32_t optimize,
 		if (r < 0)
 			return r;
 	}
-	return export_program(ctx, ret, ret_n, err);
+	r = export_program(ctx, ret, ret_n, err);
+	return r == 0 ? answer_newer(s, ret, ret_n, err) : r;
 }
 
 /* A tree is faster to load and to run, but has some instructions more. */

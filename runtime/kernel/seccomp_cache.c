@@ -24,7 +24,7 @@
 #include "spec/spec.h"
 
 enum {
-	FORMAT_VERSION = 1,
+	FORMAT_VERSION = 2,
 	ENTRIES_MAX = 128, /* above, the cache is emptied and starts again */
 };
 

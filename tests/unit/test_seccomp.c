@@ -223,6 +223,36 @@ static int odd_rules_are_skipped(void)
 	return 0;
 }
 
+/* landlock_add_rule is the newest call that the profile names. */
+static int newer_calls_are_unknown(void)
+{
+	struct spec_seccomp_rule rule = {
+		.names = STRINGS(S("read"), S("write"), S("close"),
+				 S("exit_group"), S("exit"), S("futex"),
+				 S("landlock_add_rule")),
+		.action = SECCOMP_RET_ALLOW
+	};
+	struct spec_seccomp s = {
+		.default_action = SECCOMP_RET_ERRNO,
+		.architectures =
+			STRINGS(S("SCMP_ARCH_X86_64"), S("SCMP_ARCH_X86"),
+				S("SCMP_ARCH_X32"), S("SCMP_ARCH_AARCH64")),
+		.rules = &rule,
+		.n_rules = 1
+	};
+
+	CHECK(load(&s, NULL) == 0);
+	CHECK(errno_of(SYS_getppid, 0, 0) == EPERM);
+	CHECK(errno_of(SYS_landlock_restrict_self, 0, 0) == ENOSYS);
+	CHECK(errno_of(1000, 0, 0) == ENOSYS);
+	CHECK(errno_of(SYS_close, -1, 0) == EBADF);
+#ifdef __x86_64__
+	/* Calls of x32 are no newer ones. */
+	CHECK(errno_of(0x40000000 + SYS_getppid, 0, 0) == EPERM);
+#endif
+	return 0;
+}
+
 static int notify_gives_a_listener(void)
 {
 	struct spec_seccomp_rule rule = { .names = STRINGS(S("getppid")),
@@ -260,6 +290,7 @@ static int flags_without_listener(void)
 	}
 
 CHILD_TEST(errno_is_returned)
+CHILD_TEST(newer_calls_are_unknown)
 CHILD_TEST(errno_defaults_to_eperm)
 CHILD_TEST(arguments_are_joined_by_and)
 CHILD_TEST(repeated_argument_means_or)
@@ -692,6 +723,7 @@ int main(void)
 #define T(fn) cmocka_unit_test_setup(fn, setup)
 	const struct CMUnitTest tests[] = {
 		T(test_errno_is_returned),
+		T(test_newer_calls_are_unknown),
 		T(test_errno_defaults_to_eperm),
 		T(test_arguments_are_joined_by_and),
 		T(test_repeated_argument_means_or),
