@@ -62,8 +62,8 @@ static inline char *run(const char *const *pairs, int (*body)(void *),
 	t = trap_fork(trapped_nrs,
 		      ARRAY_LEN(trapped_nrs) - (no.remap ? 0 : NRS_NAMES), body,
 		      arg);
-	assert_int_equal(supervisor_add_listener(s, t.listener_fd, &err), 0);
 	net_set_first(net, t.pid);
+	assert_int_equal(supervisor_add_listener(s, t.listener_fd, &err), 0);
 	trap_go(&t);
 	assert_int_equal(trap_wait(t.pid, PATIENCE_S), 0);
 	if (beside)

@@ -1,38 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit_user.h"
 
-#include <cmocka.h>
-
-#include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/error.h"
 #include "base/subid.h"
 #include "kernel/userns.h"
-
-enum { USER = 54321, SUB_FIRST = 5430000, SUB_COUNT = 65536 };
-
-#define CHECK(cond)                                                      \
-	do {                                                             \
-		if (!(cond)) {                                           \
-			(void)fprintf(stderr, "%s:%d: %s (errno %d)\n",  \
-				      __FILE__, __LINE__, #cond, errno); \
-			return 1;                                        \
-		}                                                        \
-	} while (0)
-
-static struct error err;
 
 static void in_child(int (*fn)(void))
 {
@@ -58,47 +29,6 @@ static void need_root(void)
 		print_message("needs root\n");
 		skip();
 	}
-}
-
-/* Puts a line more into a file of /etc, in a mount namespace of our own. */
-static int cover(const char *path, const char *line)
-{
-	char tmp[] = "/tmp/sandlock-userns-XXXXXX", buf[65536];
-	int fd = mkstemp(tmp), in = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	CHECK(fd >= 0);
-	n = in >= 0 ? read(in, buf, sizeof(buf)) : 0;
-	CHECK(write(fd, buf, (size_t)n) == n);
-	CHECK(write(fd, line, strlen(line)) == (ssize_t)strlen(line));
-	CHECK(fchmod(fd, 0644) == 0);
-	CHECK(mount(tmp, path, NULL, MS_BIND, NULL) == 0);
-	CHECK(unlink(tmp) == 0);
-	(void)close(fd);
-	if (in >= 0)
-		(void)close(in);
-	return 0;
-}
-
-static int become_user(bool subids)
-{
-	char line[128];
-
-	CHECK(unshare(CLONE_NEWNS) == 0);
-	CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
-	(void)snprintf(line, sizeof(line), "slusertest:x:%d:%d::/:/bin/sh\n",
-		       USER, USER);
-	CHECK(cover("/etc/passwd", line) == 0);
-	if (subids) {
-		(void)snprintf(line, sizeof(line), "slusertest:%d:%d\n",
-			       SUB_FIRST, SUB_COUNT);
-		CHECK(cover("/etc/subuid", line) == 0);
-		CHECK(cover("/etc/subgid", line) == 0);
-	}
-	CHECK(setgroups(0, NULL) == 0);
-	CHECK(setresgid(USER, USER, USER) == 0);
-	CHECK(setresuid(USER, USER, USER) == 0);
-	return 0;
 }
 
 static int mount_works(void)
