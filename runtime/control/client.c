@@ -9,8 +9,11 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
+
+CLEANUP_PTR(struct json, json_free);
 
 enum {
 	AT_ONCE = 256,	    /* sockets that are open at a time */
@@ -246,6 +249,47 @@ int control_pass(struct rundir *d, const char *name, const char *verb,
 	}
 	*ret = c.answer;
 	return 0;
+}
+
+/* *@after: of the next page, 0 after the last one. */
+static int list_page(struct rundir *d, const char *name, const char *verb,
+		     uint64_t *after,
+		     int (*fn)(void *data, const struct json *item), void *data,
+		     struct error *err)
+{
+	auto_ptr(json_free) struct json *page = NULL;
+	const struct json *v;
+	char args[48];
+	int r;
+
+	(void)snprintf(args, sizeof(args), "{\"after\":%llu}",
+		       (unsigned long long)*after);
+	r = control_ask(d, name, verb, args, &page, err);
+	if (r < 0)
+		return r;
+	v = json_get(page, verb);
+	if (!v || v->type != JSON_ARRAY)
+		return error_say(err, ERR_STATE, EPROTO,
+				 "the answer is malformed");
+	for (size_t i = 0; r == 0 && i < v->n; i++)
+		r = fn(data, &v->items[i]);
+	v = json_get(page, "next");
+	if (!v || json_uint64(v, after) < 0)
+		*after = 0;
+	return r;
+}
+
+int control_list(struct rundir *d, const char *name, const char *verb,
+		 int (*fn)(void *data, const struct json *item), void *data,
+		 struct error *err)
+{
+	uint64_t after = 0;
+	int r;
+
+	do
+		r = list_page(d, name, verb, &after, fn, data, err);
+	while (r == 0 && after);
+	return r;
 }
 
 static bool set_receive_timeout(int fd, int ms)

@@ -38,6 +38,15 @@ int control_ask(struct rundir *d, const char *name, const char *verb,
 		const char *args, struct json **ret, struct error *err);
 
 /*
+ * Asks for a list page by page, and calls @fn with each item, which is in the
+ * array that has the name of @verb, until it returns something else than 0,
+ * which is returned.
+ */
+int control_list(struct rundir *d, const char *name, const char *verb,
+		 int (*fn)(void *data, const struct json *item), void *data,
+		 struct error *err);
+
+/*
  * Calls @fn with each event that is published from now on, "event" and "data"
  * in @e, until it returns something else than 0, which is returned, or the
  * server ends: 0, or @stop_fd (may be NULL) can be read: -ECANCELED.

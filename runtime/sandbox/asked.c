@@ -9,51 +9,13 @@
 CLEANUP_PTR(struct json, json_free);
 CLEANUP_PTR(struct json_out, json_out_free);
 
-static int ask_page(struct rundir *d, const char *name, uint64_t *after,
-		    asked_fn *fn, void *data, struct error *err)
-{
-	auto_ptr(json_free) struct json *page = NULL;
-	const struct json *v;
-	char args[48];
-	int r;
-
-	(void)snprintf(args, sizeof(args), "{\"after\":%llu}",
-		       (unsigned long long)*after);
-	r = control_ask(d, name, "approvals", args, &page, err);
-	if (r < 0)
-		return r;
-	v = json_get(page, "approvals");
-	if (!v || v->type != JSON_ARRAY)
-		return error_say(err, ERR_STATE, EPROTO,
-				 "the answer is malformed");
-	for (size_t i = 0; r == 0 && i < v->n; i++)
-		r = fn(data, &v->items[i]);
-	v = json_get(page, "next");
-	if (r == 0 && v && json_uint64(v, after) == 0)
-		return 0;
-	*after = 0;
-	return r;
-}
-
-static int ask_all(struct rundir *d, const char *name, asked_fn *fn, void *data,
-		   struct error *err)
-{
-	uint64_t after = 0;
-	int r;
-
-	do
-		r = ask_page(d, name, &after, fn, data, err);
-	while (r == 0 && after);
-	return r;
-}
-
 int sandbox_questions(const struct sandbox_env *env, const char *name,
 		      asked_fn *fn, void *data, struct error *err)
 {
 	auto_ptr(rundir_close) struct rundir *d = NULL;
 	int r = rundir_open(env->root, false, &d, err);
 
-	return r < 0 ? r : ask_all(d, name, fn, data, err);
+	return r < 0 ? r : control_list(d, name, "approvals", fn, data, err);
 }
 
 struct watch {
@@ -77,7 +39,8 @@ static int list_first(void *data)
 {
 	struct watch *w = data;
 
-	return ask_all(w->rundir, w->name, list_one, w, &w->err);
+	return control_list(w->rundir, w->name, "approvals", list_one, w,
+			    &w->err);
 }
 
 static int take_event(void *data, const struct json *e)

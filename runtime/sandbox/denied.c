@@ -78,18 +78,30 @@ void denied_finish(const struct create *c, bool pending)
 		log_warn(c->env->log, "%s", err.msg);
 }
 
+struct forward {
+	denial_fn *fn;
+	void *data;
+};
+
+static int forward_item(void *data, const struct json *item)
+{
+	const struct forward *to = data;
+	struct denial_record record;
+
+	denial_from_json(item, &record);
+	return to->fn(to->data, &record);
+}
+
 static int each_of(const struct json *page, denial_fn *fn, void *data)
 {
 	const struct json *v = json_get(page, "denials");
-	struct denial_record record;
+	struct forward to = { fn, data };
 	int r = 0;
 
 	if (!v || v->type != JSON_ARRAY)
 		return -EPROTO;
-	for (size_t i = 0; r == 0 && i < v->n; i++) {
-		denial_from_json(&v->items[i], &record);
-		r = fn(data, &record);
-	}
+	for (size_t i = 0; r == 0 && i < v->n; i++)
+		r = forward_item(&to, &v->items[i]);
 	return r;
 }
 
@@ -122,27 +134,9 @@ static int read_log(const struct sandbox_env *env, const char *name,
 static int ask_pages(struct rundir *d, const char *name, denial_fn *fn,
 		     void *data, struct error *err)
 {
-	uint64_t after = 0;
-	bool more = true;
-	int r = 0;
+	struct forward to = { fn, data };
 
-	while (r == 0 && more) {
-		auto_ptr(json_free) struct json *page = NULL;
-		char args[48];
-
-		(void)snprintf(args, sizeof(args), "{\"after\":%llu}",
-			       (unsigned long long)after);
-		r = control_ask(d, name, "denials", args, &page, err);
-		if (r < 0)
-			break;
-		r = each_of(page, fn, data);
-		if (r == -EPROTO)
-			(void)error_say(err, ERR_STATE, EPROTO,
-					"the answer is malformed");
-		more = json_get(page, "next") &&
-		       json_uint64(json_get(page, "next"), &after) == 0;
-	}
-	return r;
+	return control_list(d, name, "denials", forward_item, &to, err);
 }
 
 int sandbox_denials(const struct sandbox_env *env, const char *name,
