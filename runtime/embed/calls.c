@@ -29,6 +29,7 @@ struct sandlock_call {
 	struct calls *link;
 	struct sandlock_call_info info;
 	uint64_t number;
+	const struct sandlock_handler *row; /* until it has begun */
 	enum sandlock_exception on_exception;
 	struct line *line; /* NULL: it was answered, or nobody listens */
 	bool is_answered;
@@ -178,7 +179,8 @@ static struct sandlock_call *call_of(struct calls *l, struct line *line,
 	memcpy(c->info.args, made.args, sizeof(made.args));
 	c->number = m->number;
 	c->line = line;
-	c->on_exception = l->rows[m->value].on_exception;
+	c->row = &l->rows[m->value];
+	c->on_exception = c->row->on_exception;
 	c->link = l;
 	(void)pthread_mutex_lock(&l->lock);
 	l->refs++;
@@ -452,30 +454,39 @@ static void find_successor(struct calls *l)
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
-/* A line that says what makes no sense, or nothing any more, is closed. */
-static void take_call(struct calls *l, struct line *line)
+/* NULL for what makes no sense. A message is large: off the stack before
+ * somebody else's code runs. */
+static __attribute__((noinline)) struct sandlock_call *
+receive_call(struct calls *l, struct line *line)
 {
-	struct sandlock_call *c = NULL;
 	struct call_msg m;
 	int r;
 
-	(void)pthread_mutex_lock(&l->lock);
-	unlink_line(l, line);
-	(void)pthread_mutex_unlock(&l->lock);
 	do
 		r = call_msg_recv(line->sock, &m);
 	while (r == -EINTR);
 	if (r == 1)
 		cleanup_close(&m.fd);
-	if (r == 1 && m.type == CALL_MADE && m.value >= 0 &&
-	    (size_t)m.value < l->n_rows && m.len == sizeof(struct call_made))
-		c = call_of(l, line, &m);
+	if (r != 1 || m.type != CALL_MADE || m.value < 0 ||
+	    (size_t)m.value >= l->n_rows || m.len != sizeof(struct call_made))
+		return NULL;
+	return call_of(l, line, &m);
+}
+
+static void take_call(struct calls *l, struct line *line)
+{
+	struct sandlock_call *c;
+
+	(void)pthread_mutex_lock(&l->lock);
+	unlink_line(l, line);
+	(void)pthread_mutex_unlock(&l->lock);
+	c = receive_call(l, line);
 	if (!c) {
 		close_line(line);
 		return;
 	}
 	find_successor(l);
-	run_handler(&l->rows[m.value], c);
+	run_handler(c->row, c);
 }
 
 static void end_link(struct calls *l)
