@@ -117,7 +117,7 @@ static void *answer(void *data)
 	const struct sandlock_action a = { .kind = SANDLOCK_ACTION_ERRNO,
 					   .error = EACCES };
 	struct sandlock_call *c = data;
-	char text[8];
+	char text[8] = "";
 
 	/* It is the caller's while it waits. */
 	if (sandlock_call_is_cancelled(c) ||
@@ -175,7 +175,7 @@ static void test_a_kept_call_outlives_all(void **state)
 	const struct sandlock_report *r;
 	struct state t = { .fn = keep };
 	struct sandlock_sandbox *s = make_handled(*state, &t, "uname");
-	char text[8];
+	char text[8] = "";
 
 	OK(sandlock_sandbox_create(s, &l, &err));
 	OK(sandlock_sandbox_start(s, &err));
