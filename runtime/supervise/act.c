@@ -79,24 +79,17 @@ static bool is_like_us(const struct who *w)
 	return memcmp(ours, w->groups, (size_t)n * sizeof(*ours)) == 0;
 }
 
-int act_begin_bare(struct act *a, struct call *c, mode_t *ret_umask)
+int act_begin_bare(struct act *a, const struct who *w)
 {
-	auto_free struct who *w = malloc(sizeof(*w));
-	int r;
+	int r = 0;
 
 	*a = (struct act){ .is_bare = true };
-	if (!w)
-		return -ENOMEM;
-	r = read_who(c, w);
-	if (r < 0)
-		return r;
 	if (!is_like_us(w))
 		r = geteuid() == 0 ? become(a, w) : -EACCES;
 	if (r == 0 && who_set_effective(0) < 0)
 		r = -EACCES;
 	if (r < 0)
 		act_end(a);
-	*ret_umask = w->umask;
 	return r;
 }
 

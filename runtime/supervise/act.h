@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 struct call;
+struct who;
 
 struct act {
 	bool changed;
@@ -27,10 +28,11 @@ struct act {
 int act_begin(struct act *a, struct call *c);
 /*
  * The same without any capability, root's included, so that what is done is
- * never more than the caller could; with its umask, which is not taken on. An
- * ordinary user's supervisor has to have the caller's groups, too.
+ * never more than the caller could. @w is who it is: nobody changes that while
+ * it waits in its call. An ordinary user's supervisor has to have the caller's
+ * groups, too.
  */
-int act_begin_bare(struct act *a, struct call *c, mode_t *ret_umask);
+int act_begin_bare(struct act *a, const struct who *w);
 void act_end(struct act *a);
 
 #endif

@@ -208,7 +208,8 @@ static void tell(const struct approval *a)
 	const uint64_t one = 1;
 	struct approval_info i = info_of(a);
 
-	(void)fd_write_full(a->book->event_fd, &one, sizeof(one));
+	if (!a->book->is_separate)
+		(void)fd_write_full(a->book->event_fd, &one, sizeof(one));
 	for (size_t t = 0; t < TOLD_MAX; t++)
 		if (a->book->told[t].fn)
 			a->book->told[t].fn(a->book->told[t].data, &i);

@@ -74,8 +74,8 @@ typedef void approvals_told_fn(void *data, const struct approval_info *i);
 
 /* @max_open 0: APPROVALS_MAX_OPEN. NULL on ENOMEM. */
 struct approvals *approvals_new(unsigned int max_open);
-/* Equal requests are questions of their own, and nothing is denied again
- * without one. Before the first is asked. */
+/* Equal requests are questions of their own, nothing is denied again without
+ * one, and approvals_fd is silent. Before the first is asked. */
 void approvals_set_separate(struct approvals *b);
 /* Calls @told from now on, for up to four at a time. -ENOSPC. */
 int approvals_tell(struct approvals *b, approvals_told_fn *told, void *data);

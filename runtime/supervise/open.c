@@ -13,6 +13,7 @@
 #include "policy/ask.h"
 #include "supervise/internal.h"
 #include "supervise/object.h"
+#include "supervise/who.h"
 
 /* Flags of open(2) that openat2(2) takes, too. */
 enum {
@@ -31,6 +32,8 @@ struct snapshot {
 
 struct opening {
 	struct snapshot s;
+	struct who who;
+	bool has_who; /* it is known */
 	struct ask ask;
 	const char *rule;
 };
@@ -160,6 +163,14 @@ bool open_is_write(const struct open_how *how)
 	       how->flags & (O_CREAT | O_TRUNC);
 }
 
+/* One look at its status, for all that want something of it. */
+static void find_caller(struct call *c, struct opening *x)
+{
+	x->has_who = who_read(call_tid(c), &x->who) == 0 && call_is_valid(c);
+	if (x->has_who)
+		c->tgid = x->who.tgid;
+}
+
 static struct outcome before_open(struct call *c, void *data)
 {
 	const struct open_asker *a = data;
@@ -176,6 +187,7 @@ static struct outcome before_open(struct call *c, void *data)
 		r = read_snapshot(c, &x->s);
 		if (r < 0)
 			return OUTCOME_FAIL(-r);
+		find_caller(c, x);
 		/* There is nothing to ask about, nor to open. */
 		if (!x->s.object.exists && x->s.object.real &&
 		    !(x->s.how.flags & O_CREAT))
@@ -208,9 +220,9 @@ static struct outcome open_instead(struct call *c, void *data, bool may_wait)
 	/* As it is now, after an answer that may have changed it. */
 	if (ask_is_denied(a->asker, c, open_call_name(c), &x->s.object))
 		return OUTCOME_FAIL(EACCES);
-	if (is_checked(c, how))
+	if (!x->has_who || is_checked(c, how))
 		return OUTCOME_GO;
-	fd = opener_open(a->opener, c, &x->s.object, x->s.dirfd, how,
+	fd = opener_open(a->opener, c, &x->who, &x->s.object, x->s.dirfd, how,
 			 follows(how), may_wait);
 	if (fd == -EINPROGRESS)
 		return OUTCOME_WAIT;

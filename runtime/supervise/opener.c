@@ -21,6 +21,7 @@
 #include "supervise/act.h"
 #include "supervise/object.h"
 #include "supervise/open.h"
+#include "supervise/who.h"
 
 enum {
 	LABEL_MAX = 512,
@@ -291,12 +292,11 @@ static int open_as_caller(struct call *c, int root_fd, const struct object *x,
 	return r < 0 ? -EAGAIN : r;
 }
 
-int opener_open(struct opener *o, struct call *c, const struct object *shown,
-		int dirfd, const struct open_how *how, bool follows,
-		bool may_wait)
+int opener_open(struct opener *o, struct call *c, const struct who *who,
+		const struct object *shown, int dirfd,
+		const struct open_how *how, bool follows, bool may_wait)
 {
 	auto_close int root_fd = -1;
-	mode_t mask;
 	struct act act;
 	int r;
 
@@ -306,9 +306,9 @@ int opener_open(struct opener *o, struct call *c, const struct object *shown,
 		return -EINPROGRESS;
 	root_fd = call_open_root(c);
 	if (root_fd < 0 || !begins_there(c, root_fd, shown, dirfd) ||
-	    act_begin_bare(&act, c, &mask) < 0)
+	    act_begin_bare(&act, who) < 0)
 		return -EAGAIN;
-	r = open_as_caller(c, root_fd, shown, how, follows, mask);
+	r = open_as_caller(c, root_fd, shown, how, follows, who->umask);
 	act_end(&act);
 	return r;
 }

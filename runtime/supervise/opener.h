@@ -30,6 +30,7 @@
 #include "supervise/handler.h"
 
 struct object;
+struct who;
 
 /* Borrowed by the row; outlives the supervisor. */
 struct opener {
@@ -43,11 +44,11 @@ void opener_init(struct opener *o, bool has_mounts);
 
 /*
  * An fd, or -EAGAIN; -EINPROGRESS where it would have to wait and may not.
- * @dirfd is where a relative path begins.
+ * @who calls; @dirfd is where a relative path begins.
  */
-int opener_open(struct opener *o, struct call *c, const struct object *shown,
-		int dirfd, const struct open_how *how, bool follows,
-		bool may_wait);
+int opener_open(struct opener *o, struct call *c, const struct who *who,
+		const struct object *shown, int dirfd,
+		const struct open_how *how, bool follows, bool may_wait);
 
 /* The calls that change what may be opened here. */
 enum { OPENER_ROWS = 1 };

@@ -63,6 +63,7 @@ int who_read(pid_t tid, struct who *ret)
 {
 	auto_(buf) struct buf b = BUF_INIT;
 	const char *text, *at;
+	unsigned int tgid = 0;
 	char path[40];
 	int r;
 
@@ -70,11 +71,14 @@ int who_read(pid_t tid, struct who *ret)
 	if (fd_read_file(AT_FDCWD, path, STATUS_MAX, &b) < 0)
 		return -ESRCH;
 	text = buf_str(&b);
-	r = read_field(text, "\nUid:", 3, 10, &ret->uid);
+	r = read_field(text, "\nTgid:", 0, 10, &tgid);
+	if (r == 0)
+		r = read_field(text, "\nUid:", 3, 10, &ret->uid);
 	if (r == 0)
 		r = read_field(text, "\nGid:", 3, 10, &ret->gid);
 	if (r == 0)
 		r = read_field(text, "\nUmask:", 0, 8, &ret->umask);
+	ret->tgid = (pid_t)tgid;
 	read_groups(text, ret);
 	at = strstr(text, "\nCapEff:");
 	ret->caps = at ? strtoull(at + strlen("\nCapEff:"), NULL, 16) : 0;
