@@ -109,9 +109,6 @@ except PermissionError: print("refused")'
 	contained run --branch=none --net-allow 127.0.0.1:9 -- true
 	expect_status 125
 	expect_output pidfd_getfd
-	contained run -- true
-	expect_status 125
-	expect_output '--branch=none does without'
 	contained run --isolation=namespaces --branch=none -- true
 	expect_status 125
 }

@@ -94,6 +94,22 @@ print('end')"
 	[ "$(sum)" = "$before" ]
 }
 
+@test "tier C: a FIFO of the directory does not lead to the host" {
+	mkfifo p
+	exec 7<>p
+	echo host >&7
+	in_branch -- /usr/bin/python3 -B -c "
+import os
+fd = os.open('p', os.O_RDONLY | os.O_NONBLOCK)
+print('read', os.read(fd, 10))
+os.close(fd)
+try: os.open('p', os.O_WRONLY | os.O_NONBLOCK)
+except OSError as e: print(e.strerror)"
+	exec 7>&-
+	expect_output "read b''"
+	expect_output 'No such device or address'
+}
+
 @test "tier C: programs of the branch run, in directories of the branch" {
 	in_branch -- /bin/sh -c 'mkdir b; cd b; cp /bin/echo e; ./e "$(pwd)"
 		printf "#!/bin/sh\necho \$0 \$*\n" >s; chmod +x s; ./s 1 2; "$PWD/s" 3

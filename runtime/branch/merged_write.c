@@ -335,7 +335,14 @@ static int check_open(const struct spot *s, const struct object *o, int flags)
 		       : 0;
 }
 
-/* Nothing but regular files has contents of its own in a layer. */
+/* What is written goes to upper; a device of the lower is the host's. */
+static int must_go_up(const struct object *o, int flags)
+{
+	if (!is_write(flags) || S_ISFIFO(o->mode))
+		return 0;
+	return S_ISREG(o->mode) ? 1 : -EACCES;
+}
+
 static int prepare(struct merged *m, const char *path, int flags, mode_t mode,
 		   struct spot *s, int *ret_fd)
 {
@@ -350,11 +357,12 @@ static int prepare(struct merged *m, const char *path, int flags, mode_t mode,
 		return flags & O_CREAT ? create(m, path, flags, mode, ret_fd)
 				       : -ENOENT;
 	r = check_open(s, seen, flags);
-	if (r < 0 || !is_write(flags) || !S_ISREG(seen->mode))
+	if (r < 0 || entry_in_upper(&s->e))
+		return r;
+	r = must_go_up(seen, flags);
+	if (r <= 0)
 		return r;
 	changed(m);
-	if (entry_in_upper(&s->e))
-		return 0;
 	r = up_object(m, path, &o);
 	return r == 0 ? spot_find(m, path, s) : r;
 }

@@ -487,19 +487,17 @@ static void check_isolation(struct checking *k,
 	}
 	if (k->notify) {
 		k->c->tier = "C";
-		bool can_branch = !probe_getfd();
+		bool can_getfd = !probe_getfd();
 
-		row = add_row(k, "isolation",
-			      can_branch ? CHECK_LIMITED : CHECK_MISSING,
+		row = add_row(k, "isolation", CHECK_LIMITED,
 			      "tier C: Landlock, a filter and a supervisor%s",
-			      can_branch ? "" : ", but no pidfd_getfd");
+			      can_getfd ? "" : ", but no pidfd_getfd");
 		explain(k, row,
-			can_branch ? "commands of the host run, bundles do not"
-				   : "commands of the host run with "
-				     "--branch=none and no network rule, "
-				     "bundles do not",
-			can_branch ? "see the lines above"
-				   : "a container: --cap-add SYS_PTRACE");
+			can_getfd ? "commands of the host run, bundles do not"
+				  : "commands of the host run without network "
+				    "rules, bundles do not",
+			can_getfd ? "see the lines above"
+				  : "a container: --cap-add SYS_PTRACE");
 		return;
 	}
 	row = add_row(k, "isolation", CHECK_MISSING, "none");

@@ -169,9 +169,7 @@ static int drop_umask(const struct cow *w)
 
 	if (is_dropped || !w->has_umasks)
 		return 0;
-	/* Where the filter of a container refuses it, it is that of all our
-	 * threads, none of which makes anything without a mode. */
-	if (unshare(CLONE_FS) < 0 && errno != EPERM)
+	if (unshare(CLONE_FS) < 0)
 		return -errno;
 	(void)umask(0);
 	is_dropped = true;

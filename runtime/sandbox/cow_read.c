@@ -80,6 +80,8 @@ static void read_mode(struct call *c, struct open_how *how)
 	how->mode &= 07777;
 }
 
+/* A FIFO of the lower leads to whoever has it open on the host: here it is
+ * upper's. */
 static int open_at(struct call *c, const struct cow_place *p,
 		   const struct open_how *how, int *ret_fd)
 {
@@ -99,6 +101,13 @@ static int open_at(struct call *c, const struct cow_place *p,
 		flags = (flags & ~(O_PATH | O_ACCMODE)) | O_RDONLY | O_NONBLOCK;
 	if ((how->flags & O_PATH) && S_ISLNK(p->at.mode))
 		return -EOPNOTSUPP;
+	if (waits && !p->at.in_upper && !(how->flags & O_PATH)) {
+		auto_close int up = -1;
+
+		r = merged_copy_up(p->root->merged, p->at.path, &up);
+		if (r < 0)
+			return r;
+	}
 	if (waits)
 		call_block_begin(c, OUTCOME_RESTART_ERRNO);
 	r = merged_open(p->root->merged, p->at.path,
@@ -107,6 +116,12 @@ static int open_at(struct call *c, const struct cow_place *p,
 	if (waits)
 		call_block_end(c);
 	return r;
+}
+
+static bool is_as_it_is(const struct cow_place *p)
+{
+	return (p->is_as_it_is && !(p->at.exists && S_ISFIFO(p->at.mode))) ||
+	       p->is_lower_dir;
 }
 
 struct outcome cow_open(struct cow *w, struct call *c)
@@ -124,8 +139,7 @@ struct outcome cow_open(struct cow *w, struct call *c)
 		     follows(&how) ? COW_FOLLOW : 0, &p);
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	if (!p.root ||
-	    ((p.is_as_it_is || p.is_lower_dir) && !open_is_write(&how)))
+	if (!p.root || (is_as_it_is(&p) && !open_is_write(&how)))
 		return OUTCOME_GO;
 	if (how.resolve)
 		return OUTCOME_FAIL(EOPNOTSUPP);

@@ -146,25 +146,19 @@ static int check_yama(struct error *err)
 	return error_hint(err, "sysctl -w kernel.yama.ptrace_scope=1");
 }
 
-/*
- * What rules allow is done with a duplicate of the caller's socket, and what is
- * open in a branch is told by one.
- */
+/* What rules allow is done with a duplicate of the caller's socket. */
 static int check_getfd(const struct request *r, struct error *err)
 {
 	bool has_rules = r->net_allow.n || r->net_deny.n || r->bind_allow.n ||
 			 r->bind_deny.n || r->port_remap || r->ask_connect.n;
-	int why = has_rules || !r->no_branch ? probe_getfd() : 0;
+	int why = has_rules ? probe_getfd() : 0;
 
 	if (!why)
 		return 0;
 	(void)error_set(err, ERR_UNSUPPORTED, why,
-			"without namespaces %s pidfd_getfd",
-			has_rules ? "network rules need" : "a branch needs");
-	return error_hint(err,
-			  "a container needs --cap-add SYS_PTRACE, or a "
-			  "seccomp profile that allows it%s",
-			  has_rules ? "" : "; --branch=none does without");
+			"without namespaces network rules need pidfd_getfd");
+	return error_hint(err, "a container needs --cap-add SYS_PTRACE, or a "
+			       "seccomp profile that allows it");
 }
 
 static int check_notify(const struct request *r, struct error *err)
