@@ -122,6 +122,16 @@ $W/dir/b
 b/s 4"
 }
 
+@test "tier C: many go to new directories and run new programs at once" {
+	in_branch --on-exit=abort -- /bin/sh -c 'mkdir n; cp /bin/true n/t
+		printf "#!/bin/sh\nexit 0\n" >n/s; chmod +x n/s
+		f() { for i in $(seq 25); do (cd n && ./t && ../n/s && $PWD/s) || echo bad; done; echo end; }
+		f & f & f & f & wait'
+	expect_status 0
+	[ "$(grep -c '^end$' <<<"$output")" = 4 ]
+	! grep -q bad <<<"$output" || false
+}
+
 @test "tier C: several workdirs are one branch" {
 	mkdir "$W/other"
 	echo o >"$W/other/o"
