@@ -303,7 +303,9 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 			begin_serving(c);
 			p[3].fd = p[4].fd = -1;
 		} else if (p[4].revents) {
-			begin_calls(c);
+			/* Else it is the end, which comes here first. */
+			if (p[4].revents & POLLIN)
+				begin_calls(c);
 			p[4].fd = -1;
 		}
 	}

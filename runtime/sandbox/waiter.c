@@ -304,8 +304,12 @@ static void wait_for_init(struct waiter *w)
 			if (make_guard(w) < 0)
 				end_sandbox(w);
 		}
-		if (p[2].revents || p[3].revents)
+		if (p[2].revents || (p[3].revents & POLLIN))
 			attend(w, p[2].revents);
+		else if (p[3].revents)
+			/* Nobody is left to be heard of: the end, which comes
+			 * here first. */
+			drop_fd(c ? &w->create->traps_fd : &w->traps_fd);
 	}
 }
 
