@@ -346,6 +346,11 @@ static void ask_quickly(struct asklink *l, struct approval_wait *w)
 		wake(l);
 	if (send_questions(l) && wait_quickly(l, w)) {
 		l->lost = 0;
+		/* Of somebody who did not ask quickly. */
+		if (l->n_sent) {
+			atomic_store(&l->is_quick, false);
+			wake(l);
+		}
 		return;
 	}
 	l->lost = l->lost < PATIENCE_MAX / 2 ? 2 * l->lost + 1 : PATIENCE_MAX;
@@ -385,6 +390,9 @@ static bool serve_once(struct asklink *l, const struct pollfd p[2])
 		ok = send_questions(l) && send_closed(l);
 	if (ok && p[0].revents)
 		ok = receive(l, MSG_DONTWAIT);
+	/* Nobody else reads what is answered to these. */
+	if (l->n_sent)
+		atomic_store(&l->is_quick, false);
 	(void)pthread_mutex_unlock(&l->lock);
 	return ok;
 }
