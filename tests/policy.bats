@@ -188,3 +188,16 @@ shows_denied() {
 @test "policy: memory and processes are limited while it runs" {
 	limits_hold
 }
+
+@test "policy: of many questions at once no answer is lost" {
+	ASK_TIMEOUT=60 run policy sync nothing 0 -- sh -c '
+		for p in 1 2 3 4; do
+			(i=0; while [ $i -lt 300 ]; do
+				read x </etc/passwd || echo lost
+				i=$((i + 1))
+			done) &
+		done; wait; echo all'
+	expect_output all
+	refute_output lost
+	refute_output 'not permitted'
+}
