@@ -848,8 +848,8 @@ int sandlock_context_restrict_network(struct sandlock_context *ctx, pid_t pid,
 /*
  * Adds @rules to what process @pid, and what descends from it, may reach by
  * rules of its own, still within the request's; it changes nothing where there
- * are none. 0 stands for all: what was taken from all is not given back (EPERM),
- * and without that nothing is missing. ERR_USAGE, ERR_STATE.
+ * are none. 0 stands for all: what was taken from all is not given back
+ * (EPERM), and without that nothing is missing. ERR_USAGE, ERR_STATE.
  */
 int sandlock_context_grant_network(struct sandlock_context *ctx, pid_t pid,
 				   const char *const *rules, size_t n,

@@ -195,3 +195,11 @@ void text_escape(struct buf *b, const char *s, size_t n)
 		n -= len;
 	}
 }
+
+void path_copy(char ret[PATH_MAX], const char *path)
+{
+	size_t len = strnlen(path, PATH_MAX - 1);
+
+	memmove(ret, path, len);
+	ret[len] = '\0';
+}

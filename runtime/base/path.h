@@ -2,6 +2,7 @@
 #ifndef SANDLOCK_BASE_PATH_H
 #define SANDLOCK_BASE_PATH_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -42,5 +43,8 @@ void text_cut(struct buf *b, const char *s, size_t max);
 
 /* Appends @s with what path_quote escapes, broken UTF-8 too, as \xNN. */
 void text_escape(struct buf *b, const char *s, size_t n);
+
+/* Copies a path whose length was checked; a longer one is cut. */
+void path_copy(char ret[PATH_MAX], const char *path);
 
 #endif

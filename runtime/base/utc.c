@@ -12,8 +12,10 @@ const char *utc_text(const struct timespec *t, int digits, char ret[UTC_MAX])
 	struct tm tm;
 
 	if (!gmtime_r(&t->tv_sec, &tm) ||
-	    !strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm))
-		return strcpy(ret, "-");
+	    !strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm)) {
+		(void)snprintf(ret, UTC_MAX, "-");
+		return ret;
+	}
 	(void)snprintf(fraction, sizeof(fraction), ".%09ld", t->tv_nsec);
 	(void)snprintf(ret, UTC_MAX, "%s%.*sZ", day, digits ? digits + 1 : 0,
 		       fraction);

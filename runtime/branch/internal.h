@@ -23,7 +23,8 @@
  *   plan.c	  all that is to be done; plan_data.c, group.c
  *   stage.c	  what has to be made before; tree.c copies
  *   intent.c	  the plan on disk
- *   publish.c	  the lower's side, move.c its renames; private.c the branch's own
+ *   publish.c	  the lower's side, move.c its renames; private.c the branch's
+ * own
  */
 #ifndef SANDLOCK_BRANCH_INTERNAL_H
 #define SANDLOCK_BRANCH_INTERNAL_H

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/path.h"
 #include "branch/merged_internal.h"
 #include "branch/xattr.h"
 
@@ -404,8 +405,8 @@ int merged_resolve(struct merged *m, const char *dir, const char *text,
 		free(w);
 		return -ENAMETOOLONG;
 	}
-	(void)strcpy(w->path, dir);
-	(void)strcpy(w->todo, text);
+	path_copy(w->path, dir);
+	path_copy(w->todo, text);
 	(void)pthread_mutex_lock(&m->lock);
 	r = dir_open(m, dir, &w->dir);
 	w->is_as_lower = w->dir.low >= 0;

@@ -135,7 +135,7 @@ static int execute(const char *program, const struct given *g, size_t n_fds,
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
-	struct words w;
+	struct words w = { .preserve = "" };
 	char *const argv[] = {
 		(char *)SUPERVISOR_NAME,
 		w.preserve,

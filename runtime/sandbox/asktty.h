@@ -5,7 +5,8 @@
  *
  * By 's' every equal request of the sandbox is allowed from then on. Enter does
  * nothing; Esc and Ctrl-C mean no. What cannot be shown in full can be looked
- * at by '?', and is allowed once only. Any key stops no clock: the deadline holds here, too.
+ * at by '?', and is allowed once only. Any key stops no clock: the deadline
+ *holds here, too.
  */
 #ifndef SANDLOCK_SANDBOX_ASKTTY_H
 #define SANDLOCK_SANDBOX_ASKTTY_H

@@ -143,7 +143,7 @@ static size_t fill(const struct entry *v, size_t n, int64_t from, char *out,
 		r->next = OFFSET_MARK + v[i].at + 1;
 		r->size = (uint16_t)size;
 		r->type = v[i].type;
-		(void)strcpy(r->name, v[i].name);
+		memcpy(r->name, v[i].name, strlen(v[i].name) + 1);
 		used += size;
 		if (i + 1 < n && v[i + 1].at == v[i].at)
 			continue;

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "sandbox/cow_internal.h"
 
 enum { LINE_MAX_BYTES = 256 }; /* BINPRM_BUF_SIZE */
@@ -68,7 +69,7 @@ static int check_executable(const struct cow_place *p)
 static int real_path_of(const struct cow_place *p, char ret[PATH_MAX])
 {
 	if (!p->root) {
-		(void)strcpy(ret, p->outside);
+		path_copy(ret, p->outside);
 		return 0;
 	}
 	return cow_real_path(p->at.in_upper ? p->root->upper : p->root->lower,
@@ -82,7 +83,7 @@ static struct outcome run_script(struct cow *w, struct call *c, int dirfd,
 	char base[PATH_MAX] = "/", real[PATH_MAX], whole[PATH_MAX];
 	const char *words[3];
 	struct redirect to = { .path = real, .words = words };
-	struct cow_place q;
+	struct cow_place q = { .root = NULL };
 	int n, r = check_executable(p);
 
 	if (r == 0 && *s->interpreter != '/')

@@ -54,7 +54,7 @@ static int take_fd_of(struct cow *w, struct call *c, int number,
 static int prepare(struct cow *w, struct call *c, struct subject *s,
 		   bool (*suits)(mode_t mode))
 {
-	struct cow_place p;
+	struct cow_place p = { .root = NULL };
 	int r;
 
 	s->fd = -1;

@@ -129,7 +129,7 @@ static int follow_link(struct way *y, const char *target)
 
 	if (++y->links > WAYS_MAX)
 		return -ELOOP;
-	(void)strcpy(rest, y->todo);
+	path_copy(rest, y->todo);
 	if (*target == '/')
 		*y->at = '\0';
 	return put(y->todo, target, rest);
@@ -164,8 +164,10 @@ static int step(struct way *y)
 		return follow_link(y, target);
 	if (r < 0)
 		return r;
-	return put(target, y->at, name) < 0 ? -ENAMETOOLONG
-					    : (strcpy(y->at, target), 0);
+	if (put(target, y->at, name) < 0)
+		return -ENAMETOOLONG;
+	path_copy(y->at, target);
+	return 0;
 }
 
 static int walk(struct way *y)
@@ -189,12 +191,12 @@ static int begin(struct way *y, const char *base, const char *text)
 		*y->at = '\0';
 		r = put(whole, "", text);
 	} else {
-		(void)strcpy(y->at, strcmp(base, "/") == 0 ? "" : base);
+		path_copy(y->at, strcmp(base, "/") == 0 ? "" : base);
 		r = put(whole, y->at, text);
 	}
 	if (r < 0)
 		return r;
-	(void)strcpy(y->todo, text);
+	path_copy(y->todo, text);
 	if (enters(y) || !is_plain(*whole ? whole : "/", y->follow, &exists))
 		return walk(y);
 	plain = path_normalize(whole);
@@ -204,7 +206,7 @@ static int begin(struct way *y, const char *base, const char *text)
 		if (below(plain, y->w->roots[i].lower) ||
 		    below(plain, y->w->roots[i].upper))
 			return walk(y);
-	(void)strcpy(y->at, strcmp(plain, "/") == 0 ? "" : plain);
+	path_copy(y->at, strcmp(plain, "/") == 0 ? "" : plain);
 	*y->todo = '\0';
 	return 0;
 }
@@ -235,11 +237,11 @@ static int go_inside(struct way *y, struct cow_place *ret)
 		ret->is_as_it_is = false;
 	if (++y->links > WAYS_MAX)
 		return -ELOOP;
-	(void)strcpy(y->todo, at->rest);
+	path_copy(y->todo, at->rest);
 	if (*at->rest == '/')
 		*y->at = '\0';
 	else if (strlen(y->root->lower) < sizeof(y->at))
-		(void)strcpy(y->at, y->root->lower);
+		path_copy(y->at, y->root->lower);
 	/* The lower itself would be entered at once. */
 	if (*at->rest != '/') {
 		char *slash = strrchr(y->at, '/');

@@ -114,8 +114,8 @@ enum progress { CALL_DONE, CALL_MUST_PARK, CALL_HELD };
 /*
  * Runs rows of at most @lane, from where it stands. CALL_DONE: the chain has
  * ended, or its caller is gone, and *@ret is the outcome. CALL_MUST_PARK: the
- * next row, or carrying it out, is of a higher lane. CALL_HELD: the row that ran waits for
- * call_resume and will run again; call_hold follows.
+ * next row, or carrying it out, is of a higher lane. CALL_HELD: the row that
+ * ran waits for call_resume and will run again; call_hold follows.
  */
 enum progress call_run(struct call *c, enum lane lane, struct outcome *ret);
 

@@ -33,7 +33,7 @@ opens_equal() {
 	mkdir "$W/native" "$W/boxed"
 	(cd "$W/native" && python3 "$TESTS/helpers/opens.py") >"$W/expected"
 	cp "$TESTS/helpers/opens.py" "$W/work"
-	cd "$W/boxed"
+	cd "$W/boxed" || return 1
 	sandlock run --name "$N" --fs-mount "/helpers:$W/work:ro" --on-exit abort \
 		--ask=socket --ask-open /nothing -- \
 		python3 /helpers/opens.py >"$W/got"
