@@ -357,6 +357,28 @@ RENAMES='["rename","renameat","renameat2"]'
 	eventually is_gone "$guard"
 }
 
+@test "a service's end meets the waiter and its guard: the payload dies" {
+	local sig
+
+	script 'echo x >/data/x; echo up; sleep 1000'
+	for sig in TERM HUP; do
+		create_running "$N"
+		eventually said up
+		served_by
+		guard_of "$server"
+		kill -STOP "$server"
+		kill "-$sig" "$guard"
+		kill "-$sig" "$server"
+		kill -CONT "$server"
+		eventually is_gone "$init"
+		eventually is_gone "$guard"
+		run sandlock diff "$N"
+		expect_exactly "A data/x"
+		sandlock abort "$N"
+		sandlock delete "$N"
+	done
+}
+
 @test "what waits is small: the waiter, its guard, and what they become" {
 	script 'probe rename /data/d /data/e; echo over; sleep 1000'
 	private() {

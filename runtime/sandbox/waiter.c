@@ -198,13 +198,19 @@ watch_over(struct waiter *w, int waiter_pidfd)
 	_exit(0);
 }
 
+/* What ends all processes of a service, or of a login, must not end both. */
 static int make_guard(struct waiter *w)
 {
 	auto_close int own = pidfd_open_pid(getpid());
-	pid_t pid = own < 0 ? -1 : fork();
+	sigset_t all, old;
+	pid_t pid;
 
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_BLOCK, &all, &old);
+	pid = own < 0 ? -1 : fork();
 	if (pid == 0)
 		watch_over(w, own);
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	if (pid < 0)
 		return -EAGAIN;
 	w->guard = pid;
