@@ -176,6 +176,16 @@ int mediation_add_row(struct mediation *m, const struct handler *h,
 	return 0;
 }
 
+int mediation_add_rows(struct mediation *m, const struct handler *rows,
+		       size_t n, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = mediation_add_row(m, &rows[i], err);
+	return r;
+}
+
 int mediation_own(struct mediation *m, void *p, void (*free_fn)(void *),
 		  struct error *err)
 {

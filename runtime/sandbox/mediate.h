@@ -103,6 +103,9 @@ unsigned int mediate_shared(const struct plan *p);
 const struct create *mediation_create(const struct mediation *m);
 int mediation_add_row(struct mediation *m, const struct handler *h,
 		      struct error *err);
+/* All of @rows, up to the first that fails. */
+int mediation_add_rows(struct mediation *m, const struct handler *rows,
+		       size_t n, struct error *err);
 /* Calls @free_fn on @p after the last handler; also if this fails. */
 int mediation_own(struct mediation *m, void *p, void (*free_fn)(void *),
 		  struct error *err);

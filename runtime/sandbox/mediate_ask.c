@@ -88,11 +88,8 @@ const char *ask_by(const struct create *c)
 static int add_rows(struct mediation *m, const struct handler *rows, size_t n,
 		    struct error *err)
 {
-	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = mediation_add_row(m, &rows[i], err);
-	return r;
+	return mediation_add_rows(m, rows, n, err);
 }
 
 static int add_exec(struct mediation *m, struct ask_state *s, struct error *err)

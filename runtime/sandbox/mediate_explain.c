@@ -89,11 +89,8 @@ static int add_rows(struct mediation *m, struct explain *e, struct error *err)
 				     .data = e };
 	struct handler rows[OPEN_ROWS];
 	size_t n = open_family_rows(&row, rows);
-	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = mediation_add_row(m, &rows[i], err);
-	return r;
+	return mediation_add_rows(m, rows, n, err);
 }
 
 static int begin(struct mediation *m, struct error *err)

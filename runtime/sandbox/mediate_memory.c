@@ -70,9 +70,7 @@ static int add_rows(struct mediation *m, struct memory *memory,
 	size_t n = memory_rows(memory, rows);
 	int r = mediation_own(m, memory, free_memory, err);
 
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = mediation_add_row(m, &rows[i], err);
-	return r;
+	return r == 0 ? mediation_add_rows(m, rows, n, err) : r;
 }
 
 static int begin(struct mediation *m, struct error *err)

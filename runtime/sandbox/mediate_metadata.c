@@ -38,9 +38,7 @@ static int begin(struct mediation *m, struct error *err)
 		.guard = c->state->init.pid,
 	};
 	n = metadata_rows(o, rows);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = mediation_add_row(m, &rows[i], err);
-	return r;
+	return r == 0 ? mediation_add_rows(m, rows, n, err) : r;
 }
 
 const struct mediate_feature mediate_metadata = {

@@ -75,9 +75,7 @@ static int begin(struct mediation *m, struct error *err)
 	mediation_set_net(m, net);
 	mediation_set_state(m, net);
 	n = net_rows(net, rows);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = mediation_add_row(m, &rows[i], err);
-	return r;
+	return r == 0 ? mediation_add_rows(m, rows, n, err) : r;
 }
 
 static int started(struct mediation *m, void *state, pid_t pid,

@@ -43,9 +43,7 @@ static int begin(struct mediation *m, struct error *err)
 	mediation_set_processes(m, p);
 	r = mediation_own(m, p, free_processes, err);
 	n = r == 0 ? processes_rows(p, rows) : 0;
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = mediation_add_row(m, &rows[i], err);
-	return r;
+	return r == 0 ? mediation_add_rows(m, rows, n, err) : r;
 }
 
 const struct mediate_feature mediate_processes = {

@@ -33,9 +33,7 @@ static int begin(struct mediation *m, struct error *err)
 	if (r < 0)
 		return r;
 	rows = refusals_rows(f, &n);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = mediation_add_row(m, &rows[i], err);
-	return r;
+	return r == 0 ? mediation_add_rows(m, rows, n, err) : r;
 }
 
 const struct mediate_feature mediate_refusals = {

@@ -82,9 +82,7 @@ static int begin(struct mediation *m, struct error *err)
 	if (!s->renames)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	n = renames_rows(s->renames, rows);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = mediation_add_row(m, &rows[i], err);
-	return r;
+	return r == 0 ? mediation_add_rows(m, rows, n, err) : r;
 }
 
 const struct mediate_feature mediate_rename = {
