@@ -94,6 +94,17 @@ print('end')"
 	[ "$(sum)" = "$before" ]
 }
 
+@test "tier C: the lower is not changed by a descriptor that changes" {
+	local before
+	"${CC:-gcc}" -O1 -pthread -o "$W/dir/flipped" "$TESTS/helpers/flipped.c"
+	echo victim >victim
+	before=$(sum)
+	in_branch -- ./flipped 4
+	expect_status 0
+	[ "$(sum)" = "$before" ]
+	[ "$(stat -c %h victim)" = 1 ]
+}
+
 @test "tier C: a FIFO of the directory does not lead to the host" {
 	mkfifo p
 	exec 7<>p

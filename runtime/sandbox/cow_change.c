@@ -212,7 +212,7 @@ static int link_fd(struct call *c, int number, const struct cow_place *to)
 
 	if (fd < 0)
 		return fd;
-	r = cow_base(c, number, base);
+	r = cow_fd_path(fd, base);
 	if (r < 0)
 		return r;
 	if (strncmp(base, to->root->upper, n) != 0 || base[n] != '/')

@@ -40,15 +40,14 @@ static void subject_done(struct subject *s)
 static int take_fd_of(struct cow *w, struct call *c, int number,
 		      struct subject *s)
 {
+	auto_close int fd = call_open_dirfd(c, number);
 	char base[PATH_MAX], shown[PATH_MAX];
-	int r = cow_base(c, number, base);
+	int r = fd < 0 ? fd : cow_fd_path(fd, base);
 
-	if (r < 0)
+	if (r < 0 || !cow_shown_path(w, base, shown))
 		return r;
-	if (!cow_shown_path(w, base, shown))
-		return 0;
-	s->fd = call_open_dirfd(c, number);
-	return s->fd < 0 ? s->fd : 1;
+	s->fd = take_fd(&fd);
+	return 1;
 }
 
 static int prepare(struct cow *w, struct call *c, struct subject *s,
