@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -292,6 +293,22 @@ static int open_as_caller(struct call *c, int root_fd, const struct object *x,
 	return r < 0 ? -EAGAIN : r;
 }
 
+/*
+ * The kernel finds a number first, and makes and cuts nothing where there is
+ * none. How many are taken it says as of Linux 6.2.
+ */
+static bool has_room(struct call *c)
+{
+	struct rlimit limit;
+	struct stat st;
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)call_tid(c));
+	return stat(path, &st) == 0 &&
+	       prlimit(call_tid(c), RLIMIT_NOFILE, NULL, &limit) == 0 &&
+	       (rlim_t)st.st_size < limit.rlim_cur;
+}
+
 int opener_open(struct opener *o, struct call *c, const struct who *who,
 		const struct object *shown, int dirfd,
 		const struct open_how *how, bool follows, bool may_wait)
@@ -301,6 +318,8 @@ int opener_open(struct opener *o, struct call *c, const struct who *who,
 	int r;
 
 	if (!is_ours_to_open(o, shown, how) || !has_our_label(o, c))
+		return -EAGAIN;
+	if (how->flags & (O_CREAT | O_TRUNC) && !has_room(c))
 		return -EAGAIN;
 	if (!may_wait && waits(shown, how))
 		return -EINPROGRESS;

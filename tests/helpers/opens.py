@@ -86,9 +86,14 @@ def main():
     t.join()
     os.close(fd)
     fd = os.open("full", os.O_RDONLY)
+    with open("long", "w") as f:
+        f.write("text")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (fd, most))
     show("no room", "full", os.O_RDONLY)
+    show("no room to make", "unmade", os.O_CREAT | os.O_WRONLY)
+    show("no room to cut", "long", os.O_WRONLY | os.O_TRUNC)
+    print("made", os.path.exists("unmade"), "cut", os.stat("long").st_size)
     os.close(fd)
     resource.setrlimit(resource.RLIMIT_NOFILE, (fd + 1, most))
     show("room", "full", os.O_RDONLY)
