@@ -83,10 +83,25 @@ static void told(void *data, const struct approval_info *i)
 		wake(data);
 }
 
-/* False at the end. Answers are short, so the embedder always reads on. */
+static bool receive(struct asklink *l, int flags);
+
+/*
+ * False at the end. An embedder that gives many orders at once does not read
+ * meanwhile: while there is no room we do, else both would wait for good.
+ */
 static bool send_text(struct asklink *l, const struct buf *b)
 {
-	return send(l->sock, b->data, b->len, MSG_NOSIGNAL) >= 0;
+	struct pollfd p = { .fd = l->sock, .events = POLLIN | POLLOUT };
+
+	while (send(l->sock, b->data, b->len, MSG_NOSIGNAL | MSG_DONTWAIT) <
+	       0) {
+		if (errno != EAGAIN && errno != EINTR)
+			return false;
+		if (poll(&p, 1, -1) > 0 && p.revents & POLLIN &&
+		    !receive(l, MSG_DONTWAIT))
+			return false;
+	}
+	return true;
 }
 
 /* ------------------------------------------------------------ questions -- */
@@ -145,7 +160,8 @@ static bool send_closed(struct asklink *l)
 	l->n_open = 0;
 	approvals_each(l->book, 0, false, note_open, l);
 	for (size_t i = l->n_sent; i-- > 0;) {
-		if (is_open(l, l->sent[i]))
+		/* Answers that were read meanwhile have made it shorter. */
+		if (i >= l->n_sent || is_open(l, l->sent[i]))
 			continue;
 		buf_clear(&l->out);
 		buf_printf(&l->out, "{\"closed\":%llu}",

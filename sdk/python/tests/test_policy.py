@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 from sandlock import (
     PolicyFn, Sandbox, SandboxError, StdioMode, Transaction,
@@ -20,6 +21,17 @@ from .place import LIMIT_S, Place, unique
 
 # The shell says what came of running something: 126 where it may not.
 TRY = ["sh", "-c", "/bin/echo ran a word; echo $?"]
+
+# As many as can ask at a time do, with much to say each.
+MANY = """import os, time
+children = []
+for _ in range(64):
+    children.append(os.fork())
+    if not children[-1]:
+        time.sleep(0.5)
+        os.execv("/bin/true", ["true", "word"] + ["x" * 30] * 120)
+print({os.waitpid(child, 0)[1] for child in children})
+"""
 
 
 def is_echo(event):
@@ -93,6 +105,20 @@ class Verdicts(Place):
         with self.assertLogs("sandlock", "ERROR"):
             result = Sandbox(policy_fn=fail).run(TRY)
         self.assertEqual(result.stdout, b"126\n")
+
+    def test_many_orders_while_many_ask(self):
+        began = []
+
+        def look(event, context):
+            if event.argv_contains("word") and not began:
+                began.append(event)
+                time.sleep(1)  # the others ask
+                for i in range(500):
+                    context.deny_path(f"/none/{i}/{'x' * 200}")
+
+        result = Sandbox(policy_fn=look, ask_timeout=20).run(
+            ["/usr/bin/python3", "-c", MANY])
+        self.assertEqual(result.stdout, b"{0}\n", result.stderr)
 
     def test_a_path_is_denied_while_it_runs(self):
         def look(event, context):
