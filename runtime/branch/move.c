@@ -9,7 +9,7 @@
 #include "branch/publish.h"
 #include "branch/walk.h"
 
-bool move_without_flags;
+unsigned int move_without_flags;
 
 static int rename_flags(const struct place *from, const struct place *to,
 			unsigned int flags)
@@ -17,7 +17,7 @@ static int rename_flags(const struct place *from, const struct place *to,
 	int r;
 
 	branch_step("rename");
-	if (move_without_flags)
+	if (flags & move_without_flags)
 		return -EINVAL;
 	r = renameat2(from->dirfd, from->name, to->dirfd, to->name, flags);
 	if (r == 0)
@@ -82,7 +82,8 @@ int move_new(const struct place *from, const struct place *to)
 {
 	int r = rename_flags(from, to, RENAME_NOREPLACE);
 
-	return r == -EINVAL ? move_in_steps(from, to) : r;
+	/* That may be a second name of it, which steps have left. */
+	return r == -EINVAL || r == -EEXIST ? move_in_steps(from, to) : r;
 }
 
 int move_exchange(const struct place *a, const struct place *b)

@@ -34,7 +34,7 @@ int move_over(const struct place *from, const struct place *to,
 int move_back(const struct place *from, const struct place *to,
 	      const struct place *aside, uint64_t new);
 
-/* For tests: no file system has flags. False in production. */
-extern bool move_without_flags;
+/* For tests: flags that no file system has. None in production. */
+extern unsigned int move_without_flags;
 
 #endif

@@ -123,14 +123,14 @@ static char *open_fixture(struct fixture *f, bool staged)
 }
 
 struct how {
-	bool staged;	    /* from one file system to another */
-	bool without_flags; /* of renameat2(2) */
+	bool staged;		    /* from one file system to another */
+	unsigned int without_flags; /* of renameat2(2) */
 };
 
 static int reset(void **state)
 {
 	(void)state;
-	move_without_flags = false;
+	move_without_flags = 0;
 	return 0;
 }
 
@@ -251,8 +251,9 @@ static void nothing_to_recover(void **state)
 
 int main(void)
 {
-	static struct how here = { false, false }, staged = { true, false };
-	static struct how steps = { true, true };
+	static struct how here = { false, 0 }, staged = { true, 0 };
+	static struct how steps = { true, ~0U };
+	static struct how no_exchange = { true, RENAME_EXCHANGE };
 	const struct CMUnitTest tests[] = {
 		{ "kill_and_go_on", kill_and_go_on, NULL, NULL, &here },
 		{ "kill_and_go_back", kill_and_go_back, NULL, NULL, &here },
@@ -260,10 +261,14 @@ int main(void)
 		  NULL, NULL, &staged },
 		{ "kill_and_go_back, to another file system", kill_and_go_back,
 		  NULL, NULL, &staged },
-		{ "kill_and_go_on, from another, without exchanges",
-		  kill_and_go_on, NULL, reset, &steps },
-		{ "kill_and_go_back, to another, without exchanges",
+		{ "kill_and_go_on, from another, without flags", kill_and_go_on,
+		  NULL, reset, &steps },
+		{ "kill_and_go_back, to another, without flags",
 		  kill_and_go_back, NULL, reset, &steps },
+		{ "kill_and_go_on, from another, without exchanges",
+		  kill_and_go_on, NULL, reset, &no_exchange },
+		{ "kill_and_go_back, to another, without exchanges",
+		  kill_and_go_back, NULL, reset, &no_exchange },
 		cmocka_unit_test(torn_intent),
 		cmocka_unit_test(nothing_to_recover),
 	};
