@@ -133,6 +133,14 @@ $W/dir/b
 b/s 4"
 }
 
+@test "tier C: a new program is executed from a small stack in a heap" {
+	"${CC:-gcc}" -O1 -o smallstack "$TESTS/helpers/smallstack.c"
+	in_branch -- /bin/sh -c 'mkdir b; cp /bin/true b/t; printf "#!/bin/sh\nexit 0\n" >b/s
+		chmod +x b/s; ./smallstack b/t; ./smallstack b/s'
+	expect_status 0
+	[ "$(grep -c '^status 0, changed 0$' <<<"$output")" = 2 ]
+}
+
 @test "tier C: many go to new directories and run new programs at once" {
 	in_branch --on-exit=abort -- /bin/sh -c 'mkdir n; cp /bin/true n/t
 		printf "#!/bin/sh\nexit 0\n" >n/s; chmod +x n/s

@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -28,7 +31,17 @@ enum {
 	ARGS_MAX = 64 * 1024,
 	/* A signal handler may run before the call is made again. */
 	STOPS_MAX = 10 * 1000,
+	/* At the lower end of the main thread's stack, for who has none of its
+	 * own: of the 128 KiB that the kernel gives it at least. */
+	SHELVES = 8,
+	SHELF_SIZE = 8 * 1024,
+	STACK_MIN = 128 * 1024,
+	/* Below a heap there may be what is reserved for it. */
+	GUARD_MAX = 64 * 1024,
 };
+
+/* By whoever is in between: there may be several threads of one memory. */
+static atomic_bool shelf_is_used[SHELVES];
 
 enum verdict { VERDICT_NONE, VERDICT_GO, VERDICT_STOP };
 
@@ -37,6 +50,7 @@ struct job {
 	struct supervisor *s;
 	pid_t tid;
 	int nr;
+	unsigned int arg;
 	char *path;
 	char **words;
 	size_t n_words;
@@ -48,6 +62,7 @@ struct job {
 	/* The tracer's. */
 	struct user_regs_struct was;
 	uint64_t path_at;
+	int shelf; /* -1: none */
 };
 
 static void job_free(struct job *j)
@@ -56,6 +71,8 @@ static void job_free(struct job *j)
 		return;
 	for (size_t i = 0; i < j->n_words; i++)
 		free(j->words[i]);
+	if (j->shelf >= 0)
+		atomic_store(&shelf_is_used[j->shelf], false);
 	free(j->words);
 	free(j->path);
 	(void)pthread_cond_destroy(&j->changed);
@@ -75,6 +92,8 @@ static struct job *job_new(struct call *c, const struct redirect *r)
 	j->s = c->s;
 	j->tid = call_tid(c);
 	j->nr = call_nr(c);
+	j->arg = r->arg;
+	j->shelf = -1;
 	j->path = strdup(r->path);
 	j->words = calloc(r->n_words + 1, sizeof(*j->words));
 	if (!j->path || !j->words) {
@@ -155,7 +174,52 @@ static int lay_out(const struct job *j, const struct buf *args, uint64_t base,
 	return buf_failed(out) ? -ENOMEM : 0;
 }
 
-static int write_all(struct job *j, uint64_t below, uint64_t *ret_argv)
+/*
+ * Is there room below its stack pointer that nobody else uses? There is in the
+ * main thread's stack, and in one that ends at a guard, as those of pthreads
+ * do. The stack of a goroutine is a small piece of the heap, and the child of a
+ * vfork shares it. @ret_main is where the main thread's ends.
+ */
+static bool has_stack(const struct job *j, uint64_t *ret_main)
+{
+	unsigned long long from, to, before = 0;
+	char path[40], line[512], rights[8];
+	bool is_guard = false, found = false;
+	FILE *f;
+
+	*ret_main = 0;
+	(void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)j->tid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f)) {
+		bool is_main = strstr(line, "[stack]");
+
+		if (sscanf(line, "%llx-%llx %7s", &from, &to, rights) != 3)
+			continue;
+		if (is_main && to - from >= STACK_MIN)
+			*ret_main = from;
+		if (j->was.rsp >= from && j->was.rsp < to)
+			found = is_main || (is_guard && before == from);
+		before = to;
+		is_guard = strncmp(rights, "---", 3) == 0 &&
+			   to - from <= GUARD_MAX;
+	}
+	(void)fclose(f);
+	return found;
+}
+
+static int take_shelf(struct job *j)
+{
+	for (int i = 0; i < SHELVES; i++)
+		if (!atomic_exchange(&shelf_is_used[i], true)) {
+			j->shelf = i;
+			return 0;
+		}
+	return -EAGAIN;
+}
+
+static int write_all(struct job *j, uint64_t top, uint64_t *ret_argv)
 {
 	auto_(buf) struct buf args = BUF_INIT;
 	auto_(buf) struct buf out = BUF_INIT;
@@ -167,7 +231,9 @@ static int write_all(struct job *j, uint64_t below, uint64_t *ret_argv)
 		r = lay_out(j, &args, 0, &out);
 	if (r < 0)
 		return r;
-	base = (j->was.rsp - below - out.len) & ~UINT64_C(63);
+	if (j->shelf >= 0 && out.len > SHELF_SIZE - 64)
+		return -E2BIG;
+	base = (top - out.len) & ~UINT64_C(63);
 	buf_clear(&out);
 	r = lay_out(j, &args, base, &out);
 	if (r == 0)
@@ -177,7 +243,40 @@ static int write_all(struct job *j, uint64_t below, uint64_t *ret_argv)
 	return r;
 }
 
+static int write_somewhere(struct job *j, uint64_t *ret_argv)
+{
+	uint64_t end;
+	int r;
+
+	if (has_stack(j, &end)) {
+		r = write_all(j, j->was.rsp - FAR_BELOW, ret_argv);
+		return r == -EFAULT
+			       ? write_all(j, j->was.rsp - NEAR_BELOW, ret_argv)
+			       : r;
+	}
+	r = end ? take_shelf(j) : -EOPNOTSUPP;
+	return r == 0 ? write_all(j,
+				  end + (uint64_t)(j->shelf + 1) * SHELF_SIZE,
+				  ret_argv)
+		      : r;
+}
+
 /* --------------------------------------------------------- its registers -- */
+
+static unsigned long long *path_of(const struct job *j,
+				   struct user_regs_struct *regs)
+{
+	switch (j->arg) {
+	case 0:
+		return &regs->rdi;
+	case 1:
+		return &regs->rsi;
+	case 2:
+		return &regs->rdx;
+	default:
+		return &regs->r10;
+	}
+}
 
 /* It is on its way out of the call, to make it again. */
 static int turn(struct job *j)
@@ -191,16 +290,14 @@ static int turn(struct job *j)
 	if (j->was.orig_rax != (unsigned long long)j->nr ||
 	    (int64_t)j->was.rax != -OUTCOME_ALWAYS_RESTART_ERRNO)
 		return -ESRCH;
-	r = write_all(j, FAR_BELOW, &argv);
-	if (r == -EFAULT)
-		r = write_all(j, NEAR_BELOW, &argv);
+	r = write_somewhere(j, &argv);
 	now = j->was;
 	if (r < 0) {
 		/* Nothing is made again. */
 		now.rax = (unsigned long long)(int64_t)r;
 		now.orig_rax = (unsigned long long)-1;
 	} else {
-		now.rdi = j->path_at;
+		*path_of(j, &now) = j->path_at;
 	}
 	if (r == 0 && j->nr == SYS_execveat) {
 		now.orig_rax = SYS_execve;
@@ -219,7 +316,7 @@ static bool is_ours(const struct job *j)
 	struct user_regs_struct now;
 
 	return ptrace(PTRACE_GETREGS, j->tid, NULL, &now) == 0 &&
-	       now.rdi == j->path_at;
+	       *path_of(j, &now) == j->path_at;
 }
 
 static void put_back(struct job *j)
@@ -231,6 +328,7 @@ static void put_back(struct job *j)
 	now.rdi = j->was.rdi;
 	now.rsi = j->was.rsi;
 	now.rdx = j->was.rdx;
+	now.r10 = j->was.r10;
 	(void)ptrace(PTRACE_SETREGS, j->tid, NULL, &now);
 }
 

@@ -6,7 +6,7 @@
  * the call is answered with a restart, and at the stop on its way out its
  * registers are made to point to another path (and other arguments), which are
  * written below its stack. The call is trapped once more, and is then one that
- * may go on; when it has failed, or was a chdir, the registers are put back.
+ * may go on; when it has failed, or was no exec, the registers are put back.
  *
  * Nobody relies on what is written there: another thread that changes it gets
  * what the kernel gives it by itself.
@@ -20,13 +20,14 @@
 
 struct redirect {
 	const char *path; /* instead of the one that was given */
+	unsigned int arg; /* which one that is, below 4; of exec always 0 */
 	/* exec: in the place of argv[0], if there are any. */
 	const char *const *words;
 	size_t n_words;
 };
 
-/* Of chdir, execve and execveat; EOPNOTSUPP on machines where it is not
- * known how. */
+/* Of chdir, execve, execveat, and calls that look a path up; EOPNOTSUPP on
+ * machines where it is not known how. */
 struct outcome redirect_call(struct call *c, const struct redirect *r);
 
 #endif
