@@ -141,6 +141,21 @@ b/s 4"
 	[ "$(grep -c '^status 0, changed 0$' <<<"$output")" = 2 ]
 }
 
+@test "tier C: links of the branch lead out of it" {
+	ln -s /etc/passwd was
+	in_branch -- /bin/sh -c 'set -e; ln -s /etc/hostname l; cmp l /etc/hostname
+		ln -sf /etc/hostname was; cmp was /etc/hostname
+		ln -s "$TMPDIR" t; mkdir t/sub; echo x >t/sub/f; cat "$TMPDIR/sub/f"
+		chmod 600 t/sub/f; stat -c %a t/sub/f; ln -s t/sub s; (cd s && pwd -P)
+		rm s/f; rmdir s/; test ! -e "$TMPDIR/sub"
+		mkdir b; ln -s /bin/echo b/e; b/e there; cd b; cmp ../../../../../../../../etc/passwd /etc/passwd
+		printf "#!/bin/sh\necho script\n" >"$TMPDIR/s"; chmod +x "$TMPDIR/s"
+		ln -s "$TMPDIR/s" s; cd ..; b/s'
+	expect_status 0
+	expect_output $'x\n600\n'
+	expect_output $'there\nscript'
+}
+
 @test "tier C: many go to new directories and run new programs at once" {
 	in_branch --on-exit=abort -- /bin/sh -c 'mkdir n; cp /bin/true n/t
 		printf "#!/bin/sh\nexit 0\n" >n/s; chmod +x n/s

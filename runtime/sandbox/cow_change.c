@@ -169,9 +169,9 @@ struct outcome cow_rename(struct cow *w, struct call *c)
 	}
 #endif
 	r = cow_find(w, c, from_fd, from, 0, &p);
-	s = cow_find(w, c, to_fd, to, 0, &q);
-	if (r < 0 || s < 0)
-		return OUTCOME_FAIL(r < 0 ? -r : -s);
+	s = r < 0 ? r : cow_find(w, c, to_fd, to, 0, &q);
+	if (s < 0)
+		return OUTCOME_FAIL(-s);
 	if (!p.root && !q.root)
 		return OUTCOME_GO;
 	if (p.root != q.root)
@@ -231,7 +231,8 @@ static struct outcome link_names(struct cow *w, struct call *c, int from_fd,
 				 (flags & AT_EMPTY_PATH ? COW_EMPTY : 0),
 			 &p);
 
-	number = r == -EFAULT || r == -ESRCH
+	number = r == -EFAULT || r == -ESRCH ||
+				 r == -OUTCOME_ALWAYS_RESTART_ERRNO
 			 ? -1
 			 : linked_fd(from_fd, p.text, flags);
 	if (r < 0 && number < 0)

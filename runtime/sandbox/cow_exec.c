@@ -92,7 +92,7 @@ static struct outcome run_script(struct cow *w, struct call *c, int dirfd,
 		r = cow_find_text(w, c, base, s->interpreter, COW_FOLLOW, &q);
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	if (p->is_as_it_is && (!q.root || q.is_as_it_is))
+	if (p->is_as_it_is && q.is_as_it_is)
 		return OUTCOME_GO;
 	if (q.root && !q.at.exists)
 		return OUTCOME_FAIL(ENOENT);

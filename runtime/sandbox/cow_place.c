@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -320,6 +321,24 @@ static int find_from(struct cow *w, struct call *c, int dirfd,
 	return r < 0 ? r : cow_find_text(w, c, base, ret->text, flags, ret);
 }
 
+/*
+ * The way out of the branch goes through something that the kernel does not
+ * see: a link of upper, or its "..". The caller goes where we got to.
+ */
+static int go_there(struct call *c, uint64_t addr, const struct cow_place *p)
+{
+	struct redirect to = { .path = p->outside };
+
+	while (to.arg < 4 && call_arg(c, to.arg) != addr)
+		to.arg++;
+	/* What openat2 is told about links would be lost. */
+	if (to.arg == 4 || call_nr(c) == SYS_openat2)
+		return -EOPNOTSUPP;
+	if (call_nr(c) == SYS_execveat)
+		to.arg = 0;
+	return (int)-redirect_call(c, &to).error;
+}
+
 int cow_find(struct cow *w, struct call *c, int dirfd, uint64_t addr,
 	     unsigned int flags, struct cow_place *ret)
 {
@@ -327,8 +346,13 @@ int cow_find(struct cow *w, struct call *c, int dirfd, uint64_t addr,
 
 	if (r < 0)
 		return r;
-	if (*ret->text)
-		return find_from(w, c, dirfd, flags, ret);
+	if (*ret->text) {
+		ret->is_as_it_is = true;
+		r = find_from(w, c, dirfd, flags, ret);
+		return r < 0 || ret->root || ret->is_as_it_is || !*ret->outside
+			       ? r
+			       : go_there(c, addr, ret);
+	}
 	ret->root = NULL;
 	*ret->outside = '\0';
 	return flags & COW_EMPTY ? 0 : -ENOENT;
