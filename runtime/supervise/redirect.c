@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -35,6 +36,7 @@ enum {
 	 * own: of the 128 KiB that the kernel gives it at least. */
 	SHELVES = 8,
 	SHELF_SIZE = 8 * 1024,
+	SHELF_WAIT_MS = 5000,
 	STACK_MIN = 128 * 1024,
 	/* Below a heap there may be what is reserved for it. */
 	GUARD_MAX = 64 * 1024,
@@ -62,8 +64,14 @@ struct job {
 	/* The tracer's. */
 	struct user_regs_struct was;
 	uint64_t path_at;
-	int shelf; /* -1: none */
+	int shelf, n_shelves; /* the first that it has, and how many */
 };
+
+static void leave_shelves(struct job *j)
+{
+	while (j->n_shelves)
+		atomic_store(&shelf_is_used[j->shelf + --j->n_shelves], false);
+}
 
 static void job_free(struct job *j)
 {
@@ -71,8 +79,7 @@ static void job_free(struct job *j)
 		return;
 	for (size_t i = 0; i < j->n_words; i++)
 		free(j->words[i]);
-	if (j->shelf >= 0)
-		atomic_store(&shelf_is_used[j->shelf], false);
+	leave_shelves(j);
 	free(j->words);
 	free(j->path);
 	(void)pthread_cond_destroy(&j->changed);
@@ -93,7 +100,6 @@ static struct job *job_new(struct call *c, const struct redirect *r)
 	j->tid = call_tid(c);
 	j->nr = call_nr(c);
 	j->arg = r->arg;
-	j->shelf = -1;
 	j->path = strdup(r->path);
 	j->words = calloc(r->n_words + 1, sizeof(*j->words));
 	if (!j->path || !j->words) {
@@ -209,13 +215,34 @@ static bool has_stack(const struct job *j, uint64_t *ret_main)
 	return found;
 }
 
-static int take_shelf(struct job *j)
+/* @n of them, side by side. */
+static bool take_shelves(struct job *j, int n)
 {
-	for (int i = 0; i < SHELVES; i++)
-		if (!atomic_exchange(&shelf_is_used[i], true)) {
-			j->shelf = i;
-			return 0;
+	for (int i = 0; i < SHELVES && j->n_shelves < n; i++) {
+		if (atomic_exchange(&shelf_is_used[i], true)) {
+			leave_shelves(j);
+			continue;
 		}
+		if (!j->n_shelves)
+			j->shelf = i;
+		j->n_shelves++;
+	}
+	if (j->n_shelves == n)
+		return true;
+	leave_shelves(j);
+	return false;
+}
+
+/* Each is needed for as long as it takes to make a call. */
+static int wait_for_shelves(struct job *j, int n)
+{
+	const struct timespec nap = { .tv_nsec = 1000 * 1000 };
+
+	for (int ms = 0; ms < SHELF_WAIT_MS; ms++) {
+		if (take_shelves(j, n))
+			return 0;
+		(void)nanosleep(&nap, NULL);
+	}
 	return -EAGAIN;
 }
 
@@ -231,7 +258,7 @@ static int write_all(struct job *j, uint64_t top, uint64_t *ret_argv)
 		r = lay_out(j, &args, 0, &out);
 	if (r < 0)
 		return r;
-	if (j->shelf >= 0 && out.len > SHELF_SIZE - 64)
+	if (j->n_shelves && out.len > (size_t)j->n_shelves * SHELF_SIZE - 64)
 		return -E2BIG;
 	base = (top - out.len) & ~UINT64_C(63);
 	buf_clear(&out);
@@ -240,6 +267,22 @@ static int write_all(struct job *j, uint64_t top, uint64_t *ret_argv)
 		r = write_memory(j->tid, base, out.data, out.len);
 	*ret_argv = base;
 	j->path_at = base + out.len - strlen(j->path) - 1;
+	return r;
+}
+
+/* One is enough for all but long lists of arguments. */
+static int write_on_shelf(struct job *j, uint64_t end, uint64_t *ret_argv)
+{
+	int r = -E2BIG;
+
+	for (int n = 1; r == -E2BIG && n <= SHELVES; n *= SHELVES) {
+		leave_shelves(j);
+		r = wait_for_shelves(j, n);
+		if (r == 0)
+			r = write_all(
+				j, end + (uint64_t)(j->shelf + n) * SHELF_SIZE,
+				ret_argv);
+	}
 	return r;
 }
 
@@ -254,11 +297,7 @@ static int write_somewhere(struct job *j, uint64_t *ret_argv)
 			       ? write_all(j, j->was.rsp - NEAR_BELOW, ret_argv)
 			       : r;
 	}
-	r = end ? take_shelf(j) : -EOPNOTSUPP;
-	return r == 0 ? write_all(j,
-				  end + (uint64_t)(j->shelf + 1) * SHELF_SIZE,
-				  ret_argv)
-		      : r;
+	return end ? write_on_shelf(j, end, ret_argv) : -EOPNOTSUPP;
 }
 
 /* --------------------------------------------------------- its registers -- */
