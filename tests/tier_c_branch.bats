@@ -67,7 +67,7 @@ sum() {
 	local before
 	before=$(sum)
 	in_branch -- /usr/bin/python3 -B -c "
-import os, ctypes
+import os, ctypes, fcntl
 libc = ctypes.CDLL(None, use_errno=True)
 def attempt(fn):
     try:
@@ -88,8 +88,10 @@ attempt(lambda: os.truncate('/proc/self/cwd/one', 0))
 attempt(lambda: os.unlink('/proc/self/root' + lower + '/d/two'))
 attempt(lambda: os.link('one', os.environ['TMPDIR'] + '/one'))
 attempt(lambda: os.rename('d', os.environ['TMPDIR'] + '/d'))
+attempt(lambda: print('version', fcntl.ioctl(fd, 0x40086604, bytes(8))))
 print('end')"
 	expect_status 0
+	! grep -q version <<<"$output" || false
 	expect_output end
 	[ "$(sum)" = "$before" ]
 }
@@ -136,9 +138,18 @@ b/s 4"
 @test "tier C: a new program is executed from a small stack in a heap" {
 	"${CC:-gcc}" -O1 -o smallstack "$TESTS/helpers/smallstack.c"
 	in_branch -- /bin/sh -c 'mkdir b; cp /bin/true b/t; printf "#!/bin/sh\nexit 0\n" >b/s
-		chmod +x b/s; ./smallstack b/t; ./smallstack b/s'
+		chmod +x b/s; ./smallstack b/t; ./smallstack b/s 3000
+		for i in $(seq 40); do ./smallstack b/t & done; wait'
 	expect_status 0
-	[ "$(grep -c '^status 0, changed 0$' <<<"$output")" = 2 ]
+	[ "$(grep -c '^status 0, changed 0$' <<<"$output")" = 42 ]
+}
+
+@test "tier C: a directory of both layers has one link, and a removed one no way to the store" {
+	in_branch -- /bin/sh -c 'mkdir d/n d/m; stat -c %h d; mkdir k; cd k; rmdir ../k
+		! /usr/bin/env -C .. /bin/pwd -P'
+	expect_status 0
+	expect_output $'1\n'
+	! grep -q work <<<"$output" || false
 }
 
 @test "tier C: links of the branch lead out of it" {

@@ -469,6 +469,10 @@ static int take_away(struct merged *m, const struct spot *s)
 		return make_whiteout(s->dir.up, s->name);
 	if (!entry_has_lower(&s->e) && !dir)
 		return unlinkat(s->dir.up, s->name, 0) < 0 ? -errno : 0;
+	/* Where it is, so that ".." of it stays what it was. */
+	if (!entry_has_lower(&s->e) &&
+	    unlinkat(s->dir.up, s->name, AT_REMOVEDIR) == 0)
+		return 0;
 	/* There may be whiteouts in it. */
 	if (dir && !(s->e.up.mode & S_IWUSR))
 		(void)!fchmodat(s->dir.up, s->name, 0700, 0);

@@ -132,6 +132,7 @@ static const struct spec_seccomp_arg user_io_priority[] = {
 static const struct spec_seccomp_arg file_flags[] = {
 	IS(1, FS_IOC_SETFLAGS), IS(1, FS_IOC_FSSETXATTR),
 	IS(1, FS_IOC_SETVERSION), IS(1, FS_IOC_ENABLE_VERITY),
+	IS(1, 0x40086604 /* EXT4_IOC_SETVERSION */),
 	IS(1, FS_IOC_SET_ENCRYPTION_POLICY),
 	IS(1, 0x40047211 /* FAT_IOCTL_SET_ATTRIBUTES */),
 	/* btrfs, whatever the size of the argument: SNAP_CREATE, SUBVOL_CREATE,

@@ -176,9 +176,12 @@ struct outcome cow_stat(struct cow *w, struct call *c)
 	r = look_and_open(w, c, &at, &p, &fd);
 	if (r == 0 && syscall(SYS_fstat, fd, &st) < 0)
 		r = -errno;
+	/* How many directories are in both is not known: as the overlay. */
 	if (r == 0 && p.at.has_lower_dir) {
 		st.st_ino = p.at.ino;
 		st.st_dev = p.at.dev;
+		if (p.at.in_upper)
+			st.st_nlink = 1;
 	}
 	if (r == 0)
 		r = call_write(c, to, &st, sizeof(st));
@@ -208,6 +211,8 @@ struct outcome cow_statx(struct cow *w, struct call *c)
 		st.stx_ino = p.at.ino;
 		st.stx_dev_major = major(p.at.dev);
 		st.stx_dev_minor = minor(p.at.dev);
+		if (p.at.in_upper)
+			st.stx_nlink = 1;
 	}
 	if (r == 0)
 		r = call_write(c, call_arg(c, 4), &st, sizeof(st));
