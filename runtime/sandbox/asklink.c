@@ -42,8 +42,8 @@ struct asklink {
 	int wake_fd; /* our thread has to look */
 	pthread_t thread;
 	/*
-	 * Who asks reads the answer by itself; our thread only sees the end of
-	 * the stream. Else it reads.
+	 * Who asks reads the answer by itself; our thread, unless it has slept
+	 * for long, only sees the end of the stream. Else it reads.
 	 */
 	atomic_bool is_quick;
 	/* How many questions are not waited for before one is, again; doubled
@@ -423,8 +423,12 @@ static void *serve(void *data)
 	bool ok = true;
 
 	while (ok) {
-		p[0].events = atomic_load(&l->is_quick) ? 0 : POLLIN;
-		if (poll(p, 2, watch(l)) > 0)
+		int ms = watch(l);
+
+		/* Who sleeps for long is the one to hear of orders that come
+		 * behind an answer. */
+		p[0].events = ms >= 0 && atomic_load(&l->is_quick) ? 0 : POLLIN;
+		if (poll(p, 2, ms) > 0)
 			ok = serve_once(l, p);
 	}
 	/* When the embedder has died the sandbox is killed, by others: until

@@ -724,7 +724,7 @@ void create_undo(struct create *c)
 	if (c->state) {
 		end_init(c);
 		/* From here on there are clones again, so one thread. */
-		mediation_end(take_ptr(&c->mediation));
+		mediation_end(c->mediation);
 		if (c->plan->notify)
 			(void)guard_wait_rest(c->state->name, NULL);
 		scratch_remove(c->state);

@@ -487,6 +487,9 @@ void mediation_end(struct mediation *m)
 	}
 	(void)pthread_mutex_destroy(&m->lock);
 	pidns_free(m->pidns);
+	/* Not before: its threads have come by it. */
+	if (m->create->mediation == m)
+		m->create->mediation = NULL;
 	free(m->owned);
 	free(m->rows);
 	free(m);

@@ -442,7 +442,7 @@ static int run_foreground(struct create *c, int signal_fd,
 		(void)pidfd_signal(c->pidfd, SIGKILL);
 	end_notifying(&notifier);
 	serve_stop(c);
-	mediation_end(take_ptr(&c->mediation));
+	mediation_end(c->mediation);
 	if (r == 0 && c->plan->notify)
 		r = guard_wait_rest(c->state->name, err);
 	if (r < 0)

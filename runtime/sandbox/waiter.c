@@ -324,7 +324,7 @@ static void stop_serving(struct waiter *w)
 {
 	if (w->create) {
 		serve_stop(w->create);
-		mediation_end(take_ptr(&w->create->mediation));
+		mediation_end(w->create->mediation);
 	}
 	drop_fd(&w->socket_fd);
 	(void)unlinkat(WAITER_DIR, control_socket_name, 0);

@@ -33,6 +33,16 @@ for _ in range(64):
 print({os.waitpid(child, 0)[1] for child in children})
 """
 
+LIMITED = """import os, time
+os.close(os.open("/etc/hostname", os.O_RDONLY))
+time.sleep(1)
+try:
+    os.fork() or os._exit(0)
+    print("forked")
+except OSError:
+    print("limited")
+"""
+
 
 def is_echo(event):
     return event.syscall.startswith("execve") and event.argv_contains("word")
@@ -119,6 +129,20 @@ class Verdicts(Place):
         result = Sandbox(policy_fn=look, ask_timeout=20).run(
             ["/usr/bin/python3", "-c", MANY])
         self.assertEqual(result.stdout, b"{0}\n", result.stderr)
+
+    def test_an_order_behind_the_answer(self):
+        done = []
+
+        def look(event, context, approval):
+            approval.allow()
+            if event.path == "/etc/hostname" and not done:
+                done.append(event)
+                time.sleep(0.2)
+                context.restrict_max_processes(1)
+
+        result = Sandbox(policy_fn=PolicyFn.deferred(look)).run(
+            ["/usr/bin/python3", "-c", LIMITED])
+        self.assertEqual(result.stdout, b"limited\n", result.stderr)
 
     def test_a_path_is_denied_while_it_runs(self):
         def look(event, context):
