@@ -362,6 +362,23 @@ teardown() { finish; }
 	expect_exactly ""
 }
 
+@test "delete: killed at any step, and done again at once" {
+	local step
+
+	only_sandlock
+	command -v strace >/dev/null || skip "strace is not installed"
+	set_args sleep 1000
+	for step in $(seq 20); do
+		create "$N" --branch=none
+		timeout 20 strace -qq -o /dev/null -e trace=unlinkat \
+			-e inject="unlinkat:signal=KILL:when=$step" \
+			"$SANDLOCK" delete --force "$N" 2>/dev/null 3>&- && break
+		sandlock delete --force "$N"
+		[ ! -e "$W/run/$N" ]
+	done
+	[ "$step" -gt 4 ] && [ "$step" -lt 20 ]
+}
+
 @test "delete: the name is free afterwards" {
 	set_args sleep 1000
 	create "$N"

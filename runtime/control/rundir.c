@@ -377,6 +377,20 @@ static int remove_directory(int dir_fd, const char *name)
 		       : 0;
 }
 
+/*
+ * What goes last: the state, so that a delete that was killed can be repeated;
+ * and until the lock goes the directory is recognisably ours and locked.
+ */
+static const char *const last_names[] = { "state.json", "lock" };
+
+static bool goes_last(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(last_names); i++)
+		if (strcmp(name, last_names[i]) == 0)
+			return true;
+	return false;
+}
+
 static int remove_contents(int dir_fd)
 {
 	auto_close int fd =
@@ -389,8 +403,7 @@ static int remove_contents(int dir_fd)
 	(void)take_fd(&fd);
 	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
 		if (strcmp(e->d_name, ".") == 0 ||
-		    strcmp(e->d_name, "..") == 0 ||
-		    strcmp(e->d_name, "lock") == 0)
+		    strcmp(e->d_name, "..") == 0 || goes_last(e->d_name))
 			continue;
 		if (unlinkat(dir_fd, e->d_name, 0) == 0 || errno == ENOENT)
 			continue;
@@ -398,9 +411,9 @@ static int remove_contents(int dir_fd)
 		if (r < 0)
 			return r;
 	}
-	/* Last: until then the directory is recognisably ours and locked. */
-	if (unlinkat(dir_fd, "lock", 0) < 0 && errno != ENOENT)
-		return -errno;
+	for (size_t i = 0; i < ARRAY_LEN(last_names); i++)
+		if (unlinkat(dir_fd, last_names[i], 0) < 0 && errno != ENOENT)
+			return -errno;
 	return 0;
 }
 
