@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -318,6 +319,10 @@ static struct outcome take_answer(struct calllink *l, struct call_msg *m)
 		return OUTCOME_WAIT;
 	case CALL_KILL:
 		l->kill_fn(l->data, a.signal);
+		/* It reaches init first: the caller does nothing until it dies,
+		 * too. */
+		if (a.signal == SIGKILL)
+			return OUTCOME_WAIT;
 		break;
 	}
 	return OUTCOME_FAIL(EPERM);

@@ -56,7 +56,7 @@ enum call_answer_kind {
 	CALL_RETURN, /* @value */
 	CALL_FD,
 	CALL_HOLD, /* until its deadline, or the end of its caller */
-	CALL_KILL, /* all of the sandbox, with @signal */
+	CALL_KILL, /* all of the sandbox, with @signal; EPERM if it lives */
 };
 
 struct call_answer {

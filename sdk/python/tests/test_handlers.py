@@ -194,6 +194,15 @@ class Handlers(Place):
                          handler_timeout=0.2).run(["mkdir", "/tmp/made"])
         self.assertIn(b"output error", result.stderr)
 
+    def test_nothing_goes_on_after_a_kill(self):
+        h = Does(lambda ctx: NotifAction.kill(signal.SIGKILL), "/tmp/made")
+        go_on = ("import os\ntry: os.mkdir('/tmp/made')\n"
+                 "except OSError: os.write(1, b'went on')")
+        for _ in range(20):
+            result = Sandbox(handlers=[("mkdir", h)]).run(
+                ["/usr/bin/python3", "-S", "-c", go_on])
+            self.assertEqual(result.stdout, b"", result)
+
     def test_what_cannot_be_handled(self):
         quiet = Does(lambda ctx: NotifAction.continue_())
         for syscall in ("close", "no-such-call"):
