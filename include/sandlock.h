@@ -872,7 +872,8 @@ int sandlock_context_restrict_max_processes(struct sandlock_context *ctx,
 
 /*
  * From now on, the call that is decided about included, nothing at or below the
- * absolute path @path is opened or executed (EACCES); what is open stays open.
+ * absolute path @path is opened or executed (EACCES); what is open stays open,
+ * and what the sandbox may write it may rename or link, to open it there.
  * allow_path takes that back, and nothing else. ERR_USAGE, ERR_STATE.
  */
 int sandlock_context_deny_path(struct sandlock_context *ctx, const char *path,
