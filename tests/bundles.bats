@@ -379,6 +379,21 @@ RENAMES='["rename","renameat","renameat2"]'
 	done
 }
 
+@test "without a pid namespace: a foreground run settles, and publishes" {
+	skip_unless_root
+	config '.linux.namespaces |= map(select(.type != "pid"))
+		| .mounts |= map(select(.type != "proc"))'
+	script 'echo x >/data/x'
+	run sandlock run --on-exit=commit -b "$B" "$N"
+	expect_status 0
+	equal x "$(cat "$R/data/x")" x
+	script 'exit 4'
+	run sandlock run -b "$B" "$N"
+	expect_exactly ""
+	expect_status 4
+	has_no_branch "$N"
+}
+
 @test "what waits is small: the waiter, its guard, and what they become" {
 	script 'probe rename /data/d /data/e; echo over; sleep 1000'
 	private() {

@@ -450,6 +450,8 @@ static int run_foreground(struct create *c, int signal_fd,
 	r = finish_processes(c->state, -1, 10000, err);
 	if (r < 0)
 		return r;
+	/* It holds the overlay, which is to be gone. */
+	rootfs_free(take_ptr(&c->rootfs));
 	/* Where that fails settling says so. */
 	if (c->branch && !is_handed_on(c, &ret->status))
 		(void)branch_collapse(c->branch, NULL);
