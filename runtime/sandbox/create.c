@@ -733,6 +733,8 @@ void create_undo(struct create *c)
 		if (c->hooks_begun)
 			run_poststop(c);
 	}
+	/* It holds the overlay, which has to be gone. */
+	rootfs_free(take_ptr(&c->rootfs));
 	/* What the payload has written waits for a decision all the same, and
 	 * what earlier stages have for whoever it belongs to. */
 	if (c->branch && is_later_stage(c))
