@@ -37,7 +37,8 @@ enum cow_flag {
  * Reads the path at @addr of the caller and looks where it leads. 0, or a
  * negative errno; outside of every branch only what came before it can have
  * failed. Where the way there is not the kernel's, the caller makes the call
- * again, with where it ended: -OUTCOME_ALWAYS_RESTART_ERRNO. An empty path, with COW_EMPTY, is outside.
+ * again, with where it ended: -OUTCOME_ALWAYS_RESTART_ERRNO. An empty path,
+ * with COW_EMPTY, is outside.
  */
 int cow_find(struct cow *w, struct call *c, int dirfd, uint64_t addr,
 	     unsigned int flags, struct cow_place *ret);
