@@ -226,6 +226,19 @@ const char *fd_proc_path(int fd, char buf[FD_PATH_MAX])
 	return buf;
 }
 
+int fd_path(int fd, char ret[PATH_MAX])
+{
+	char link[FD_PATH_MAX];
+	ssize_t n = readlink(fd_proc_path(fd, link), ret, PATH_MAX);
+
+	if (n < 0)
+		return -errno;
+	if (n == PATH_MAX)
+		return -ENAMETOOLONG;
+	ret[n] = '\0';
+	return 0;
+}
+
 int fd_reopen(int fd, int flags)
 {
 	char path[FD_PATH_MAX];

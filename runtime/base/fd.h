@@ -7,6 +7,7 @@
 #ifndef SANDLOCK_BASE_FD_H
 #define SANDLOCK_BASE_FD_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +54,11 @@ int fd_reopen(int fd, int flags);
 /* "/proc/self/fd/N" in a caller's buffer of FD_PATH_MAX. */
 enum { FD_PATH_MAX = 32 };
 const char *fd_proc_path(int fd, char buf[FD_PATH_MAX]);
+/*
+ * What the kernel says of an fd in /proc/self/fd: its path, as the mounts have
+ * it that it was opened in, or "pipe:[1]" and the like.
+ */
+int fd_path(int fd, char ret[PATH_MAX]);
 
 /* Sends @n bytes and up to 16 fds in one message over an AF_UNIX socket. */
 int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds);

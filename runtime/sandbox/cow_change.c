@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/path.h"
 #include "sandbox/cow_internal.h"
 
@@ -202,7 +203,10 @@ static int linked_fd(int dirfd, const char *text, int flags)
 	return -1;
 }
 
-/* The lower's files must not get a name by an fd. */
+/*
+ * The lower's files must not get a name by an fd. A number of the caller's is
+ * another file a moment later: judged is the very fd that is used.
+ */
 static int link_fd(struct call *c, int number, const struct cow_place *to)
 {
 	auto_close int fd = call_open_dirfd(c, number);
@@ -212,7 +216,7 @@ static int link_fd(struct call *c, int number, const struct cow_place *to)
 
 	if (fd < 0)
 		return fd;
-	r = cow_fd_path(fd, base);
+	r = fd_path(fd, base);
 	if (r < 0)
 		return r;
 	if (strncmp(base, to->root->upper, n) != 0 || base[n] != '/')

@@ -49,12 +49,6 @@ int cow_find_text(struct cow *w, struct call *c, const char *base,
 		  const char *text, unsigned int flags, struct cow_place *ret);
 /* "/proc/TID/cwd" and the like. */
 int cow_base(struct call *c, int dirfd, char ret[PATH_MAX]);
-
-/*
- * Of an fd of ours. A number of the caller's is another file a moment later:
- * what is done by an fd is judged by that very fd.
- */
-int cow_fd_path(int fd, char ret[PATH_MAX]);
 /* The real path of @rel in one of the layers. */
 int cow_real_path(const char *layer, const char *rel, char ret[PATH_MAX]);
 /* The path in a branch that stands for one below an upper; false: none. */

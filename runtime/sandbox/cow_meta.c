@@ -42,7 +42,7 @@ static int take_fd_of(struct cow *w, struct call *c, int number,
 {
 	auto_close int fd = call_open_dirfd(c, number);
 	char base[PATH_MAX], shown[PATH_MAX];
-	int r = fd < 0 ? fd : cow_fd_path(fd, base);
+	int r = fd < 0 ? fd : fd_path(fd, base);
 
 	if (r < 0 || !cow_shown_path(w, base, shown))
 		return r;

@@ -371,19 +371,6 @@ int cow_find_fd(struct cow *w, struct call *c, int fd, struct cow_place *ret)
 	return cow_find_text(w, c, "/", base, 0, ret);
 }
 
-int cow_fd_path(int fd, char ret[PATH_MAX])
-{
-	char link[FD_PATH_MAX];
-	ssize_t n = readlink(fd_proc_path(fd, link), ret, PATH_MAX);
-
-	if (n < 0)
-		return -errno;
-	if (n == PATH_MAX)
-		return -ENAMETOOLONG;
-	ret[n] = '\0';
-	return 0;
-}
-
 int cow_real_path(const char *layer, const char *rel, char ret[PATH_MAX])
 {
 	return put(ret, layer, rel);

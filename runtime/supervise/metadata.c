@@ -171,14 +171,11 @@ static int open_object(struct call *c, const struct object_args *a)
 /* Pipes and sockets have no place, and are whoever's that has them. */
 static int judge(const struct metadata_options *o, int fd)
 {
-	char link[FD_PATH_MAX], path[PATH_MAX];
-	ssize_t n = readlink(fd_proc_path(fd, link), path, sizeof(path));
+	char path[PATH_MAX];
+	int r = fd_path(fd, path);
 
-	if (n < 0)
-		return -errno;
-	if ((size_t)n >= sizeof(path))
-		return -ENAMETOOLONG;
-	path[n] = '\0';
+	if (r < 0)
+		return r;
 	if (path[0] != '/')
 		return 0;
 	return o->is_writable(o->data, path) ? 0 : -EROFS;

@@ -81,20 +81,6 @@ static void read_args(const struct call *c, struct request *q)
 	q->to.addr = call_arg(c, 3);
 }
 
-/* The path of an fd in another mount namespace, as it is known there. */
-static int path_of(int fd, char ret[PATH_MAX])
-{
-	char link[FD_PATH_MAX];
-	ssize_t n = readlink(fd_proc_path(fd, link), ret, PATH_MAX);
-
-	if (n < 0)
-		return -errno;
-	if (n == PATH_MAX)
-		return -ENAMETOOLONG;
-	ret[n] = '\0';
-	return 0;
-}
-
 /*
  * Opens @path as the caller's kernel would find it. An absolute link on the
  * way has to start at the caller's root, so what meets one starts there, too.
@@ -115,7 +101,7 @@ static int open_as(struct call *c, int dirfd, const char *path, int flags)
 			       RESOLVE_NO_SYMLINKS);
 		if (r != -ELOOP)
 			return r;
-		r = path_of(base_fd, base);
+		r = fd_path(base_fd, base);
 		if (r < 0)
 			return r;
 		whole = path_join(base, path);
@@ -210,7 +196,7 @@ static void examine(const struct renames *r, struct call *c, int dir_fd,
 	struct statfs sfs;
 
 	if (fstatfs(dir_fd, &sfs) < 0 || sfs.f_type != OVERLAYFS_SUPER_MAGIC ||
-	    path_of(dir_fd, ret->whole) < 0)
+	    fd_path(dir_fd, ret->whole) < 0)
 		return;
 	b = find_branch(r, ret->whole);
 	if (!b || !is_on_branch(c, b, dir_fd))
@@ -349,7 +335,7 @@ static bool is_pointless(const struct request *q, const struct stuck *from,
 	if (!same_mount(from->parent_fd, t->parent_fd))
 		return true;
 	/* Into itself. */
-	if (path_of(t->parent_fd, to) < 0 || path_is_under(to, from->whole))
+	if (fd_path(t->parent_fd, to) < 0 || path_is_under(to, from->whole))
 		return true;
 	if (q->flags & RENAME_EXCHANGE)
 		return false;
@@ -378,7 +364,7 @@ static int examine_file(struct call *c, struct side *s, struct stuck *ret)
 	size_t n;
 
 	if (r == 0)
-		r = path_of(t.parent_fd, ret->whole);
+		r = fd_path(t.parent_fd, ret->whole);
 	if (r < 0)
 		return r;
 	n = strlen(ret->whole);
