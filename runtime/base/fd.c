@@ -226,10 +226,9 @@ const char *fd_proc_path(int fd, char buf[FD_PATH_MAX])
 	return buf;
 }
 
-int fd_path(int fd, char ret[PATH_MAX])
+int fd_read_link(int dirfd, const char *path, char ret[PATH_MAX])
 {
-	char link[FD_PATH_MAX];
-	ssize_t n = readlink(fd_proc_path(fd, link), ret, PATH_MAX);
+	ssize_t n = readlinkat(dirfd, path, ret, PATH_MAX);
 
 	if (n < 0)
 		return -errno;
@@ -237,6 +236,13 @@ int fd_path(int fd, char ret[PATH_MAX])
 		return -ENAMETOOLONG;
 	ret[n] = '\0';
 	return 0;
+}
+
+int fd_path(int fd, char ret[PATH_MAX])
+{
+	char link[FD_PATH_MAX];
+
+	return fd_read_link(AT_FDCWD, fd_proc_path(fd, link), ret);
 }
 
 int fd_reopen(int fd, int flags)

@@ -54,6 +54,9 @@ int fd_reopen(int fd, int flags);
 /* "/proc/self/fd/N" in a caller's buffer of FD_PATH_MAX. */
 enum { FD_PATH_MAX = 32 };
 const char *fd_proc_path(int fd, char buf[FD_PATH_MAX]);
+/* readlinkat(2), whole and terminated; -ENAMETOOLONG rather than a part. */
+int fd_read_link(int dirfd, const char *path, char ret[PATH_MAX]);
+
 /*
  * What the kernel says of an fd in /proc/self/fd: its path, as the mounts have
  * it that it was opened in, or "pipe:[1]" and the like.

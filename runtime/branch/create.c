@@ -49,8 +49,8 @@ static int open_lower(const char *path, int *ret_fd, char **ret_path,
 		      struct error *err)
 {
 	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	char link[FD_PATH_MAX], real[PATH_MAX];
-	ssize_t n;
+	char real[PATH_MAX];
+	int r;
 
 	if (fd < 0 && errno == EACCES)
 		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -63,14 +63,15 @@ static int open_lower(const char *path, int *ret_fd, char **ret_path,
 				      "workdir, must be a directory");
 		return -sys;
 	}
-	n = check_names(fd, path, err);
-	if (n < 0)
-		return (int)n;
-	n = readlink(fd_proc_path(fd, link), real, sizeof(real));
-	if (n < 0 || n == sizeof(real) || real[0] != '/')
-		return error_set(err, ERR_SYSTEM, n < 0 ? errno : ENAMETOOLONG,
+	r = check_names(fd, path, err);
+	if (r < 0)
+		return r;
+	r = fd_path(fd, real);
+	if (r == 0 && real[0] != '/')
+		r = -ENOENT;
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot tell the path of '%s'", path);
-	real[n] = '\0';
 	*ret_path = strdup(real);
 	if (!*ret_path)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot open '%s'",
@@ -124,14 +125,12 @@ static bool is_stale_link(struct store *st, const char *name,
 			  const struct stat *link)
 {
 	char target[PATH_MAX];
-	ssize_t n = readlinkat(st->home.branches_fd, name, target,
-			       sizeof(target) - 1);
 	auto_close int parent = -1;
 	char *slash;
 
-	if (n <= 0 || !is_old(link))
+	if (fd_read_link(st->home.branches_fd, name, target) < 0 ||
+	    !is_old(link))
 		return false;
-	target[n] = '\0';
 	if (access(target, F_OK) == 0 || errno != ENOENT)
 		return false;
 	slash = strrchr(target, '/');

@@ -256,27 +256,15 @@ static int go_up(struct way *w)
 	return dir_open(w->m, w->path, &w->dir);
 }
 
-static int read_link(const struct way *w, const char *name, bool is_up,
-		     char target[PATH_MAX])
-{
-	ssize_t n = readlinkat(is_up ? w->dir.up : w->dir.low, name, target,
-			       PATH_MAX);
-
-	if (n < 0)
-		return -errno;
-	if (n == PATH_MAX)
-		return -ENAMETOOLONG;
-	target[n] = '\0';
-	return 0;
-}
-
 /* 1: the way goes on outside. */
 static int follow(struct way *w, const char *name, bool is_up,
 		  struct merged_place *ret)
 {
 	auto_free char *target = malloc(PATH_MAX);
 	auto_free char *rest = strdup(w->at);
-	int r = target && rest ? read_link(w, name, is_up, target) : -ENOMEM;
+	int r = !target || !rest ? -ENOMEM
+				 : fd_read_link(is_up ? w->dir.up : w->dir.low,
+						name, target);
 	int n;
 
 	if (r < 0)

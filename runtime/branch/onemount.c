@@ -27,18 +27,18 @@ static const char *below(const char *path, const char *dir)
 /* The path of a directory within its file system, whatever is mounted where. */
 static int path_in_fs(int fd, char **ret)
 {
-	char link[FD_PATH_MAX], path[PATH_MAX];
+	char path[PATH_MAX];
 	const char *rest = NULL;
 	struct mountinfo m;
 	uint64_t id;
-	ssize_t n = readlink(fd_proc_path(fd, link), path, sizeof(path) - 1);
-	int r = n < 0 ? -errno : mount_id(fd, &id);
+	int r = fd_path(fd, path);
 
+	if (r == 0)
+		r = mount_id(fd, &id);
 	if (r == 0)
 		r = mountinfo_open(&m);
 	if (r < 0)
 		return r;
-	path[n] = '\0';
 	*ret = NULL;
 	while (!rest && mountinfo_next(&m) == 1)
 		if (m.id == id)

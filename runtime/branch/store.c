@@ -44,13 +44,9 @@ void storage_done(struct storage *s)
 /* The path behind @fd; malloc'ed. */
 static char *path_of_fd(int fd)
 {
-	char link[FD_PATH_MAX], path[PATH_MAX];
-	ssize_t n = readlink(fd_proc_path(fd, link), path, sizeof(path));
+	char path[PATH_MAX];
 
-	if (n < 0 || n == sizeof(path))
-		return NULL;
-	path[n] = '\0';
-	return path[0] == '/' ? strdup(path) : NULL;
+	return fd_path(fd, path) == 0 && path[0] == '/' ? strdup(path) : NULL;
 }
 
 int mount_id_of(int fd, uint64_t *ret_mnt, uint64_t *ret_dev)

@@ -180,12 +180,7 @@ static bool is_executable(const char *path)
 
 static bool read_self(char ret[PATH_MAX])
 {
-	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
-
-	if (n < 0)
-		return false;
-	ret[n] = '\0';
-	return true;
+	return fd_read_link(AT_FDCWD, "/proc/self/exe", ret) == 0;
 }
 
 /*

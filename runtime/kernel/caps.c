@@ -114,7 +114,7 @@ static int set_ambient(uint64_t set, struct error *err)
 	return 0;
 }
 
-int caps_apply(const struct capset *c, uint64_t *ret_missing, struct error *err)
+int caps_apply(const struct capset *c, struct error *err)
 {
 	struct kernel_caps k;
 	struct capset got;
@@ -132,13 +132,5 @@ int caps_apply(const struct capset *c, uint64_t *ret_missing, struct error *err)
 	if (syscall(SYS_capset, &k.hdr, k.data) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot set the capabilities");
-	r = set_ambient(got.ambient, err);
-	if (r < 0)
-		return r;
-	if (ret_missing)
-		*ret_missing = (c->effective & ~got.effective) |
-			       (c->permitted & ~got.permitted) |
-			       (c->inheritable & ~got.inheritable) |
-			       (c->ambient & ~got.ambient);
-	return 0;
+	return set_ambient(got.ambient, err);
 }

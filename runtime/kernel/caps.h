@@ -16,9 +16,8 @@ int caps_apply_bounding(const struct capset *c, struct error *err);
 /*
  * Sets effective, permitted, inheritable and ambient. An ambient capability
  * that is not inheritable and permitted is dropped, as is any that the process
- * does not have; @ret_missing (may be NULL) gets the set of those.
+ * does not have.
  */
-int caps_apply(const struct capset *c, uint64_t *ret_missing,
-	       struct error *err);
+int caps_apply(const struct capset *c, struct error *err);
 
 #endif

@@ -107,7 +107,6 @@ static int own_link(const struct way *y, const char *name, char ret[PATH_MAX])
 static int read_link(const struct way *y, const char *name, char ret[PATH_MAX])
 {
 	char path[PATH_MAX];
-	ssize_t n;
 	int r = own_link(y, name, ret);
 
 	if (r)
@@ -115,13 +114,10 @@ static int read_link(const struct way *y, const char *name, char ret[PATH_MAX])
 	r = put(path, y->at, name);
 	if (r < 0)
 		return r;
-	n = readlink(path, ret, PATH_MAX);
-	if (n < 0)
-		return 0;
-	if (n == PATH_MAX)
-		return -ENAMETOOLONG;
-	ret[n] = '\0';
-	return 1;
+	r = fd_read_link(AT_FDCWD, path, ret);
+	if (r == -ENAMETOOLONG)
+		return r;
+	return r == 0;
 }
 
 static int follow_link(struct way *y, const char *target)
@@ -282,7 +278,7 @@ int cow_find_text(struct cow *w, struct call *c, const char *base,
 int cow_base(struct call *c, int dirfd, char ret[PATH_MAX])
 {
 	char link[64];
-	ssize_t n;
+	int r;
 
 	if (dirfd == AT_FDCWD)
 		(void)snprintf(link, sizeof(link), "/proc/%d/cwd",
@@ -292,15 +288,10 @@ int cow_base(struct call *c, int dirfd, char ret[PATH_MAX])
 	else
 		(void)snprintf(link, sizeof(link), "/proc/%d/fd/%d",
 			       (int)call_tid(c), dirfd);
-	n = readlink(link, ret, PATH_MAX);
+	r = fd_read_link(AT_FDCWD, link, ret);
 	if (!call_is_valid(c))
 		return -ESRCH;
-	if (n < 0)
-		return errno == ENOENT ? -EBADF : -errno;
-	if (n == PATH_MAX)
-		return -ENAMETOOLONG;
-	ret[n] = '\0';
-	return 0;
+	return r == -ENOENT ? -EBADF : r;
 }
 
 /*

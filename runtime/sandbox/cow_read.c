@@ -284,14 +284,10 @@ static struct outcome read_magic(struct cow *w, struct call *c,
 				 uint64_t room)
 {
 	char real[PATH_MAX], shown[PATH_MAX];
-	ssize_t n;
 
-	if (strncmp(p->outside, "/proc/", 6) != 0)
+	if (strncmp(p->outside, "/proc/", 6) != 0 ||
+	    fd_read_link(AT_FDCWD, p->outside, real) < 0 || !call_is_valid(c))
 		return OUTCOME_GO;
-	n = readlink(p->outside, real, sizeof(real) - 1);
-	if (n <= 0 || !call_is_valid(c))
-		return OUTCOME_GO;
-	real[n] = '\0';
 	if (!cow_shown_path(w, real, shown))
 		return OUTCOME_GO;
 	return give_text(c, to, room, shown, strlen(shown));

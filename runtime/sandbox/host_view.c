@@ -364,19 +364,11 @@ static int add_sockets(const struct host_context *h, struct view *o,
 }
 
 /* The real path, outside, of what is @path inside of the root. */
-static int find_inside(int root_fd, const char *path, char *ret, size_t size)
+static int find_inside(int root_fd, const char *path, char ret[PATH_MAX])
 {
 	auto_close int fd = fd_open_in_root(root_fd, path, O_PATH, 0);
-	char link[FD_PATH_MAX];
-	ssize_t n;
 
-	if (fd < 0)
-		return fd;
-	n = readlink(fd_proc_path(fd, link), ret, size - 1);
-	if (n < 0)
-		return -errno;
-	ret[n] = '\0';
-	return 0;
+	return fd < 0 ? fd : fd_path(fd, ret);
 }
 
 /* Paths are inside. */
@@ -392,7 +384,7 @@ static int add_inside(const struct host_context *h,
 				 h->chroot);
 	for (size_t i = 0; i < list->n; i++) {
 		char real[PATH_MAX];
-		int r = find_inside(root_fd, list->v[i], real, sizeof(real));
+		int r = find_inside(root_fd, list->v[i], real);
 
 		if (r < 0)
 			return error_set(err, ERR_USAGE, -r,

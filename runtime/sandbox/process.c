@@ -316,7 +316,6 @@ static int set_privileges(struct process_setup *s, struct error *err)
 	const struct spec_process *p = s->process;
 	bool early = s->filter && (!p->no_new_privileges ||
 				   (s->filter->has_notify && s->send_listener));
-	uint64_t missing = 0;
 	int r = 0;
 
 	/* Without no_new_privs a filter needs CAP_SYS_ADMIN, which is about to
@@ -333,7 +332,7 @@ static int set_privileges(struct process_setup *s, struct error *err)
 	if (r == 0)
 		r = set_identity(p, err);
 	if (r == 0)
-		r = caps_apply(&p->caps, &missing, err);
+		r = caps_apply(&p->caps, err);
 	if (r < 0)
 		return r;
 	if (p->no_new_privileges && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

@@ -21,9 +21,9 @@
 static int open_root_dir(struct rootfs *r, struct error *err)
 {
 	const char *given = r->o.spec->root_path;
-	char link[FD_PATH_MAX], real[PATH_MAX];
+	char real[PATH_MAX];
 	struct stat st;
-	ssize_t n;
+	int n;
 
 	r->dir_fd = open(given, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r->dir_fd < 0) {
@@ -31,13 +31,14 @@ static int open_root_dir(struct rootfs *r, struct error *err)
 			      given);
 		(void)error_hint(
 			err, "root.path of config.json must be a directory");
-		return (int)n;
+		return n;
 	}
-	n = readlink(fd_proc_path(r->dir_fd, link), real, sizeof(real));
-	if (n < 0 || n == sizeof(real) || fstat(r->dir_fd, &st) < 0)
-		return error_set(err, ERR_SYSTEM, n < 0 ? errno : ENAMETOOLONG,
-				 "root file system '%s'", given);
-	real[n] = '\0';
+	n = fd_path(r->dir_fd, real);
+	if (n == 0 && fstat(r->dir_fd, &st) < 0)
+		n = -errno;
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n, "root file system '%s'",
+				 given);
 	if (strcmp(real, "/") == 0) {
 		(void)error_say(err, ERR_BUNDLE, EINVAL,
 				"the root of the host cannot be a bundle's "

@@ -315,10 +315,8 @@ static int check_private(const struct rootfs *r, const struct spec_mount *m,
 static bool is_link_to(int dir_fd, const char *name, const char *text)
 {
 	char now[PATH_MAX];
-	ssize_t n = readlinkat(dir_fd, name, now, sizeof(now));
 
-	return n >= 0 && (size_t)n == strlen(text) &&
-	       memcmp(now, text, (size_t)n) == 0;
+	return fd_read_link(dir_fd, name, now) == 0 && strcmp(now, text) == 0;
 }
 
 /* copy-symlink: a link is made anew instead of being mounted. */
@@ -329,16 +327,15 @@ static int copy_symlink(struct rootfs *r, const struct spec_mount *m, int fd,
 	auto_free char *dir = path_normalize(m->destination);
 	char text[PATH_MAX];
 	char *name = dir ? strrchr(dir, '/') : NULL;
-	ssize_t n = readlinkat(fd, "", text, sizeof(text) - 1);
+	int n = fd_read_link(fd, "", text);
 
 	if (!name || n < 0)
-		return error_set(err, ERR_SYSTEM, n < 0 ? errno : ENOMEM,
+		return error_set(err, ERR_SYSTEM, n < 0 ? -n : ENOMEM,
 				 "link '%s'", m->source);
-	text[n] = '\0';
 	*name++ = '\0';
 	n = rootfs_open_target(r, dir, TARGET_ROOT, &t, err);
 	if (n < 0)
-		return (int)n;
+		return n;
 	if (symlinkat(text, t.fd, name) < 0) {
 		int sys = errno;
 

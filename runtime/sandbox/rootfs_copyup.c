@@ -128,14 +128,12 @@ static int copy_other(int from_fd, int to_fd, const char *name,
 {
 	const struct timespec times[] = { st->st_atim, st->st_mtim };
 	char text[PATH_MAX];
-	ssize_t n;
 	int r;
 
 	if (S_ISLNK(st->st_mode)) {
-		n = readlinkat(from_fd, name, text, sizeof(text) - 1);
-		if (n < 0)
-			return -errno;
-		text[n] = '\0';
+		r = fd_read_link(from_fd, name, text);
+		if (r < 0)
+			return r;
 		r = symlinkat(text, to_fd, name);
 	} else {
 		r = mknodat(to_fd, name, st->st_mode, st->st_rdev);

@@ -134,18 +134,18 @@ static int enter_link(struct walk *w, int link_fd)
 {
 	auto_(buf) struct buf rest = BUF_INIT;
 	char text[PATH_MAX];
-	ssize_t n;
+	int r;
 
 	if (rootfs_is_proc(link_fd))
 		return -ELOOP;
-	n = readlinkat(link_fd, "", text, sizeof(text));
-	if (n < 0)
-		return -errno;
-	if (n == 0 || n == sizeof(text))
-		return -ENAMETOOLONG;
+	r = fd_read_link(link_fd, "", text);
+	if (r < 0)
+		return r;
+	if (!*text)
+		return -ENOENT;
 	if (++w->links > LINKS_MAX)
 		return -ELOOP;
-	buf_add(&rest, text, (size_t)n);
+	buf_add_str(&rest, text);
 	buf_add_str(&rest, buf_str(&w->rest) + w->at);
 	if (buf_failed(&rest))
 		return -ENOMEM;

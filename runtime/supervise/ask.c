@@ -1,12 +1,14 @@
 #include "supervise/ask.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/fd.h"
 #include "kernel/pidfd.h"
 #include "supervise/denials.h"
 #include "supervise/denied_paths.h"
@@ -117,15 +119,13 @@ void ask_fill_caller(struct event *e, struct call *c)
 {
 	char link[32], path[PATH_MAX];
 	struct proc_stat st;
-	ssize_t n;
 
 	e->pid = call_tgid(c);
 	if (proc_read_stat(e->pid, &st) == 0)
 		e->parent_pid = st.ppid;
 	(void)snprintf(link, sizeof(link), "/proc/%d/exe", (int)e->pid);
-	n = readlink(link, path, sizeof(path));
-	if (n > 0 && (size_t)n < sizeof(path))
-		e->program = strndup(path, (size_t)n);
+	if (fd_read_link(AT_FDCWD, link, path) == 0)
+		e->program = strdup(path);
 }
 
 struct outcome ask_about_object(const struct asker *a, struct ask *k,

@@ -206,17 +206,18 @@ static int judge_abstract(struct net *n, struct call *c,
 }
 
 /* A relative path, made absolute in the view of the caller. */
-static int absolute(struct call *c, const char *path, char *ret, size_t size)
+static int absolute(struct call *c, const char *path, char ret[PATH_MAX])
 {
 	char link[40];
-	ssize_t n;
+	size_t n;
+	int r;
 
 	(void)snprintf(link, sizeof(link), "/proc/%d/cwd", (int)call_tid(c));
-	n = readlink(link, ret, size);
-	if (n < 0)
-		return -errno;
-	if ((size_t)n >= size || snprintf(ret + n, size - (size_t)n, "/%s",
-					  path) >= (int)(size - (size_t)n))
+	r = fd_read_link(AT_FDCWD, link, ret);
+	if (r < 0)
+		return r;
+	n = strlen(ret);
+	if (snprintf(ret + n, PATH_MAX - n, "/%s", path) >= (int)(PATH_MAX - n))
 		return -ENAMETOOLONG;
 	return call_is_valid(c) ? 0 : -ESRCH;
 }
@@ -235,7 +236,7 @@ static int open_path(struct call *c, const char *path)
 	if (root_fd < 0)
 		return take_fd(&root_fd);
 	if (*path != '/') {
-		r = absolute(c, path, whole, sizeof(whole));
+		r = absolute(c, path, whole);
 		path = whole;
 	}
 	if (r == 0)
@@ -245,20 +246,6 @@ static int open_path(struct call *c, const char *path)
 	r = fd_open_in_root(root_fd, path, O_PATH, 0);
 	act_end(&act);
 	return r;
-}
-
-/* Where it lies inside: the kernel says it as its mounts have it. */
-static int path_of(int fd, char *ret, size_t size)
-{
-	char link[FD_PATH_MAX];
-	ssize_t n = readlink(fd_proc_path(fd, link), ret, size);
-
-	if (n < 0)
-		return -errno;
-	if ((size_t)n >= size)
-		return -ENAMETOOLONG;
-	ret[n] = '\0';
-	return 0;
 }
 
 static int is_own_path(const struct net *n, int fd, const char *path)
@@ -282,7 +269,7 @@ static int judge_path(struct net *n, struct call *c, struct net_address *a)
 	fd = open_path(c, path);
 	if (fd < 0)
 		return fd;
-	r = path_of(fd, inside, sizeof(inside));
+	r = fd_path(fd, inside);
 	if (r < 0)
 		return r;
 	r = is_own_path(n, fd, inside);

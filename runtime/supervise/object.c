@@ -24,11 +24,10 @@ enum way { WAY_MISSING, WAY_UNKNOWN, WAY_VEILED };
 static char *read_link(const char *link)
 {
 	char text[PATH_MAX];
-	ssize_t n = readlink(link, text, sizeof(text));
 
-	if (n <= 0 || (size_t)n >= sizeof(text) || *text != '/')
+	if (fd_read_link(AT_FDCWD, link, text) < 0 || *text != '/')
 		return NULL;
-	return strndup(text, (size_t)n);
+	return strdup(text);
 }
 
 static char *real_path(int fd)
@@ -146,16 +145,15 @@ static char *expand(const char *path, size_t end, int link_fd)
 {
 	char target[PATH_MAX];
 	auto_(buf) struct buf b = BUF_INIT;
-	ssize_t n = readlinkat(link_fd, "", target, sizeof(target));
 	size_t dir = end;
 
-	if (n <= 0 || (size_t)n >= sizeof(target))
+	if (fd_read_link(link_fd, "", target) < 0 || !*target)
 		return NULL;
 	while (dir && path[dir - 1] != '/')
 		dir--;
 	if (*target != '/')
 		buf_add(&b, path, dir);
-	buf_add(&b, target, (size_t)n);
+	buf_add_str(&b, target);
 	buf_add_str(&b, path + end);
 	return buf_take(&b, NULL);
 }

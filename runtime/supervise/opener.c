@@ -147,10 +147,10 @@ static bool begins_there(struct call *c, int root_fd, const struct object *x,
 
 static bool leads_to(int fd, const char *real, size_t len)
 {
-	char link[FD_PATH_MAX], text[PATH_MAX];
-	ssize_t n = readlink(fd_proc_path(fd, link), text, sizeof(text));
+	char text[PATH_MAX];
 
-	return n == (ssize_t)len && memcmp(text, real, len) == 0;
+	return fd_path(fd, text) == 0 && strlen(text) == len &&
+	       memcmp(text, real, len) == 0;
 }
 
 static bool is_shown(int fd, const struct object *x)

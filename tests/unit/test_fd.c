@@ -157,6 +157,26 @@ static void reopen_gives_another_mode(void **state)
 	assert_int_equal(c, 'x');
 }
 
+static void links_are_read_whole(void **state)
+{
+	const struct dir *d = *state;
+	char text[PATH_MAX], got[PATH_MAX];
+	auto_close int link_fd = -1;
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	assert_int_equal(symlinkat(text, d->fd, "link"), 0);
+	assert_int_equal(fd_read_link(d->fd, "link", got), 0);
+	assert_string_equal(got, text);
+	link_fd = openat(d->fd, "link", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	*got = '\0';
+	assert_int_equal(fd_read_link(link_fd, "", got), 0);
+	assert_string_equal(got, text);
+	assert_int_equal(fd_read_link(d->fd, "none", got), -ENOENT);
+	assert_int_equal(fd_path(d->fd, got), 0);
+	assert_string_equal(got, d->path);
+}
+
 static void descriptors_are_passed(void **state)
 {
 	int s[2], fds[2], got[4];
@@ -266,6 +286,7 @@ int main(void)
 		DIR_TEST(write_file_needs_the_file),
 		DIR_TEST(beneath_follows_nothing),
 		DIR_TEST(reopen_gives_another_mode),
+		DIR_TEST(links_are_read_whole),
 		cmocka_unit_test(descriptors_are_passed),
 		cmocka_unit_test(unwanted_descriptors_are_closed),
 		cmocka_unit_test(cloexec_from_leaves_the_lower_ones),
