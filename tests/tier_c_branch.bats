@@ -221,9 +221,6 @@ b/s 4"
 	in_branch --ask-open "$W/dir/one" -- true
 	expect_status 125
 	expect_output 'no questions about files'
-	in_branch --fs-deny "$W/dir/one" -- true
-	expect_status 125
-	expect_output 'in it, which is denied'
 	in_branch -w "$W" -- true
 	expect_status 125
 	expect_output 'one lies in the other'

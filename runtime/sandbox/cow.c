@@ -133,6 +133,7 @@ void cow_free(struct cow *w)
 	if (!w)
 		return;
 	free(w->bound);
+	free(w->denied);
 	free(w->roots);
 	free(w);
 }
@@ -190,6 +191,16 @@ static struct outcome run(struct call *c, void *data)
 	o = b->fn(b->w, c);
 	act_end(&a);
 	return o;
+}
+
+const char *cow_name(int nr, cow_fn **ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (table[i].nr == nr) {
+			*ret = table[i].fn;
+			return table[i].name;
+		}
+	return NULL;
 }
 
 size_t cow_rows(struct cow *w, struct handler ret[COW_ROWS])

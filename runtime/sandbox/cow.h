@@ -16,6 +16,12 @@
  *
  * Every call in a branch's directory that cannot be answered fails with
  * EOPNOTSUPP.
+ *
+ * What is denied in a lower has no Landlock rule, so that the kernel opens it
+ * under no name, and here it is EACCES for whatever does more than look at it.
+ * It stays where it is: what it lies in cannot be moved. Landlock rules are
+ * for what lay beside it in the beginning; what comes to lie there, and the
+ * directories that hold it, are opened here.
  */
 #ifndef SANDLOCK_SANDBOX_COW_H
 #define SANDLOCK_SANDBOX_COW_H
@@ -38,6 +44,14 @@ struct cow;
 struct cow *cow_new(const struct cow_root *roots, size_t n);
 void cow_free(struct cow *w);
 CLEANUP_PTR(struct cow, cow_free);
+
+/* Told what was denied: @code in the kernel's words, @call, and the path. */
+typedef void cow_denied_fn(const void *data, struct call *c, const char *code,
+			   const char *call, const char *path);
+
+/* Real paths, borrowed; those in no lower are left out. -ENOMEM. */
+int cow_deny(struct cow *w, const char *const *paths, size_t n,
+	     cow_denied_fn *tell, const void *data);
 
 enum { COW_ROWS = 96 };
 

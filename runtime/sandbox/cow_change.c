@@ -183,6 +183,11 @@ struct outcome cow_rename(struct cow *w, struct call *c)
 		return OUTCOME_FAIL(ENOENT);
 	if ((p.at.wants_dir || q.at.wants_dir) && !S_ISDIR(p.at.mode))
 		return OUTCOME_FAIL(ENOTDIR);
+	r = cow_check_within(w, c, &p);
+	if (r == 0 && (flags & RENAME_EXCHANGE))
+		r = cow_check_within(w, c, &q);
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
 	return cow_outcome(
 		merged_rename(p.root->merged, p.at.path, q.at.path, flags));
 }

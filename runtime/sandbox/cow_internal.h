@@ -13,7 +13,11 @@ struct cow {
 	struct cow_root *roots;
 	size_t n;
 	struct cow_bound *bound;
-	bool has_umasks; /* threads can have one of their own */
+	bool has_umasks;     /* threads can have one of their own */
+	const char **denied; /* cow_denied.c */
+	size_t n_denied;
+	cow_denied_fn *tell;
+	const void *tell_data;
 };
 
 /* What a path of the caller leads to. */
@@ -31,6 +35,7 @@ enum cow_flag {
 	COW_FOLLOW = 1 << 0,
 	COW_EMPTY = 1 << 1, /* AT_EMPTY_PATH: "" is the fd itself, which the
 			       caller of these functions looks at */
+	COW_LOOK = 1 << 2,  /* also at what is denied */
 };
 
 /*
@@ -65,6 +70,17 @@ cow_fn cow_open, cow_stat, cow_statx, cow_access, cow_readlink, cow_statfs,
 cow_fn cow_make, cow_remove, cow_rename, cow_link, cow_truncate;
 cow_fn cow_chmod, cow_chown, cow_utimes, cow_setxattr;
 cow_fn cow_chdir, cow_getcwd, cow_getdents, cow_exec;
+
+/* cow_denied.c: -EACCES, and on record, where @p is denied. */
+int cow_check(const struct cow *w, struct call *c, const struct cow_place *p);
+/* The same where something in @p is denied, so that it has to stay. */
+int cow_check_within(const struct cow *w, struct call *c,
+		     const struct cow_place *p);
+/* Landlock may have no rule for it, though it is not denied. */
+bool cow_is_beside_denied(const struct cow *w, const struct cow_place *p);
+
+/* The name and function of a call; NULL for one that is not in the table. */
+const char *cow_name(int nr, cow_fn **ret);
 
 /* A negative errno, or what the call returns. */
 struct outcome cow_outcome(int r);

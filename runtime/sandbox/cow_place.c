@@ -176,6 +176,21 @@ static int walk(struct way *y)
 	return r < 0 ? r : 0;
 }
 
+/* The way to the store may lead through a lower. */
+static bool enters_upper(struct way *y, const char *plain)
+{
+	for (size_t i = 0; i < y->w->n; i++) {
+		const char *rel = below(plain, y->w->roots[i].upper);
+
+		if (!rel)
+			continue;
+		path_copy(y->at, y->w->roots[i].upper);
+		path_copy(y->todo, rel);
+		return enters(y);
+	}
+	return false;
+}
+
 /* Most ways go nowhere near a branch, and meet no link. */
 static int begin(struct way *y, const char *base, const char *text)
 {
@@ -199,9 +214,10 @@ static int begin(struct way *y, const char *base, const char *text)
 	plain = path_normalize(whole);
 	if (!plain)
 		return -ENOMEM;
+	if (enters_upper(y, plain))
+		return 0;
 	for (size_t i = 0; i < y->w->n; i++)
-		if (below(plain, y->w->roots[i].lower) ||
-		    below(plain, y->w->roots[i].upper))
+		if (below(plain, y->w->roots[i].lower))
 			return walk(y);
 	path_copy(y->at, strcmp(plain, "/") == 0 ? "" : plain);
 	*y->todo = '\0';
@@ -272,7 +288,7 @@ int cow_find_text(struct cow *w, struct call *c, const char *base,
 		return r;
 	if (!ret->root)
 		return put(ret->outside, y->at, y->todo);
-	return 0;
+	return flags & COW_LOOK ? 0 : cow_check(w, c, ret);
 }
 
 int cow_base(struct call *c, int dirfd, char ret[PATH_MAX])

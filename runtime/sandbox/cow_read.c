@@ -29,7 +29,7 @@ struct where {
 static int look(struct cow *w, struct call *c, const struct where *at,
 		struct cow_place *p)
 {
-	int r = cow_find(w, c, at->dirfd, at->addr, at->flags, p);
+	int r = cow_find(w, c, at->dirfd, at->addr, at->flags | COW_LOOK, p);
 
 	if (r < 0)
 		return r;
@@ -118,8 +118,13 @@ static int open_at(struct call *c, const struct cow_place *p,
 	return r;
 }
 
-static bool is_as_it_is(const struct cow_place *p)
+/* Of a descriptor without rights Landlock says nothing. */
+static bool is_kernels(const struct cow *w, const struct cow_place *p,
+		       const struct open_how *how)
 {
+	if (open_is_write(how) ||
+	    (!(how->flags & O_PATH) && cow_is_beside_denied(w, p)))
+		return false;
 	return (p->is_as_it_is && !(p->at.exists && S_ISFIFO(p->at.mode))) ||
 	       p->is_lower_dir;
 }
@@ -139,7 +144,7 @@ struct outcome cow_open(struct cow *w, struct call *c)
 		     follows(&how) ? COW_FOLLOW : 0, &p);
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	if (!p.root || (is_as_it_is(&p) && !open_is_write(&how)))
+	if (!p.root || is_kernels(w, &p, &how))
 		return OUTCOME_GO;
 	if (how.resolve)
 		return OUTCOME_FAIL(EOPNOTSUPP);
@@ -241,6 +246,8 @@ struct outcome cow_access(struct cow *w, struct call *c)
 			at.flags |= COW_EMPTY;
 	}
 	r = look_and_open(w, c, &at, &p, &fd);
+	if (r >= 0 && mode != F_OK && cow_check(w, c, &p) < 0)
+		r = -EACCES;
 	/* Our real ids are the caller's as little as its effective ones. */
 	if (r == 0 && syscall(SYS_faccessat2, fd, "", mode,
 			      AT_EMPTY_PATH | AT_EACCESS) < 0)

@@ -383,11 +383,14 @@ static int add_uppers(struct create *c, struct error *err)
 {
 	size_t n = c->branch ? branch_n_roots(c->branch) : 0;
 
-	for (size_t i = 0; i < n; i++)
-		if (plan_add_path(c->plan,
-				  branch_upper(branch_root(c->branch, i)),
+	for (size_t i = 0; i < n; i++) {
+		const char *upper = branch_upper(branch_root(c->branch, i));
+
+		if (spec_strings_add(&c->plan->uppers, upper) < 0 ||
+		    plan_add_path(c->plan, upper,
 				  LANDLOCK_READ | LANDLOCK_EXEC) < 0)
 			return error_set(err, ERR_SYSTEM, ENOMEM, "branch");
+	}
 	return 0;
 }
 

@@ -8,7 +8,8 @@
  * directory itself can only be listed, and not even that where a directory in
  * it is denied, because the right to list goes down to that one as well. Within
  * what may be written nothing can be left out: what is made there would need a
- * rule of its own. That is refused.
+ * rule of its own. That is refused. In a workdir nobody but the supervisor
+ * writes, which knows what is denied and lists what Landlock cannot: cow.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@
 #include "kernel/landlock.h"
 #include "sandbox/host.h"
 
-enum { PATHS_MAX = 16384 };
+enum { PATHS_MAX = 16384, LINK_DIRS_MAX = 1 << 18 };
 
 static const unsigned int look = LANDLOCK_READ | LANDLOCK_EXEC;
 
@@ -39,7 +40,10 @@ static const char *const devices[] = {
 struct denied {
 	char *path; /* real */
 	bool is_dir;
-	bool is_ours; /* the store, the runtime directory */
+	bool is_ours;	/* the store, the runtime directory */
+	bool has_links; /* a file, and this is one of its names */
+	dev_t dev;
+	ino_t ino;
 };
 
 struct paths {
@@ -90,8 +94,16 @@ static int deny(struct paths *p, const char *path, bool is_ours)
 	if (!v)
 		return no_memory(p);
 	p->denied = v;
-	v[p->n_denied++] = (struct denied){ take_ptr(&real),
-					    S_ISDIR(st.st_mode), is_ours };
+	if (spec_strings_add(&p->plan->denied, real) < 0)
+		return no_memory(p);
+	v[p->n_denied++] = (struct denied){
+		.path = take_ptr(&real),
+		.is_dir = S_ISDIR(st.st_mode),
+		.is_ours = is_ours,
+		.has_links = S_ISREG(st.st_mode) && st.st_nlink > 1,
+		.dev = st.st_dev,
+		.ino = st.st_ino,
+	};
 	return 0;
 }
 
@@ -335,26 +347,86 @@ static int add_written(struct paths *p)
 	return n;
 }
 
-/*
- * What is read there is the kernel's to open, and what is written the
- * supervisor's, which knows of no path that is denied.
- */
+static bool is_link_of(const struct paths *p, const struct stat *st)
+{
+	for (size_t i = 0; i < p->n_denied; i++)
+		if (p->denied[i].has_links && p->denied[i].ino == st->st_ino &&
+		    p->denied[i].dev == st->st_dev)
+			return true;
+	return false;
+}
+
+static int look_for_links(struct paths *p, const char *dir,
+			  struct spec_strings *todo)
+{
+	auto_dir DIR *d = opendir(dir);
+	int n = 0;
+
+	if (!d)
+		return 0;
+	for (struct dirent *e = readdir(d); e && n == 0; e = readdir(d)) {
+		auto_free char *path = NULL;
+		struct stat st;
+
+		if (strcmp(e->d_name, ".") == 0 ||
+		    strcmp(e->d_name, "..") == 0 ||
+		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (!S_ISDIR(st.st_mode) &&
+		    (!S_ISREG(st.st_mode) || st.st_nlink < 2))
+			continue;
+		path = path_join(dir, e->d_name);
+		if (!path)
+			return no_memory(p);
+		if (is_denied(p, path))
+			continue;
+		if (S_ISDIR(st.st_mode))
+			n = spec_strings_add(todo, path) < 0 ? no_memory(p) : 0;
+		else if (is_link_of(p, &st))
+			n = deny(p, path, false);
+	}
+	return n;
+}
+
+/* Other names in @top of files that are denied. */
+static int deny_links(struct paths *p, const char *top)
+{
+	struct spec_strings todo = { 0 };
+	bool wanted = false;
+	int n = 0;
+
+	for (size_t i = 0; i < p->n_denied; i++)
+		wanted |= p->denied[i].has_links;
+	if (!wanted)
+		return 0;
+	if (spec_strings_add(&todo, top) < 0)
+		return no_memory(p);
+	for (size_t i = 0; n == 0 && i < todo.n; i++)
+		n = i == LINK_DIRS_MAX
+			    ? error_say(p->err, ERR_UNSUPPORTED, E2BIG,
+					"what is denied has other names, and "
+					"'%s' more than %d directories to look "
+					"for them in",
+					top, LINK_DIRS_MAX)
+			    : look_for_links(p, todo.v[i], &todo);
+	spec_strings_done(&todo);
+	return n;
+}
+
+/* What is read there is the kernel's to open, and what is written the
+ * supervisor's. */
 static int add_workdirs(struct paths *p)
 {
 	const struct spec_strings *l = &p->h->workdirs;
 	int n = 0;
 
 	for (size_t i = 0; n == 0 && i < l->n; i++) {
-		const struct denied *d = denied_in(p, l->v[i]);
-
-		if (d)
-			return refuse_denied(p, "--workdir", l->v[i], d);
 		if (is_denied(p, l->v[i]))
 			return error_say(p->err, ERR_UNSUPPORTED, ENOTSUP,
 					 "--workdir '%s' lies in what is "
 					 "denied",
 					 l->v[i]);
-		n = add(p, l->v[i], look);
+		n = add_readable(p, l->v[i]);
 	}
 	return n;
 }
@@ -414,6 +486,8 @@ int host_paths(const struct host_context *h, const struct sandbox_env *env,
 
 	if (n == 0)
 		n = host_each_secret(h, deny_secret, &p);
+	for (size_t i = 0; n == 0 && i < h->workdirs.n; i++)
+		n = deny_links(&p, h->workdirs.v[i]);
 	for (size_t i = 0; n == 0 && i < ARRAY_LEN(devices); i++)
 		n = add(&p, devices[i],
 			LANDLOCK_READ | LANDLOCK_WRITE | LANDLOCK_IOCTL);

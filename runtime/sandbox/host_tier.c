@@ -60,11 +60,6 @@ static bool has_no_supervisor(const struct request *r)
 	return r->no_supervisor;
 }
 
-static bool wants_explain(const struct request *r)
-{
-	return r->explain;
-}
-
 static bool wants_sysv(const struct request *r)
 {
 	return allows(r, "sysv_ipc");
@@ -98,8 +93,6 @@ static const struct {
 	  "-r and -w say what may be read and written" },
 	{ wants_other_user, "--user", "other ids take a user namespace",
 	  "drop --user" },
-	{ wants_explain, "--explain", "what is out of reach is told by mounts",
-	  "drop it: strace -f -e file shows what fails" },
 	{ wants_sysv, "--extra-allow-syscall sysv_ipc", "those objects would be the host's",
 	  "drop it: pipes and shared mappings work" },
 	{ wants_keys, "--extra-allow-syscall keys", "the keyrings would be the host's",

@@ -10,6 +10,8 @@
 #include "sandbox/create.h"
 #include "sandbox/host.h"
 #include "sandbox/mediate.h"
+#include "sandbox/reach.h"
+#include "supervise/denials.h"
 
 static unsigned int traps(const struct host_context *h)
 {
@@ -64,6 +66,33 @@ static int add_root(struct mediation *m, struct branch *b, struct cow_root *ret,
 	return mediation_own(m, merged, free_merged, err);
 }
 
+static void tell(const void *data, struct call *c, const char *code,
+		 const char *call, const char *path)
+{
+	const struct create *create = data;
+	const struct reach r = { .plan = create->plan,
+				 .request = create->command->request };
+	struct reach_answer a;
+	struct denial x = { .code = code,
+			    .call = call,
+			    .error = EACCES,
+			    .object = path,
+			    .rule = a.because };
+
+	if (reach_hidden(&r, path, EACCES, &a))
+		x.where = a.where;
+	else
+		x.rule = NULL;
+	denials_add_call(create->denials, c, &x);
+}
+
+static int deny(const struct create *c, struct cow *w)
+{
+	const struct spec_strings *l = &c->plan->denied;
+
+	return cow_deny(w, (const char *const *)l->v, l->n, tell, c);
+}
+
 static int add_rows(struct mediation *m, struct cow *w, struct error *err)
 {
 	struct handler rows[COW_ROWS];
@@ -94,6 +123,8 @@ static int begin(struct mediation *m, struct error *err)
 	if (!w)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	r = mediation_own(m, w, free_cow, err);
+	if (r == 0 && deny(c, w) < 0)
+		r = error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	return r == 0 ? add_rows(m, w, err) : r;
 }
 

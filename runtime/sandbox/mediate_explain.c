@@ -47,6 +47,9 @@ static void judge(const struct explain *e, struct call *c,
 
 	if (!path || path[0] != '/')
 		return;
+	/* What is denied there is told by who denies it. */
+	if (e->reach.plan && reach_in_branch(e->reach.plan, path))
+		return;
 	if (writes)
 		reach_write(&e->reach, path, &a);
 	else
@@ -102,7 +105,8 @@ static int begin(struct mediation *m, struct error *err)
 	if (!e)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	*e = (struct explain){
-		.reach = { c->plan->spec, c->command->request, -1 },
+		.reach = { c->plan->spec, c->command->request, -1,
+			   c->plan->notify ? c->plan : NULL },
 		.denials = c->denials,
 	};
 	mediation_set_state(m, e);

@@ -369,6 +369,8 @@ void plan_free(struct plan *p)
 	for (size_t i = 0; i < p->n_paths; i++)
 		free(p->paths[i].path);
 	free(p->paths);
+	spec_strings_done(&p->denied);
+	spec_strings_done(&p->uppers);
 	idmap_done(&p->branch_idmap);
 	net_rules_done(&p->net);
 	free(p->hosts);

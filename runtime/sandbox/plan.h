@@ -53,6 +53,8 @@ struct plan {
 	bool notify;
 	struct plan_path *paths; /* with @notify */
 	size_t n_paths;
+	struct spec_strings denied;   /* real paths that no rule is for */
+	struct spec_strings uppers;   /* where what goes to the branch is */
 	bool skeleton;		      /* not with --chroot: root.path is it */
 	struct spec_strings workdirs; /* real paths; none: no branch */
 	bool cwd_is_wish;     /* the root will do where the cwd is not seen */

@@ -13,6 +13,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "kernel/landlock.h"
+#include "sandbox/plan.h"
 #include "spec/request.h"
 #include "spec/spec.h"
 
@@ -31,10 +33,11 @@ static void begin(struct reach_answer *a, enum reach_verdict verdict, int error)
 }
 
 /* Hidden by the caller's own words, or by ours. */
-static bool is_masked(const struct reach *r, const char *path, int error,
-		      struct reach_answer *a)
+bool reach_hidden(const struct reach *r, const char *path, int error,
+		  struct reach_answer *a)
 {
-	const struct spec_strings *masks = &r->spec->masked_paths;
+	const struct spec_strings *masks =
+		r->plan ? &r->plan->denied : &r->spec->masked_paths;
 	const char *mask = NULL;
 
 	for (size_t i = 0; i < masks->n && !mask; i++)
@@ -43,7 +46,10 @@ static bool is_masked(const struct reach *r, const char *path, int error,
 	if (!mask)
 		return false;
 	/* Below a directory there is nothing. */
-	begin(a, REACH_DENIED, strcmp(mask, path) == 0 ? error : ENOENT);
+	begin(a, REACH_DENIED,
+	      r->plan			? EACCES
+	      : strcmp(mask, path) == 0 ? error
+					: ENOENT);
 	if (r->request)
 		a->where = request_origin(r->request, "filesystem.deny", mask);
 	if (!r->request)
@@ -66,6 +72,19 @@ static int open_inside(const struct reach *r, const char *path, struct stat *st)
 		return -sys;
 	}
 	return fd;
+}
+
+/* The narrowest option. */
+static void recommend(const struct reach *r, const char *path, int mode,
+		      struct reach_answer *a)
+{
+	/* --fs-read takes the place of what is seen without one. */
+	if (mode == W_OK)
+		RECOMMEND(a, "--fs-write %s", path);
+	else if (r->request->read.n)
+		RECOMMEND(a, "--fs-read %s", path);
+	else
+		RECOMMEND(a, "--fs-mount %s:%s:ro", path, path);
 }
 
 /* What could not be opened with @sys. */
@@ -92,15 +111,8 @@ static void judge_absent(const struct reach *r, const char *path, int sys,
 	}
 	begin(a, REACH_DENIED, sys);
 	SAY(a, "it is not among what the sandbox sees");
-	if (!r->request || access(path, mode) < 0)
-		return;
-	/* --fs-read takes the place of what is seen without one. */
-	if (mode == W_OK)
-		RECOMMEND(a, "--fs-write %s", path);
-	else if (r->request->read.n)
-		RECOMMEND(a, "--fs-read %s", path);
-	else
-		RECOMMEND(a, "--fs-mount %s:%s:ro", path, path);
+	if (r->request && access(path, mode) == 0)
+		recommend(r, path, mode, a);
 }
 
 /* What the host says of who we are, which is who the payload is. */
@@ -121,13 +133,93 @@ static void judge_mode(const struct stat *st, struct reach_answer *a)
 	    (unsigned int)st->st_gid);
 }
 
+/* Where a file would be made that exists nowhere; malloc'ed or NULL. */
+static char *parent_of(const char *path)
+{
+	struct stat st;
+	char *parent = lstat(path, &st) < 0 ? strdup(path) : NULL;
+	char *slash = parent ? strrchr(parent, '/') : NULL;
+
+	if (slash)
+		slash[slash == parent] = '\0';
+	return parent;
+}
+
+static bool has_rule(const struct plan *p, const char *path, unsigned int right)
+{
+	for (size_t i = 0; i < p->n_paths; i++)
+		if ((p->paths[i].access & right) == right &&
+		    path_is_under(path, p->paths[i].path))
+			return true;
+	return false;
+}
+
+bool reach_in_branch(const struct plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->workdirs.n; i++)
+		if (path_is_under(path, p->workdirs.v[i]))
+			return true;
+	for (size_t i = 0; i < p->uppers.n; i++)
+		if (path_is_under(path, p->uppers.v[i]))
+			return true;
+	return false;
+}
+
+/* What a rule would be for: where nothing is yet, what it would lie in. */
+static char *subject_of(const char *path, int mode)
+{
+	char *parent = mode == W_OK ? parent_of(path) : NULL;
+
+	return parent ? parent : strdup(path);
+}
+
+/* By the rules of tier C. */
+static void judge_rules(const struct reach *r, const char *path, int mode,
+			struct reach_answer *a)
+{
+	auto_free char *subject = subject_of(path, mode);
+	struct stat st = { .st_mode = 0 };
+	unsigned int right = mode == W_OK ? LANDLOCK_WRITE : LANDLOCK_READ;
+
+	if (reach_hidden(r, path, EACCES, a))
+		return;
+	if (!subject || lstat(subject, &st) < 0) {
+		judge_absent(r, path, ENOENT, mode, a);
+		return;
+	}
+	if (mode == R_OK && S_ISDIR(st.st_mode))
+		right = LANDLOCK_LIST;
+	if (!reach_in_branch(r->plan, path) &&
+	    !has_rule(r->plan, subject, right) &&
+	    (right != LANDLOCK_LIST ||
+	     !has_rule(r->plan, subject, LANDLOCK_READ))) {
+		begin(a, REACH_DENIED, EACCES);
+		SAY(a, "no rule allows it");
+		if (access(subject, mode) == 0)
+			recommend(r, subject, mode, a);
+		return;
+	}
+	if (access(subject, mode) < 0) {
+		judge_mode(&st, a);
+		return;
+	}
+	begin(a, REACH_ALLOWED, 0);
+	SAY(a, "%s",
+	    reach_in_branch(r->plan, path) ? "it is of the branch"
+					   : "a rule allows it");
+}
+
 void reach_read(const struct reach *r, const char *path,
 		struct reach_answer *ret)
 {
 	auto_close int fd = -1;
 	struct stat st;
 
-	if (is_masked(r, path, 0, ret))
+	if (r->plan) {
+		judge_rules(r, path, R_OK, ret);
+		return;
+	}
+	if (reach_hidden(r, path, 0, ret))
 		return;
 	fd = open_inside(r, path, &st);
 	if (fd < 0) {
@@ -142,18 +234,6 @@ void reach_read(const struct reach *r, const char *path,
 	SAY(ret, "the sandbox sees it");
 }
 
-/* Where a file would be made that exists nowhere; malloc'ed or NULL. */
-static char *parent_of(const char *path)
-{
-	struct stat st;
-	char *parent = lstat(path, &st) < 0 ? strdup(path) : NULL;
-	char *slash = parent ? strrchr(parent, '/') : NULL;
-
-	if (slash)
-		slash[slash == parent] = '\0';
-	return parent;
-}
-
 void reach_write(const struct reach *r, const char *path,
 		 struct reach_answer *ret)
 {
@@ -164,7 +244,11 @@ void reach_write(const struct reach *r, const char *path,
 	struct stat st;
 	int sys;
 
-	if (is_masked(r, path, EACCES, ret))
+	if (r->plan) {
+		judge_rules(r, path, W_OK, ret);
+		return;
+	}
+	if (reach_hidden(r, path, EACCES, ret))
 		return;
 	fd = open_inside(r, path, &st);
 	sys = -fd;

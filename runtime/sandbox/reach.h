@@ -1,6 +1,7 @@
 /*
  * Whether a path can be read and written in a sandbox, and why not: by looking
- * at it through the sandbox's root and from outside. Used for what somebody
+ * at it through the sandbox's root and from outside; in tier C, where the root
+ * is the host's, by the rules that it has. Used for what somebody
  * asks (why.c) and what programs try (mediate_explain.c). Thread-safe.
  */
 #ifndef SANDLOCK_SANDBOX_REACH_H
@@ -9,6 +10,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
+struct plan;
 struct request;
 struct spec;
 
@@ -16,6 +18,7 @@ struct reach {
 	const struct spec *spec;
 	const struct request *request; /* NULL: a bundle */
 	int root_fd;		       /* of the sandbox */
+	const struct plan *plan;       /* of tier C, else NULL */
 };
 
 enum reach_verdict { REACH_ALLOWED, REACH_DENIED, REACH_UNKNOWN };
@@ -35,5 +38,11 @@ void reach_read(const struct reach *r, const char *path,
 		struct reach_answer *ret);
 void reach_write(const struct reach *r, const char *path,
 		 struct reach_answer *ret);
+
+/* True if a rule hides it, ours or the caller's: @ret says which. */
+bool reach_hidden(const struct reach *r, const char *path, int error,
+		  struct reach_answer *ret);
+/* Of tier C. */
+bool reach_in_branch(const struct plan *p, const char *path);
 
 #endif

@@ -45,7 +45,7 @@ static int say_reach(struct question *q, const char *what,
 
 static int judge_path(struct question *q, struct error *err)
 {
-	struct reach r = { q->spec, q->request, -1 };
+	struct reach r = { q->spec, q->request, -1, NULL };
 	auto_close int root = -1;
 	struct reach_answer a;
 	char path[64];

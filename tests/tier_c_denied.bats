@@ -1,0 +1,154 @@
+# Tier C: what is denied within a workdir, where Landlock has no rule for it and
+# the supervisor knows (sandbox/cow_denied.c).
+load lib/common
+load lib/running
+
+setup() {
+	begin
+	only_sandlock
+	mkdir -p "$W/dir/d/e/f" "$W/dir/d/hidden/sub"
+	cd "$W/dir" || return 1
+	echo secret >d/e/key
+	echo secret >d/hidden/sub/s
+	echo open >d/e/open
+	echo open >open
+	echo 2 >d/e/f/two
+}
+
+teardown() {
+	cd "$W" || return 1
+	finish
+}
+
+in_branch() {
+	run sandlock run --isolation=notify --name "$N" "$@"
+}
+
+sum() {
+	find . -printf '%p %y %m %T@ %l %n\n' | sort
+	find . -type f | sort | xargs cat
+}
+
+@test "tier C: what is denied in a workdir is no file by any name, and all else is" {
+	local before
+	cp "$TESTS/helpers/denied.py" .
+	before=$(sum)
+	in_branch --fs-deny "$W/dir/d/e/key" -- /usr/bin/python3 -B denied.py \
+		d/e/key d/e/open
+	expect_status 0
+	refute_output leak
+	refute_output 'no error'
+	for how in path dots dirfd openat2 O_PATH link 'hard link' move 'move above' exchange \
+		'exchange above' remove truncate chmod execute; do
+		expect_output "$how Permission denied"
+	done
+	[ "$(sum)" = "$before" ]
+	! grep -rl secret "$SANDLOCK_STORE" || false
+	run sandlock logs --json "$N"
+	jq -e '[.denials[] | select((.object // "") | endswith("/d/e/key"))] |
+		(map(.code) | contains(["fs.read_file", "fs.write_file", "fs.refer",
+			"fs.remove_file", "fs.execute"])) and
+		all(.errno == "EACCES" and .where == "--fs-deny")' <<<"$output"
+}
+
+@test "tier C: beside what is denied files are made, changed, listed, and run" {
+	in_branch --fs-deny "$W/dir/d/e/key" --fs-deny "$W/dir/d/hidden" -- /bin/sh -c '
+		set -e; ls d d/e; cat d/e/open; echo 2 >>d/e/open; cat d/e/open
+		cp /bin/echo d/e/run; d/e/run ran; rm d/e/run; mkdir d/e/n; echo n >d/e/n/n
+		mv d/e/f d/g; cat d/g/two; cd d/e; ls; cat n/n; chmod 600 .; ! cat key'
+	expect_status 0
+	expect_output $'e\nhidden'
+	expect_output $'open\n2\nran\n2\n'
+	expect_output $'key\nn\nopen'
+	run sandlock commit "$N"
+	expect_status 0
+	[ "$(cat d/e/open d/g/two d/e/n/n)" = $'open\n2\n2\nn' ]
+	[ "$(cat d/e/key)" = secret ]
+}
+
+@test "tier C: a denied directory of a workdir has nothing in it to be reached" {
+	in_branch --fs-deny "$W/dir/d/hidden" -- /bin/sh -c '
+		cat d/hidden/sub/s d/hidden/sub/../sub/s; ls d/hidden; cd d/hidden
+		cd d/hidden/sub; echo x >d/hidden/new; mkdir d/hidden/new; ln -s / d/hidden/l
+		mv d/hidden/sub/s s; mv d/hidden h; cp -r d/hidden h2; rm -r d/hidden
+		mv open d/hidden/open; tar cf t d 2>/dev/null; grep -c hidden/sub t; ls'
+	expect_output $'0\nd\nh2\nopen\nt'
+	expect_output 'd/hidden/sub/s: Permission denied'
+	expect_output "can't cd to d/hidden/sub"
+	run sandlock diff --name-status "$N"
+	refute_output hidden
+}
+
+@test "tier C: other names in the workdir of a file that is denied are denied, too" {
+	ln d/e/key also
+	ln d/e/key d/e/f/also
+	ln -s d/e/key soft
+	in_branch --fs-deny "$W/dir/soft" -- /bin/sh -c 'cat also d/e/f/also d/e/key soft; cat open'
+	expect_output 'also: Permission denied'
+	expect_output 'd/e/f/also: Permission denied'
+	expect_output 'soft: Permission denied'
+	refute_output secret
+	expect_output open
+}
+
+@test "tier C: what the host puts beside what is denied is read" {
+	mkfifo "$W/go" "$W/ready"
+	"$SANDLOCK" run --isolation=notify --name "$N" -w "$W/go" -w "$W/ready" \
+		--fs-deny "$W/dir/d/e/key" -- /bin/sh -c '
+		echo >"$1/ready"; read x <"$1/go"; cat d/e/open d/e/new; cat d/e/key' - "$W" \
+		>"$W/out" 2>&1 3>&- &
+	local run=$!
+	STARTED+=("$run")
+	timeout 60 cat "$W/ready" >/dev/null
+	echo replaced >d/e/open.new
+	mv d/e/open.new d/e/open
+	echo new >d/e/new
+	echo secret >d/e/key.new
+	mv d/e/key.new d/e/key
+	timeout 60 sh -c 'echo >"$1"' - "$W/go"
+	wait "$run" || true
+	run cat "$W/out"
+	expect_output $'replaced\nnew'
+	expect_output 'd/e/key: Permission denied'
+	refute_output secret
+}
+
+@test "tier C: a workdir may hold the store and the runtime directory" {
+	mkdir "$W/whole" "$W/whole/d"
+	export SANDLOCK_STORE=$W/whole/.store SANDLOCK_ROOT=$W/whole/.run
+	mkdir -m 700 "$SANDLOCK_STORE" "$SANDLOCK_ROOT"
+	cd "$W/whole" || return 1
+	in_branch --workdir "$W/whole" -- /bin/sh -c '
+		ls .store .run; cat .run/*/state.json; mv .store s; rm -rf .run
+		mkdir n; cp /bin/echo n/e; n/e ran; printf "#!/bin/sh\necho script\n" >n/s
+		chmod +x n/s; n/s; cd n; ./e "$PWD"; cd ..; rmdir d; ls -A'
+	expect_output "'.store': Permission denied"
+	expect_output "'.run': Permission denied"
+	expect_output "ran
+script
+$W/whole/n"
+	expect_output $'.run\n.store\nn'
+	run sandlock commit "$N"
+	expect_status 0
+	[ "$(ls -A)" = $'.run\n.store\nn' ]
+	[ "$(n/e there)" = there ]
+}
+
+@test "tier C: --explain says what was out of reach, by which rule, and what helps" {
+	echo far >"$W/far"
+	in_branch --explain --fs-deny "$W/dir/open" -- /bin/sh -c '
+		cat /etc/shadow "$1/far" open d/e/key /no/such ./nor-that; echo x >"$1/far"
+		echo x >"$1/new"; mkdir made; echo x >made/x; cat made/x >/dev/null; cd made
+		echo y >y; cat y /etc/passwd >/dev/null' - "$W"
+	run sandlock logs --json "$N"
+	[ "$(jq -c '.denials[] | [.code, .errno, .object, .program]' <<<"$output" | tr '\n' ' ')" = \
+		'["fs.read_file","EACCES","/etc/shadow","cat"] ["fs.read_file","EACCES","'"$W"'/far","cat"] ["fs.read_file","EACCES","'"$W"'/dir/open","cat"] ["fs.write_file","EACCES","'"$W"'/far","sh"] ["fs.write_file","EACCES","'"$W"'/new","sh"] ' ]
+	mapfile -t remedies < <(jq -r '.denials[] | (.remedy // "")' <<<"$output")
+	# shellcheck disable=SC2086
+	run sandlock run --isolation=notify --branch=none ${remedies[1]} -- cat "$W/far"
+	expect_exactly far
+	# shellcheck disable=SC2086
+	run sandlock run --isolation=notify --branch=none ${remedies[3]} -- \
+		/bin/sh -c 'echo x >"$1"' - "$W/far"
+	expect_status 0
+}
