@@ -65,6 +65,49 @@ RENAMES='["rename","renameat","renameat2"]'
 	done
 }
 
+@test "what exec brings to a waiter wakes no supervisor until it renames" {
+	local i
+
+	mkdir -p "$R/data/many"
+	for i in $(seq 40); do mkdir -p "$R/data/many/$i/sub"; done
+	script 'sleep 1000'
+	create_running "$N"
+	served_by
+	for i in 1 2 3; do
+		sandlock exec "$N" true
+	done
+	sandlock exec -d "$N" sh -c 'while ! [ -e /go ]; do sleep 0.05; done
+		probe rename /data/many/39 /data/many/39new >/39'
+	sandlock exec -d "$N" sh -c 'while ! [ -e /go ]; do sleep 0.05; done
+		probe rename /data/many/40 /data/many/40new >/40'
+	equal threads "$(grep Threads "/proc/$server/status" | tr -dc 0-9)" 1
+	run sandlock exec "$N" probe rename /data/many/38 /data/many/38new
+	expect_exactly "rename: ok"
+	sandlock exec "$N" touch /go
+	for i in 39 40; do
+		eventually sandlock exec "$N" grep -qx "rename: ok" "/$i"
+	done
+	equal trapped "$(in_force .trapped)" "$RENAMES"
+	sandlock kill "$N"
+}
+
+@test "more come to a waiter at once than it has room for" {
+	local i
+
+	for i in $(seq 40); do mkdir -p "$R/data/many/$i/sub"; done
+	script 'sleep 1000'
+	create_running "$N"
+	for i in $(seq 40); do
+		sandlock exec -d "$N" sh -c "while ! [ -e /go ]; do sleep 0.2; done
+			probe rename /data/many/$i /data/many/new$i >/$i"
+	done
+	sandlock exec "$N" touch /go
+	for i in $(seq 40); do
+		eventually sandlock exec "$N" grep -qx "rename: ok" "/$i"
+	done
+	sandlock kill "$N"
+}
+
 @test "rename: commit leaves exactly what was seen inside" {
 	"$SNAP" "$R/data/d" >"$W/before"
 	set_args probe rename /data/d /data/e

@@ -60,25 +60,9 @@ static void fail_call(struct control_call *c, int sys)
 	}
 }
 
-static int add_request(struct control_call *c)
-{
-	unsigned char header[CONTROL_HEADER];
-	auto_(buf) struct buf b = BUF_INIT;
-
-	/* Verbs are ours: nothing in them needs an escape. */
-	buf_printf(&b, "{\"v\":%d,\"verb\":\"%s\",\"args\":%s}",
-		   CONTROL_VERSION, c->verb, c->args ? c->args : "{}");
-	if (b.len > CONTROL_BODY_MAX)
-		return -EMSGSIZE;
-	control_put_length(header, b.len);
-	buf_add(&c->out, header, sizeof(header));
-	buf_add(&c->out, b.data, b.len);
-	return buf_failed(&b) || buf_failed(&c->out) ? -ENOMEM : 0;
-}
-
 static void begin_call(struct control_call *c)
 {
-	int r = add_request(c);
+	int r = control_request(&c->out, c->verb, c->args);
 
 	c->end_ms = now_ms() + CONTROL_TIMEOUT_MS;
 	c->fd = r < 0 ? -1
@@ -227,28 +211,64 @@ void control_ask_all(struct rundir *d, struct control_call *calls, size_t n)
 	}
 }
 
+/* Goes on until there is an answer or error, or, with @sent, all was sent. */
+static void drive(struct rundir *d, struct control_call *c, bool sent)
+{
+	struct control_call *const one[] = { c };
+
+	for (;;) {
+		go_on(d, c);
+		if (is_done(c) ||
+		    (sent && c->connected && c->sent == c->out.len))
+			return;
+		wait_for(one, 1);
+	}
+}
+
+static int result_of(const struct control_call *c, struct error *err)
+{
+	if (c->err.kind == ERR_NONE)
+		return 0;
+	if (err)
+		*err = c->err;
+	return error_code(&c->err);
+}
+
+int control_begin(struct rundir *d, struct control_call *c, struct error *err)
+{
+	begin_call(c);
+	if (!is_done(c))
+		drive(d, c, true);
+	return result_of(c, err);
+}
+
+int control_finish(struct rundir *d, struct control_call *c, struct error *err)
+{
+	if (!is_done(c))
+		drive(d, c, false);
+	return result_of(c, err);
+}
+
+void control_drop(struct control_call *c)
+{
+	if (c->name && !is_done(c))
+		end_call(c);
+	json_free(c->answer);
+	c->answer = NULL;
+}
+
 int control_ask(struct rundir *d, const char *name, const char *verb,
 		const char *args, struct json **ret, struct error *err)
 {
-	return control_pass(d, name, verb, args, NULL, ret, err);
-}
+	struct control_call c = { .name = name, .verb = verb, .args = args };
+	int r = control_begin(d, &c, err);
 
-int control_pass(struct rundir *d, const char *name, const char *verb,
-		 const char *args, const int *pass_fd, struct json **ret,
-		 struct error *err)
-{
-	struct control_call c = {
-		.name = name, .verb = verb, .args = args, .pass_fd = pass_fd
-	};
-
-	control_ask_all(d, &c, 1);
-	if (!c.answer) {
-		if (err)
-			*err = c.err;
-		return error_code(&c.err);
-	}
-	*ret = c.answer;
-	return 0;
+	if (r == 0)
+		r = control_finish(d, &c, err);
+	if (r == 0)
+		*ret = take_ptr(&c.answer);
+	control_drop(&c);
+	return r;
 }
 
 /* *@after: of the next page, 0 after the last one. */

@@ -29,13 +29,22 @@ struct control_call {
 /* Asks the sandboxes of @d; a call has an answer or an error afterwards. */
 void control_ask_all(struct rundir *d, struct control_call *calls, size_t n);
 
-/* The same for one, which gets the fd at @pass_fd where that is not NULL. */
-int control_pass(struct rundir *d, const char *name, const char *verb,
-		 const char *args, const int *pass_fd, struct json **ret,
-		 struct error *err);
 /* The same for one. ERR_STATE where nobody answers. */
 int control_ask(struct rundir *d, const char *name, const char *verb,
 		const char *args, struct json **ret, struct error *err);
+
+/*
+ * The halves of it, for who has something to do until the answer is there:
+ *
+ *	control_begin (it is sent) -> control_finish -> c->answer ->
+ *control_drop
+ *
+ * ERR_STATE where nobody answers; @c is done with on failure, too, and one that
+ * is all zero may be dropped.
+ */
+int control_begin(struct rundir *d, struct control_call *c, struct error *err);
+int control_finish(struct rundir *d, struct control_call *c, struct error *err);
+void control_drop(struct control_call *c);
 
 /*
  * Asks for a list page by page, and calls @fn with each item, which is in the

@@ -107,6 +107,16 @@ static int add_frame(struct buf *frame, const struct buf *body)
 	return buf_failed(frame) ? -ENOMEM : 0;
 }
 
+int control_request(struct buf *frame, const char *verb, const char *args)
+{
+	auto_(buf) struct buf body = BUF_INIT;
+
+	buf_printf(&body, "{\"v\":%d,\"verb\":\"%s\",\"args\":%s}",
+		   CONTROL_VERSION, verb, args ? args : "{}");
+	return body.len > CONTROL_BODY_MAX ? -EMSGSIZE
+					   : add_frame(frame, &body);
+}
+
 int control_event(struct buf *frame, const char *event, const char *data)
 {
 	auto_(buf) struct buf body = BUF_INIT;

@@ -38,6 +38,10 @@ int control_parse(const char *body, size_t len, struct control_request *ret,
 		  struct error *err);
 void control_request_done(struct control_request *r);
 
+/* Appends the frame of a request: @verb is a word of ours, @args JSON text or
+ * NULL. -EMSGSIZE, -ENOMEM. */
+int control_request(struct buf *frame, const char *verb, const char *args);
+
 /*
  * Appends a whole frame: @data is JSON text (of a success) or NULL, then @why
  * says what failed. What is too long becomes the error that says so. -ENOMEM.

@@ -230,17 +230,28 @@ static struct connection *take_slot(struct control_server *s)
 	return oldest;
 }
 
-static void accept_one(struct control_server *s, int fd)
+static struct connection *add_client(struct control_server *s, int fd)
 {
 	struct connection *c = take_slot(s);
 
 	c->fd = fd;
 	c->end_ms = now_ms() + CONTROL_TIMEOUT_MS;
-	if (watch(s, fd, (uint32_t)(c - s->c), EPOLL_CTL_ADD, EPOLLIN) < 0)
+	if (watch(s, fd, (uint32_t)(c - s->c), EPOLL_CTL_ADD, EPOLLIN) < 0) {
 		drop(s, c);
-	else if (peer_check(fd) < 0)
+		return NULL;
+	}
+	if (peer_check(fd) < 0) {
 		answer_with(s, c, NULL, "permission denied");
-	else
+		return NULL;
+	}
+	return c;
+}
+
+static void accept_one(struct control_server *s, int fd)
+{
+	struct connection *c = add_client(s, fd);
+
+	if (c)
 		receive(s, c);
 }
 
@@ -471,6 +482,11 @@ int control_server_adopt(int listen_fd, control_answer_fn *answer, void *data,
 int control_server_fd(const struct control_server *s)
 {
 	return s->has_thread ? -1 : s->listen_fd;
+}
+
+void control_server_take(struct control_server *s, int fd)
+{
+	(void)add_client(s, fd);
 }
 
 int control_server_begin(struct control_server *s, struct error *err)

@@ -40,6 +40,8 @@ int control_server_open(int dir_fd, control_answer_fn *answer, void *data,
 			struct control_server **ret, struct error *err);
 /* Can be read once a client is there; -1 once the thread has begun. */
 int control_server_fd(const struct control_server *s);
+/* Before the thread is: a client that was accepted elsewhere. Takes @fd. */
+void control_server_take(struct control_server *s, int fd);
 /* Starts the thread, which a sandbox that nobody asks does not need. */
 int control_server_begin(struct control_server *s, struct error *err);
 /*

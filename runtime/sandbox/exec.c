@@ -346,22 +346,24 @@ static int spawn_process(struct exec *e, struct error *err)
 static int ask_to_listen(struct exec *e, const char *args, const int *fd,
 			 struct error *err)
 {
-	struct json *answer = NULL;
+	struct error local;
 	int r;
 
 	for (int i = 0;; i++) {
-		struct error local = ERROR_INIT;
-
-		r = control_pass(e->found->rundir, e->found->state->name,
-				 "listen", args, fd, &answer, &local);
-		if (r != -ENOENT || i == SOCKET_NAPS) {
-			if (r < 0 && err)
-				*err = local;
+		local = (struct error)ERROR_INIT;
+		e->listen = (struct control_call){
+			.name = e->found->state->name,
+			.verb = "listen",
+			.args = args,
+			.pass_fd = fd,
+		};
+		r = control_begin(e->found->rundir, &e->listen, &local);
+		if (r != -ENOENT || i == SOCKET_NAPS)
 			break;
-		}
 		(void)poll(NULL, 0, SOCKET_NAP_MS);
 	}
-	json_free(answer);
+	if (r < 0 && err)
+		*err = local;
 	return r;
 }
 
@@ -421,11 +423,14 @@ static bool is_supervised(const struct exec *e)
 static int bring_listener(void *data, const struct create_listener *l,
 			  struct error *err)
 {
+	struct exec *e = data;
 	char args[64];
+	int r;
 
 	(void)snprintf(args, sizeof(args), "{\"pid\":%d,\"fd\":%d}",
 		       (int)l->pid, l->remote_fd);
-	return ask_to_listen(data, args, NULL, err);
+	r = ask_to_listen(e, args, NULL, err);
+	return r == 0 ? control_finish(e->found->rundir, &e->listen, err) : r;
 }
 
 static int launch(struct exec *e, struct error *err)
@@ -447,6 +452,9 @@ static int launch(struct exec *e, struct error *err)
 		r = create_wait_exec(e->sync_fd, e->process->args.v[0],
 				     is_supervised(e) ? bring_listener : NULL,
 				     e, err);
+	/* It had all this time; without it what is trapped would wait. */
+	if (r == 0 && e->listen.name)
+		r = control_finish(e->found->rundir, &e->listen, err);
 	if (r < 0 && e->pid) {
 		(void)pidfd_signal(e->pidfd, SIGKILL);
 		while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)

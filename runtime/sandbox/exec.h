@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include "control/client.h"
 #include "kernel/seccomp.h"
 #include "sandbox/sandbox.h"
 
@@ -25,6 +26,7 @@ struct exec {
 	int launcher_fd, filter_fd;
 	struct seccomp_program filter;
 	struct seccomp_program traps; /* of a bundle, beside it */
+	struct control_call listen; /* that hands over what traps it */
 	bool has_filter;
 	sigset_t original_mask;
 };

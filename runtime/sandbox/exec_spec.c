@@ -190,6 +190,7 @@ void exec_done(struct exec *e)
 	spec_process_free(e->process);
 	seccomp_program_done(&e->filter);
 	seccomp_program_done(&e->traps);
+	control_drop(&e->listen);
 	cleanup_close(&e->init_pidfd);
 	cleanup_close(&e->sync_fd);
 	cleanup_close(&e->child_sync_fd);

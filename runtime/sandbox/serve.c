@@ -629,8 +629,7 @@ int serve_calls(struct create *c, struct error *err)
 		return 0;
 	r = mediation_begin(c, err);
 	if (r == 0)
-		r = mediation_take_passed(c->mediation, c->state->init.pid,
-					  take_fd(&c->traps_fd), err);
+		r = serve_listener(c, take_fd(&c->traps_fd), err);
 	return r < 0 ? r : tell_events(c);
 }
 
@@ -646,6 +645,19 @@ int serve_begin(struct create *c, struct error *err)
 	if (r < 0)
 		return r;
 	return c->server ? control_server_begin(c->server, err) : 0;
+}
+
+void serve_client(struct create *c, int fd)
+{
+	if (c->server)
+		control_server_take(c->server, fd);
+	else
+		(void)close(fd);
+}
+
+int serve_listener(struct create *c, int fd, struct error *err)
+{
+	return mediation_take_passed(c->mediation, c->state->init.pid, fd, err);
 }
 
 void serve_stop(struct create *c)

@@ -31,6 +31,10 @@ int serve_calls(struct create *c, struct error *err);
 /* Can be read once serve_begin is due; -1 where it is not, or was. */
 int serve_fd(const struct create *c);
 int serve_begin(struct create *c, struct error *err);
+/* What came before, by another way; both take the fd. A client before
+ * serve_begin, a listener after serve_calls or it. */
+void serve_client(struct create *c, int fd);
+int serve_listener(struct create *c, int fd, struct error *err);
 /* Before handlers end: what they publish goes nowhere from then on. */
 void serve_stop(struct create *c);
 

@@ -13,6 +13,7 @@
 #include "sandbox/create.h"
 #include "sandbox/denied.h"
 #include "sandbox/finish.h"
+#include "sandbox/lobby.h"
 #include "sandbox/lookup.h"
 #include "sandbox/mediate.h"
 #include "sandbox/serve.h"
@@ -26,6 +27,8 @@ enum {
 	WAITER_FDS_END,
 	OUT_OF_THE_WAY = 16,
 };
+
+enum { OWN_POLLS = 4 };
 
 static const char *waiter_program(const struct sandbox_env *env)
 {
@@ -150,6 +153,7 @@ struct waiter {
 	struct sandbox_env env;
 	struct sandbox_bundle bundle;
 	struct create *create; /* NULL: nobody has asked for anything */
+	struct lobby lobby;    /* empty once there is a create */
 };
 
 static int given(int fd)
@@ -189,6 +193,7 @@ watch_over(struct waiter *w, int waiter_pidfd)
 	};
 
 	cleanup_close(&w->socket_fd);
+	lobby_done(&w->lobby);
 	/* What is sent to all of a group or session is not for both of us. */
 	(void)setsid();
 	while (poll(p, ARRAY_LEN(p), -1) < 0 && errno == EINTR)
@@ -277,9 +282,13 @@ static void attend(struct waiter *w, bool asked)
 	bool trapped = w->guard;
 	int r = w->create ? 0 : become_supervisor(w);
 
+	asked |= lobby_has_clients(&w->lobby);
 	if (r == 0)
-		r = asked ? serve_begin(w->create, NULL)
-			  : serve_calls(w->create, NULL);
+		r = serve_calls(w->create, NULL);
+	if (r == 0)
+		r = lobby_leave(&w->lobby, w->create, NULL);
+	if (r == 0 && asked)
+		r = serve_begin(w->create, NULL);
 	if (r == 0)
 		return;
 	if (trapped)
@@ -288,11 +297,17 @@ static void attend(struct waiter *w, bool asked)
 	drop_fd(w->create ? &w->create->traps_fd : &w->traps_fd);
 }
 
+/* Before that nothing may be accepted, for nobody would hear the listener. */
+static bool has_lobby(const struct waiter *w)
+{
+	return !w->create && w->guard;
+}
+
 static void wait_for_init(struct waiter *w)
 {
 	for (;;) {
 		const struct create *c = w->create;
-		struct pollfd p[] = {
+		struct pollfd p[OWN_POLLS + LOBBY_MAX] = {
 			{ .fd = WAITER_PIDFD, .events = POLLIN },
 			{ .fd = w->guard_fd, .events = POLLIN },
 			{ .fd = c ? serve_fd(c) : w->socket_fd,
@@ -300,8 +315,10 @@ static void wait_for_init(struct waiter *w)
 			{ .fd = c ? c->traps_fd : w->traps_fd,
 			  .events = POLLIN },
 		};
+		bool asked, needed;
 
-		if (poll(p, ARRAY_LEN(p), -1) < 0)
+		lobby_poll(&w->lobby, p + OWN_POLLS);
+		if (poll(p, OWN_POLLS + w->lobby.n, -1) < 0)
 			continue;
 		if (p[0].revents)
 			return;
@@ -310,8 +327,12 @@ static void wait_for_init(struct waiter *w)
 			if (make_guard(w) < 0)
 				end_sandbox(w);
 		}
-		if (p[2].revents || (p[3].revents & POLLIN))
-			attend(w, p[2].revents);
+		needed = lobby_look(&w->lobby, p + OWN_POLLS);
+		asked = p[2].revents &&
+			!(has_lobby(w) &&
+			  lobby_accept(&w->lobby, w->socket_fd));
+		if (needed || asked || (p[3].revents & POLLIN))
+			attend(w, asked);
 		else if (p[3].revents)
 			/* Nobody is left to be heard of: the end, which comes
 			 * here first. */
@@ -322,6 +343,7 @@ static void wait_for_init(struct waiter *w)
 /* From here on there are clones again, so one thread. */
 static void stop_serving(struct waiter *w)
 {
+	lobby_done(&w->lobby);
 	if (w->create) {
 		serve_stop(w->create);
 		mediation_end(w->create->mediation);

@@ -95,6 +95,7 @@ static void an_fd_comes_along_to_a_socket_of_another(void **state)
 	struct control_server *s = NULL;
 	struct error err = ERROR_INIT;
 	char path[256], root[300], byte = '\0';
+	struct control_call call = { .name = "x", .verb = "listen" };
 	int fd = unit_tmpdir(path), listen_fd = -1, ends[2];
 
 	(void)snprintf(root, sizeof(root), "%s/run", path);
@@ -107,11 +108,13 @@ static void an_fd_comes_along_to_a_socket_of_another(void **state)
 		0);
 	assert_int_equal(control_server_begin(s, NULL), 0);
 	assert_int_equal(pipe(ends), 0);
-	assert_int_equal(
-		control_pass(d, "x", "listen", NULL, &ends[1], &answer, NULL),
-		0);
-	json_free(answer);
+	call.pass_fd = &ends[1];
+	assert_int_equal(control_begin(d, &call, NULL), 0);
+	/* It is on its way. */
 	(void)close(ends[1]);
+	assert_int_equal(control_finish(d, &call, NULL), 0);
+	assert_non_null(call.answer);
+	control_drop(&call);
 	assert_int_equal(read(ends[0], &byte, 1), 1);
 	assert_int_equal(byte, 'x');
 	/* It was not kept: that was the last one. */
