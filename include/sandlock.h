@@ -981,8 +981,9 @@ struct sandlock_handler {
 
 /*
  * Before the first run: every such call of the sandbox goes to the handler,
- * after what the sandbox itself does about it, and after the handlers of the
- * call that were added before; of what those refuse or carry out it does not
+ * before network rules judge it and carry it out, on what the handler saw, but
+ * after all else that the sandbox does about it, and after the handlers of the
+ * call that were added before; of what those refuse or answer it does not
  * hear. @free_fn is called on @data once, after the last call of any handler,
  * by sandlock_sandbox_free, or here on failure. ERR_USAGE for a call that
  * cannot be handled (close, exit, wait4 and a few more), that is

@@ -1,6 +1,7 @@
 # Handlers of system calls by the C API: sandlock_handlers(3).
 load lib/common
 load lib/embed
+load lib/net
 
 setup() {
 	begin_embed
@@ -190,6 +191,104 @@ socket.socket(socket.AF_PACKET)'
 		expect_output "500 right, 0 wrong"
 		expect_output "called 500"
 	done
+}
+
+@test "handlers: a call whose time was over in the queue has none" {
+	# The one thread is busy until all callers have been told EIO.
+	run handle threads=1 timeout=500 filesystem.write="$D" \
+		uname="print+await:$D/go+continue" -- sh -c '
+		uname & uname & wait; : >$1/go; uname' sh "$D"
+	[ "$(grep -c "call uname" <<<"$output")" -eq 2 ]
+	expect_output "Input/output error"
+	expect_output "exit 0"
+}
+
+# Each way to say where to go, to the host's ports TCP and UDP.
+write_talk() {
+	cp "$TESTS/helpers/net.py" .
+	host_server a tcp
+	TCP=$PORT
+	host_server b udp
+	UDP=$PORT
+	cat >talk.py <<-'END'
+		import ctypes, os, socket, sys
+		tcp, udp = int(sys.argv[1]), int(sys.argv[2])
+		host = "127.0.0.1"
+
+		def said(what, function, *args):
+		    try:
+		        function(*args)
+		        print(what, "ok", flush=True)
+		    except OSError as e:
+		        print(what, os.strerror(e.errno), flush=True)
+
+		def send_two(fd):
+		    libc = ctypes.CDLL(None, use_errno=True)
+		    name = ctypes.create_string_buffer(
+		        b"\2\0" + udp.to_bytes(2, "big") + bytes([127, 0, 0, 1]) + bytes(8), 16)
+		    v = (ctypes.c_uint64 * 16)()
+		    for i in range(2):
+		        v[i * 8] = ctypes.addressof(name)
+		        v[i * 8 + 1] = 16
+		    if libc.sendmmsg(fd, v, 2, 0) != 2:
+		        raise OSError(ctypes.get_errno(), "")
+
+		u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+		s = socket.socket()
+		said("connect", s.connect, (host, tcp))
+		said("sendto", u.sendto, b"x", (host, udp))
+		said("sendmsg", u.sendmsg, [b"x"], [], 0, (host, udp))
+		said("sendmmsg", send_two, u.fileno())
+		b = socket.socket()
+		b.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+		said("bind", b.bind, (host, int(sys.argv[3])))
+		said("listen", b.listen)
+	END
+}
+
+# All of them go where the handler saw them go, and are answered by it.
+check_talk() {
+	local bind=$((20000 + $$ % 10000)) each
+	local rules=(network.allow="127.0.0.1:$TCP" network.allow="127.0.0.1:$UDP"
+		network.allow_bind="$bind" filesystem.write="$D" "$@")
+
+	each=(connect=port:1 sendto=port:4 sendmsg=mport:0 sendmmsg=mport:1
+		bind=port:1 listen=print)
+	run handle "${rules[@]}" "${each[@]/%/+continue}" -- \
+		/usr/bin/python3 "$D/talk.py" "$TCP" "$UDP" "$bind"
+	for i in connect sendto sendmsg sendmmsg bind listen; do
+		expect_output "$i ok"
+	done
+	expect_output "port $TCP"
+	[ "$(grep -c "port $UDP" <<<"$output")" -eq 3 ]
+	expect_output "port $bind"
+	expect_output "call listen"
+	# What is overwritten meanwhile is not what is used.
+	run handle "${rules[@]}" connect=poke:1:XX+continue \
+		bind=poke:1:XX+continue sendto=poke:4:XX+continue -- \
+		/usr/bin/python3 "$D/talk.py" "$TCP" "$UDP" "$bind"
+	for i in connect sendto bind; do
+		expect_output "$i ok"
+	done
+	expect_output "poke 0"
+	run handle "${rules[@]}" connect=errno:13 sendto=errno:13 \
+		sendmsg=errno:13 sendmmsg=errno:13 bind=errno:13 listen=errno:13 \
+		-- /usr/bin/python3 "$D/talk.py" "$TCP" "$UDP" "$bind"
+	for i in connect sendto sendmsg sendmmsg bind listen; do
+		expect_output "$i Permission denied"
+	done
+	# The rules have the last word.
+	run handle "$@" network.deny=127.0.0.1 connect=port:1+continue \
+		filesystem.write="$D" -- \
+		/usr/bin/python3 "$D/talk.py" "$TCP" "$UDP" "$bind"
+	expect_output "port $TCP"
+	expect_output "connect Connection refused"
+}
+
+@test "handlers: what network rules carry out is asked about first" {
+	write_talk
+	check_talk
+	check_talk program.isolation=notify
 }
 
 @test "handlers: what exec adds is handled, too" {

@@ -11,13 +11,18 @@
 
 #include "api.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/quiet_thread.h"
 #include "sandbox/calllink.h"
 
 #define API __attribute__((visibility("default")))
 
-enum { IDLE_MS = 1000 };
+enum {
+	IDLE_MS = 1000,
+	/* So long after it was sent a call may well be over. */
+	STALE_NS = 20 * 1000 * 1000,
+};
 
 /* Our end of a channel. In the set of @poll_fd while no call is under way. */
 struct line {
@@ -31,6 +36,7 @@ struct sandlock_call {
 	uint64_t number;
 	const struct sandlock_handler *row; /* until it has begun */
 	enum sandlock_exception on_exception;
+	uint64_t deadline_ns, sent_ns;
 	struct line *line; /* NULL: it was answered, or nobody listens */
 	bool is_answered;
 };
@@ -177,6 +183,8 @@ static struct sandlock_call *call_of(struct calls *l, struct line *line,
 		.instruction_pointer = made.instruction_pointer,
 	};
 	memcpy(c->info.args, made.args, sizeof(made.args));
+	c->deadline_ns = made.deadline_ns;
+	c->sent_ns = made.sent_ns;
 	c->number = m->number;
 	c->line = line;
 	c->row = &l->rows[m->value];
@@ -473,6 +481,26 @@ receive_call(struct calls *l, struct line *line)
 	return call_of(l, line, &m);
 }
 
+/* While it was queued here its time was over, or nobody waits any more. */
+static bool is_late(struct sandlock_call *c)
+{
+	uint64_t now = clock_now_ns();
+
+	return now >= c->deadline_ns ||
+	       (now - c->sent_ns >= STALE_NS && sandlock_call_is_cancelled(c));
+}
+
+/* What the supervisor has said by then, or is about to. */
+static void give_up(struct sandlock_call *c)
+{
+	const struct sandlock_action late = { .kind = SANDLOCK_ACTION_ERRNO,
+					      .error = EIO,
+					      .fd = -1 };
+
+	(void)sandlock_call_answer(c, &late);
+	sandlock_call_free(c);
+}
+
 static void take_call(struct calls *l, struct line *line)
 {
 	struct sandlock_call *c;
@@ -486,7 +514,10 @@ static void take_call(struct calls *l, struct line *line)
 		return;
 	}
 	find_successor(l);
-	run_handler(c->row, c);
+	if (is_late(c))
+		give_up(c);
+	else
+		run_handler(c->row, c);
 }
 
 static void end_link(struct calls *l)

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/quiet_thread.h"
@@ -146,14 +146,6 @@ static int error_of(int verdict)
 
 /* ------------------------------------------------------------ approvals -- */
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 static struct sandlock_approval *approval_new(struct link *l, uint64_t number,
 					      const char *digest,
 					      uint64_t deadline_ns)
@@ -182,7 +174,7 @@ static int check(const struct sandlock_approval *a)
 {
 	if (a->is_answered)
 		return -EALREADY;
-	if (now_ns() >= a->deadline_ns)
+	if (clock_now_ns() >= a->deadline_ns)
 		return -ETIMEDOUT;
 	return a->is_open ? 0 : -ECANCELED;
 }
@@ -291,7 +283,7 @@ static void ask(struct policy *p, const struct json *ask, uint64_t deadline_ns)
 		approval_new(p->link, number, digest, deadline_ns);
 	struct sandlock_event e;
 
-	if (argv && a) {
+	if (argv && a && !sandlock_approval_is_cancelled(a)) {
 		e = event_of(json_get(ask, "event"), argv);
 		if (p->deferred)
 			p->deferred(p->data, &e, &ctx, take_ptr(&a));

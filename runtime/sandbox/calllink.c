@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 
 enum {
@@ -212,6 +213,8 @@ static int send_made(const struct channel *ch, uint64_t number,
 		.instruction_pointer = n->data.instruction_pointer,
 		.args = { n->data.args[0], n->data.args[1], n->data.args[2],
 			  n->data.args[3], n->data.args[4], n->data.args[5] },
+		.deadline_ns = call_deadline_ns(c),
+		.sent_ns = clock_now_ns(),
 	};
 	struct call_msg m;
 

@@ -48,6 +48,7 @@ struct call_made {
 	uint32_t arch;
 	uint64_t instruction_pointer;
 	uint64_t args[6];
+	uint64_t deadline_ns, sent_ns; /* CLOCK_MONOTONIC */
 };
 
 enum call_answer_kind {

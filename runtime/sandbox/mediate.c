@@ -26,10 +26,20 @@
 
 /* In the order of chains. */
 static const struct mediate_feature *const features[] = {
-	&mediate_refusals,  &mediate_unreached, &mediate_explain,
-	&mediate_processes, &mediate_memory,	&mediate_rename,
-	&mediate_hosts,	    &mediate_cow,	&mediate_ask,
-	&mediate_network,   &mediate_metadata,	&mediate_handlers,
+	&mediate_refusals,
+	&mediate_explain,
+	&mediate_processes,
+	&mediate_memory,
+	&mediate_rename,
+	&mediate_hosts,
+	&mediate_cow,
+	&mediate_ask,
+	/* Handlers answer before what acts on behalf, and before what is to be
+	 * on record only if the kernel refuses it. */
+	&mediate_handlers,
+	&mediate_network,
+	&mediate_metadata,
+	&mediate_unreached,
 };
 
 enum {

@@ -1,6 +1,7 @@
 /* System calls that an embedder handles: sandbox/calllink.h. */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 
 #include "base/error.h"
 #include "policy/syscalls.h"
@@ -8,11 +9,13 @@
 #include "sandbox/create.h"
 #include "sandbox/host.h"
 #include "sandbox/mediate.h"
+#include "supervise/net.h"
 
 /* What a row points to. */
 struct handled {
 	struct calllink *link;
 	unsigned int which;
+	bool is_captured; /* what goes on is held to what was seen */
 };
 
 struct handlers_state {
@@ -28,8 +31,11 @@ static unsigned int traps(const struct host_context *h)
 static struct outcome handle(struct call *c, void *data)
 {
 	const struct handled *h = data;
+	int r = h->is_captured ? net_capture(c) : 0;
+	struct outcome o = calllink_ask(h->link, c, h->which);
 
-	return calllink_ask(h->link, c, h->which);
+	/* A handler may know what to do with it all the same. */
+	return o.kind == OUTCOME_CONTINUE && r < 0 ? OUTCOME_FAIL(-r) : o;
 }
 
 static void kill_all(void *data, int sig)
@@ -61,9 +67,17 @@ static int check(const struct create *c, struct error *err)
 	return r;
 }
 
+/* By the rules of a shared network. */
+static bool is_judged(int nr)
+{
+	return nr == SYS_connect || nr == SYS_bind || nr == SYS_listen ||
+	       nr == SYS_sendto || nr == SYS_sendmsg || nr == SYS_sendmmsg;
+}
+
 static int add_rows(struct mediation *m, struct handlers_state *s,
 		    const struct spec_strings *names, struct error *err)
 {
+	bool on_behalf = mediation_create(m)->plan->traps & TRAP_BIND;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < names->n; i++) {
@@ -75,7 +89,11 @@ static int add_rows(struct mediation *m, struct handlers_state *s,
 			.data = &s->v[i],
 		};
 
-		s->v[i] = (struct handled){ s->link, (unsigned int)i };
+		s->v[i] = (struct handled){
+			.link = s->link,
+			.which = (unsigned int)i,
+			.is_captured = on_behalf && is_judged(row.nr),
+		};
 		r = mediation_add_row(m, &row, err);
 	}
 	return r;

@@ -55,7 +55,7 @@ static int begin(const struct asker *a, struct ask *k, struct call *c,
 
 	k->wait.wake = wake;
 	k->wait.data = c;
-	deadline_ns = now_ns() + ms * UINT64_C(1000000);
+	deadline_ns = clock_now_ns() + ms * UINT64_C(1000000);
 	r = a->join ? a->join(a->join_data, e, rule, deadline_ns, &k->wait)
 		    : approval_join(a->book, e, rule, deadline_ns, &k->wait);
 	if (r < 0)

@@ -90,7 +90,10 @@ int call_read(struct call *c, uint64_t addr, void *data, size_t n)
 	r = checked(c, r);
 	if (r < 0)
 		return r == -ESRCH || r == -EPERM ? (int)r : -EFAULT;
-	return (size_t)r == n ? 0 : -EFAULT;
+	if ((size_t)r != n)
+		return -EFAULT;
+	captured_show(c->captured, addr, data, n);
+	return 0;
 }
 
 static size_t piece_at(uint64_t addr, size_t left)
@@ -115,6 +118,7 @@ int call_read_string(struct call *c, uint64_t addr, char *ret, size_t max)
 			r = checked(c, r);
 			return r == -ESRCH || r == -EPERM ? (int)r : -EFAULT;
 		}
+		captured_show(c->captured, addr + len, ret + len, (size_t)r);
 		if (memchr(ret + len, '\0', (size_t)r))
 			return (int)checked(c, 0);
 		len += (size_t)r;
@@ -153,16 +157,32 @@ static int open_pidfd(struct call *c)
 	return fd < 0 ? -errno : fd;
 }
 
-int call_get_fd(struct call *c, int fd)
+static int get_fd_now(struct call *c, int fd)
 {
 	auto_close int pidfd = open_pidfd(c);
-	auto_close int got = -1;
+	int got;
 
 	if (pidfd < 0)
 		return pidfd;
 	got = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+	return got < 0 ? -errno : got;
+}
+
+static int dup_fd(int fd)
+{
+	int got = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return got < 0 ? -errno : got;
+}
+
+int call_get_fd(struct call *c, int fd)
+{
+	int captured = captured_fd(c->captured, fd);
+	auto_close int got =
+		captured < 0 ? get_fd_now(c, fd) : dup_fd(captured);
+
 	if (got < 0)
-		return (int)checked(c, -errno);
+		return (int)checked(c, got);
 	if (!call_is_valid(c))
 		return -ESRCH;
 	/* The lowest number that is free. */
@@ -254,6 +274,7 @@ void call_put(struct call *c)
 	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
 		return;
 	call_keep(c, NULL, NULL);
+	captured_drop(&c->captured);
 	listener_put(c->l);
 	free(c);
 }
@@ -262,6 +283,7 @@ void call_reset(struct call *c)
 {
 	atomic_store_explicit(&c->answered, false, memory_order_relaxed);
 	call_keep(c, NULL, NULL);
+	captured_drop(&c->captured);
 	/* An answer that came before it was waited for. */
 	atomic_store_explicit(&c->hold, HOLD_NOT, memory_order_relaxed);
 	c->tgid = 0;
@@ -475,6 +497,8 @@ void call_finish(struct call *c, struct outcome o)
 {
 	auto_close int fd = o.kind == OUTCOME_FD ? o.fd : -1;
 
+	/* The caller may close its own next, and expect the peer to see it. */
+	captured_drop(&c->captured);
 	if (!call_claim(c))
 		return;
 	if (o.kind == OUTCOME_CONTINUE) {

@@ -365,7 +365,7 @@ static struct ran read_ran(pid_t tid)
 
 static uint64_t nap(uint64_t ns)
 {
-	sleep_until_ns(now_ns() + ns);
+	sleep_until_ns(clock_now_ns() + ns);
 	return ns * 2 < NAP_MAX_NS ? ns * 2 : NAP_MAX_NS;
 }
 
@@ -379,7 +379,8 @@ static int wait_until_still(struct freezer *f, uint64_t begin)
 		look_at_all(f);
 		if (is_all_still(f))
 			return 0;
-		if (now_ns() >= last || (now_ns() >= end && is_one_stuck(f)))
+		if (clock_now_ns() >= last ||
+		    (clock_now_ns() >= end && is_one_stuck(f)))
 			return -ETIMEDOUT;
 		ns = nap(ns);
 	}
@@ -391,7 +392,7 @@ static int wait_until_still(struct freezer *f, uint64_t begin)
  */
 static int stop_all(struct freezer *f)
 {
-	uint64_t begin = now_ns();
+	uint64_t begin = clock_now_ns();
 	int r;
 
 	do {
@@ -453,14 +454,14 @@ static bool has_left(struct freezer *f)
 
 static void wait_until_left(struct freezer *f)
 {
-	uint64_t end = now_ns() + LEAVE_MAX_MS * UINT64_C(1000000);
+	uint64_t end = clock_now_ns() + LEAVE_MAX_MS * UINT64_C(1000000);
 	uint64_t ns = NAP_MIN_NS;
 
 	for (;;) {
 		look_at_all(f);
 		if (has_left(f))
 			return;
-		if (now_ns() >= end)
+		if (clock_now_ns() >= end)
 			break;
 		ns = nap(ns);
 	}
@@ -517,7 +518,7 @@ static void *run(void *arg)
 		if (!job) {
 			(void)cond_wait_until(
 				&f->changed, &f->lock,
-				now_ns() +
+				clock_now_ns() +
 					(has_late ? NAP_MAX_NS : IDLE_TICK_NS));
 			job = f->job;
 		}
@@ -580,7 +581,7 @@ int freezer_begin(struct freezer *f, struct call *c, enum freeze_caller how)
 	if (call_tgid(c) == 0)
 		return EPERM;
 	/* One exec after the other, however many were allowed at once. */
-	while (gate_close(&c->s->gate, now_ns() + GATE_TICK_NS) < 0)
+	while (gate_close(&c->s->gate, clock_now_ns() + GATE_TICK_NS) < 0)
 		if (atomic_load(&c->s->stopping) || !call_is_valid(c))
 			return EPERM;
 	c->has_gate = true;

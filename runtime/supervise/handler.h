@@ -126,6 +126,15 @@ int call_open_cwd(struct call *c);
 int call_open_root(struct call *c);
 int call_open_dirfd(struct call *c, int dirfd); /* AT_FDCWD: the cwd */
 
+/*
+ * What a decision is made on must be what is carried out: from then on reads of
+ * these bytes, or of descriptor @fd, give what was there at that moment,
+ * whatever the caller does meanwhile. Ends with the call; see net_capture.
+ */
+int call_capture(struct call *c, uint64_t addr, size_t n);
+int call_capture_fd(struct call *c, int fd);
+bool call_has_captured(const struct call *c);
+
 /* Installs @fd in the caller, returning the number there (ADDFD); -EMFILE,
  * -ESRCH. For an fd that is the call's result use OUTCOME_OPEN. */
 int call_install_fd(struct call *c, int fd, bool cloexec);

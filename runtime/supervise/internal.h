@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/quiet_thread.h"
 #include "kernel/notify.h"
 #include "supervise/account.h"
@@ -63,6 +64,7 @@ struct chain handlers_find(const struct table *t, int nr);
 
 /* ------------------------------------------------------------- calls -- */
 
+struct captured;
 struct lane_queue;
 
 struct call {
@@ -76,6 +78,7 @@ struct call {
 	pid_t tgid;	    /* 0: not asked yet */
 	void *kept;
 	void (*free_kept)(void *);
+	struct captured *captured; /* NULL: nothing */
 	bool has_gate; /* an account of it holds the exclusive side */
 	atomic_bool is_finishing; /* its own thread answers it */
 	/* Who sets it answers the call, or found it dead. */
@@ -96,6 +99,14 @@ struct call {
 	struct call *queue_prev, *queue_next;
 	_Atomic(struct lane_queue *) queue; /* NULL: in none */
 };
+
+/* capture.c: lays what was captured of [@addr, @addr + @n) over @data. */
+void captured_show(const struct captured *v, uint64_t addr, void *data,
+		   size_t n);
+/* Of descriptor @fd: ours, borrowed, or -1. */
+int captured_fd(const struct captured *v, int fd);
+/* NULL is fine; and *@v is NULL afterwards. */
+void captured_drop(struct captured **v);
 
 struct call *call_new(struct listener *l);
 struct call *call_get(struct call *c);
@@ -279,7 +290,6 @@ void thread_end(struct supervisor *s);
  */
 int task_blocked_in(pid_t tid);
 
-uint64_t now_ns(void);
 void sleep_until_ns(uint64_t t);
 /* False once @t has passed. */
 bool cond_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t t);

@@ -112,7 +112,7 @@ static void serve_all(struct lane_queue *q)
 /* False if nothing came for long, or the supervisor stops. */
 static bool wait_for_work(struct lane_queue *q)
 {
-	uint64_t until = now_ns() + THREAD_IDLE_MS * UINT64_C(1000000);
+	uint64_t until = clock_now_ns() + THREAD_IDLE_MS * UINT64_C(1000000);
 	bool go_on = true;
 
 	(void)atomic_fetch_sub(&q->running, 1);

@@ -80,7 +80,7 @@ static void end_largest(struct memory *m)
 /* How long nothing has to be looked at. */
 static uint64_t look(struct memory *m)
 {
-	uint64_t begin = now_ns(), nap, used;
+	uint64_t begin = clock_now_ns(), nap, used;
 	struct memory_use use;
 
 	if (memory_use_guess(m->proc_fd, m->below, &use) < 0)
@@ -89,7 +89,7 @@ static uint64_t look(struct memory *m)
 	if (used > m->limit)
 		end_largest(m);
 	/* Never more than a twentieth of a processor. */
-	nap = (now_ns() - begin) * 20;
+	nap = (clock_now_ns() - begin) * 20;
 	if (used <= m->limit / 2)
 		return WATCH_IDLE_NS;
 	return nap > WATCH_NS ? nap : WATCH_NS;
@@ -108,7 +108,7 @@ static void *watch(void *arg)
 		(void)pthread_mutex_lock(&m->lock);
 		if (!m->is_stopping)
 			(void)cond_wait_until(&m->changed, &m->lock,
-					      now_ns() + nap);
+					      clock_now_ns() + nap);
 	}
 	(void)pthread_mutex_unlock(&m->lock);
 	return NULL;

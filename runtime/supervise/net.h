@@ -64,6 +64,14 @@ CLEANUP_PTR(struct net, net_free);
 /* The one child of init that is no orphan; before the first call. */
 void net_set_first(struct net *n, pid_t first);
 
+/*
+ * Holds @c, one of connect, bind, listen and the calls that send, to the socket
+ * and the addresses that it names now: who decides about it before the rows
+ * come decides on what they will use. Of a sendmmsg only the first messages are
+ * sent then. The first time only; 0 or a negative errno.
+ */
+int net_capture(struct call *c);
+
 /* Fills @ret with the rows of the trapped calls; they borrow @n. */
 size_t net_rows(struct net *n, struct handler ret[NET_ROWS]);
 

@@ -73,6 +73,28 @@ struct net_address {
 	int path_fd;   /* what a unix path leads to; -1 */
 };
 
+/* As the kernel has it, on every 64-bit machine. */
+struct user_message {
+	uint64_t name;
+	uint32_t name_len;
+	uint32_t pad;
+	uint64_t iov;
+	uint64_t n_iov;
+	uint64_t control;
+	uint64_t control_len;
+	uint32_t flags;
+	uint32_t pad2;
+};
+
+struct user_mmessage {
+	struct user_message m;
+	uint32_t sent;
+	uint32_t pad;
+};
+
+/* Of a sendmmsg that was captured. */
+enum { NET_CAPTURED_MESSAGES = 64 };
+
 /*
  * A call at work. What was captured of it is kept while somebody is asked about
  * where it goes, and is not read again.

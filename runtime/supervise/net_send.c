@@ -35,25 +35,6 @@ enum {
 	IOV_COUNT_MAX = 1024, /* UIO_MAXIOV */
 };
 
-/* As the kernel has it, on every 64-bit machine. */
-struct user_message {
-	uint64_t name;
-	uint32_t name_len;
-	uint32_t pad;
-	uint64_t iov;
-	uint64_t n_iov;
-	uint64_t control;
-	uint64_t control_len;
-	uint32_t flags;
-	uint32_t pad2;
-};
-
-struct user_mmessage {
-	struct user_message m;
-	uint32_t sent;
-	uint32_t pad;
-};
-
 /* One message on its way. */
 struct sending {
 	struct net *net;
@@ -581,6 +562,9 @@ static struct outcome send_messages(const struct net_lane *lane, struct call *c,
 
 	if (n > MESSAGES_MAX)
 		n = MESSAGES_MAX;
+	/* The caller comes again with the rest. */
+	if (call_has_captured(c) && n > NET_CAPTURED_MESSAGES)
+		n = NET_CAPTURED_MESSAGES;
 	while (w->sent < n) {
 		uint64_t at =
 			call_arg(c, 1) + w->sent * sizeof(struct user_mmessage);

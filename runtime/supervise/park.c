@@ -190,7 +190,7 @@ static int judge(struct call *c, bool is_dead, bool signalled)
 	int e;
 
 	(void)pthread_mutex_lock(&p->lock);
-	e = is_dead ? 0 : verdict(c, now_ns(), signalled);
+	e = is_dead ? 0 : verdict(c, clock_now_ns(), signalled);
 	if ((is_dead || e) && !call_claim(c))
 		e = 0;
 	poke(c);
@@ -263,7 +263,7 @@ static void look_at_all(struct park *p)
 static bool wait_for_calls(struct supervisor *s)
 {
 	struct park *p = &s->park;
-	uint64_t until = now_ns() + THREAD_IDLE_MS * UINT64_C(1000000);
+	uint64_t until = clock_now_ns() + THREAD_IDLE_MS * UINT64_C(1000000);
 	bool found = true;
 
 	(void)pthread_mutex_lock(&p->lock);
@@ -282,7 +282,8 @@ static void *tick(void *arg)
 	struct supervisor *s = arg;
 
 	while (wait_for_calls(s)) {
-		sleep_until_ns(now_ns() + PARK_TICK_MS * UINT64_C(1000000));
+		sleep_until_ns(clock_now_ns() +
+			       PARK_TICK_MS * UINT64_C(1000000));
 		look_at_all(&s->park);
 	}
 	thread_end(s);

@@ -165,7 +165,7 @@ static bool is_under_way(const struct fork *f, const struct living *v, size_t n)
 		return false;
 	if (!f->is_sent)
 		return true;
-	if (now_ns() - f->since_ns >= FORK_MAX_NS)
+	if (clock_now_ns() - f->since_ns >= FORK_MAX_NS)
 		return false;
 	if (nr < 0)
 		return true;
@@ -287,7 +287,7 @@ static int settle_fork(struct call *c, void *data)
 			.tgid = call_tgid(c),
 			.nr = call_nr(c),
 			.is_vfork = is_vfork(c),
-			.since_ns = now_ns(),
+			.since_ns = clock_now_ns(),
 			.since_ticks = boot_ticks(),
 		};
 		p->taken++;
@@ -350,7 +350,7 @@ static struct outcome before_fork(struct call *c, void *data)
 	for (int i = 0; i < NAPS && is_unsure(p, call_tid(c)); i++) {
 		if (!call_is_valid(c))
 			break;
-		sleep_until_ns(now_ns() + NAP_NS);
+		sleep_until_ns(clock_now_ns() + NAP_NS);
 	}
 	return OUTCOME_GO;
 }

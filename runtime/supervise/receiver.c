@@ -186,7 +186,7 @@ static enum role monitor(struct thread *t)
 	unsigned int naps = 0;
 
 	while (!is_ending(l)) {
-		uint64_t busy = receiver_busy(l), now = now_ns();
+		uint64_t busy = receiver_busy(l), now = clock_now_ns();
 
 		if (busy > BUSY_TAKEN && now < busy + LOCAL_RUN_NS) {
 			naps = 0;
@@ -264,7 +264,7 @@ static bool serve(struct thread *t)
 {
 	struct call *c = t->call;
 	struct supervisor *s = c->s;
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 	struct outcome o;
 	enum progress p;
 

@@ -16,14 +16,6 @@
 /* How often a receiver that may have missed its signal gets another one. */
 enum { STOP_TICK_MS = 10 };
 
-uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 static struct timespec timespec_of(uint64_t t)
 {
 	return (struct timespec){ .tv_sec = (time_t)(t / 1000000000),
@@ -256,7 +248,7 @@ int supervisor_start(struct supervisor *s, struct error *err)
 
 int supervisor_stop(struct supervisor *s, int timeout_ms)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 	uint64_t end = timeout_ms < 0
 			       ? UINT64_MAX
 			       : now + (uint64_t)timeout_ms * UINT64_C(1000000);
@@ -275,7 +267,7 @@ int supervisor_stop(struct supervisor *s, int timeout_ms)
 			listener_interrupt(l);
 		(void)cond_wait_until(&s->ended, &s->lock,
 				      tick < end ? tick : end);
-		now = now_ns();
+		now = clock_now_ns();
 	}
 	is_done = s->n_threads == 0;
 	join = is_done && s->has_last;

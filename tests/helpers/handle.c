@@ -5,6 +5,9 @@
  *
  * EXCEPTION: kill (the default), eperm, continue, eio. STEP:
  *	print		the call, and in which handler it is
+ *	port:ARG	prints the port of the address that it points to;
+ *			mport:I of the Ith message's of sendmsg or sendmmsg
+ *	await:PATH	waits until that is there
  *	path:ARG	prints the string that the argument points to
  *	poke:ARG:TEXT	writes TEXT, without a NUL, where it points to
  *	flood:ARG	writes 4 KiB there, again and again, until that fails
@@ -28,14 +31,17 @@
  *	free=MS		frees the sandbox; another thread says go after so long
  * policy=allow: with a callback that is asked about execs and opens, too.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sandlock.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -81,6 +87,33 @@ static void print_path(struct sandlock_call *c, int arg)
 		printf("path error %d\n", r);
 	else
 		printf("path %s\n", text);
+}
+
+static void print_port(struct sandlock_call *c, uint64_t at)
+{
+	struct sockaddr_in in;
+	int r = sandlock_call_read(c, at, &in, sizeof(in));
+
+	if (r < 0)
+		printf("port error %d\n", r);
+	else
+		printf("port %d\n", ntohs(in.sin_port));
+}
+
+static void print_message_port(struct sandlock_call *c, int i)
+{
+	struct mmsghdr m = { 0 };
+
+	(void)sandlock_call_read(
+		c, sandlock_call_get_info(c)->args[1] + (uint64_t)i * sizeof(m),
+		&m, sizeof(m.msg_hdr));
+	print_port(c, (uint64_t)(uintptr_t)m.msg_hdr.msg_name);
+}
+
+static void await(const char *path)
+{
+	while (access(path, F_OK) < 0)
+		nap(5);
 }
 
 static void poke(struct sandlock_call *c, const char *arg)
@@ -223,6 +256,13 @@ static int take_steps(struct handler *h, struct sandlock_call *c, char *steps,
 			printf("call %s in %d\n", h->name, h->i);
 		else if (strcmp(s, "path") == 0)
 			print_path(c, atoi(arg));
+		else if (strcmp(s, "port") == 0)
+			print_port(c,
+				   sandlock_call_get_info(c)->args[atoi(arg)]);
+		else if (strcmp(s, "mport") == 0)
+			print_message_port(c, atoi(arg));
+		else if (strcmp(s, "await") == 0)
+			await(arg);
 		else if (strcmp(s, "poke") == 0)
 			poke(c, arg);
 		else if (strcmp(s, "flood") == 0)
