@@ -524,6 +524,29 @@ teardown() { finish; }
 	expect_output "sleep 1000"
 }
 
+@test "exec: from a chroot it lands in the sandbox, and so does who joins it" {
+	skip_unless_root
+	only_sandlock
+	script 'echo inside >/where; exec sleep 300'
+	mkdir "$W/top"
+	run unshare -m bash -ec '
+		mount --make-rprivate /
+		mount --rbind / "$1/top"
+		cd "$1/top"
+		exec chroot . bash -c "$2" - "$3" "$4" "$5"' - "$W" '
+		"$1" create "$2" -b "$3" </dev/null >/dev/null 2>&1 &&
+		"$1" start "$2"
+		pid=$("$1" state "$2" | sed -n "s/.*\"pid\": \([0-9]*\).*/\1/p")
+		"$1" exec "$2" sh -c "for i in \$(seq 300); do
+			[ -e /where ] && break; sleep 0.1; done; cat /where"
+		nsenter -m -t "$pid" /bin/cat /where
+		"$1" kill "$2"
+		"$1" abort -q "$2"
+		"$1" delete "$2"' "$BUILD/sandlock" "$N" "$B"
+	expect_status 0
+	expect_exactly $'inside\ninside'
+}
+
 @test "exec: death by signal is 128 plus its number" {
 	set_args sleep 1000
 	create_running "$N"

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/uapi.h"
+#include "kernel/pidfd.h"
 
 #ifndef AT_RECURSIVE
 #define AT_RECURSIVE 0x8000
@@ -248,8 +250,45 @@ int mount_id(int fd, uint64_t *ret)
 	return 0;
 }
 
+/* Back to the top of the mount namespace, from whatever chroot we are in. */
+static int leave_chroot(void)
+{
+	auto_close int self = pidfd_open_pid(getpid());
+
+	return self < 0 ? self : setns(self, CLONE_NEWNS) < 0 ? -errno : 0;
+}
+
+/*
+ * pivot_root(2) replaces the root that we have. In a chroot that is not the
+ * namespace's, which would still be there for everybody who joins it.
+ */
+static int pivot_namespace(int root_fd)
+{
+	uint64_t ours, top;
+	auto_close int top_fd = -1;
+	int r = leave_chroot();
+
+	if (r < 0)
+		return r;
+	top_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (top_fd < 0)
+		return -errno;
+	r = mount_id(top_fd, &top);
+	if (r == 0)
+		r = mount_id(root_fd, &ours);
+	if (r < 0 || ours == top)
+		return r;
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+	    umount2(".", MNT_DETACH) < 0)
+		return -errno;
+	return 0;
+}
+
 int mount_pivot(int root_fd, struct error *err)
 {
+	int r;
+
 	if (fchdir(root_fd) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot enter the root file system");
@@ -259,6 +298,10 @@ int mount_pivot(int root_fd, struct error *err)
 	if (umount2(".", MNT_DETACH) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot detach the host's file systems");
+	r = pivot_namespace(root_fd);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot leave the chroot that this runs in");
 	if (chdir("/") < 0)
 		return error_set(err, ERR_SYSTEM, errno, "cannot enter '/'");
 	return 0;
