@@ -1181,8 +1181,7 @@ int sandlock_transaction_end(struct sandlock_transaction *t,
 			     struct sandlock_error *err);
 /*
  * Of stage @i, or NULL if it has none; valid until the free, or until it is run
- * again. Its changes are those of all stages so far; with savepoints they are
- * those of all in the last one, and the others tell none.
+ * again. Its changes are those of all stages so far.
  */
 const struct sandlock_report *
 sandlock_transaction_report(const struct sandlock_transaction *t, size_t i);

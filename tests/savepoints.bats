@@ -154,14 +154,17 @@ make_stages() {
 	running=$!
 	started $running
 	eventually test -e "$X/there"
-	run sandlock diff "$N"
-	expect_status 1
-	expect_output "has savepoints: what changed can be told once"
+	# The same before they become one and after it.
+	equal diff "$(sandlock diff --name-status "$N")" "M	f"
+	sandlock diff --patch "$N" >"$W/patch"
+	grep -qx '+2' "$W/patch"
+	sandlock diff --format json "$N" >"$W/live"
 	kill -KILL $running
 	wait $running || true
 	eventually has_branch_state "$N" pending
 	unchanged
-	equal diff "$(sandlock diff --name-status "$N")" "M	f"
+	sandlock diff --format json "$N" >"$W/settled"
+	same "$W/live" "$W/settled"
 	sandlock commit "$N"
 	equal f "$(tr '\n' ' ' <f)" "old 1 2 "
 	no_branch

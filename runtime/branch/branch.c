@@ -23,6 +23,7 @@ enum {
 	LOCK_POLL_NS = 5 * 1000 * 1000,
 	NS_PER_MS = 1000 * 1000,
 	DISCARD_WAIT_MS = 5000,
+	OPEN_TRIES = 16,
 };
 
 const char *branch_state_name(enum branch_state s)
@@ -153,21 +154,37 @@ static int open_lower_again(const struct branch_meta *m)
 
 static const int dir_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-static int open_uppers(struct branch *b, struct error *err)
+/* A mode the caller may not read: as root of the user namespace. */
+static void open_upper(struct branch *b)
 {
-	int r;
-
 	close_if_open(b->upper_fd);
 	b->upper_fd = openat(b->dir_fd, "upper", dir_flags);
-	/* A mode the caller may not read: as root of the user namespace. */
 	if (b->upper_fd < 0 && errno == EACCES)
 		b->upper_fd = openat(b->dir_fd, "upper", dir_flags | O_PATH);
-	r = layers_open(b);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "cannot open the layers of branch '%s'",
-				 b->meta.name);
-	return 0;
+}
+
+static bool is_still_upper(const struct branch *b)
+{
+	struct stat st, now;
+
+	return b->upper_fd < 0 || fstat(b->upper_fd, &st) < 0 ||
+	       fstatat(b->dir_fd, "upper", &now, AT_SYMLINK_NOFOLLOW) < 0 ||
+	       st.st_ino == now.st_ino;
+}
+
+/* Without the lock: a stage may begin, or be undone, between the two. */
+static int open_uppers(struct branch *b, struct error *err)
+{
+	int r = 0;
+
+	for (int i = 0; i < OPEN_TRIES && r == 0; i++) {
+		open_upper(b);
+		r = layers_open(b);
+		if (r == 0 && is_still_upper(b))
+			return 0;
+	}
+	return error_set(err, ERR_SYSTEM, r < 0 ? -r : EBUSY,
+			 "cannot open the layers of branch '%s'", b->meta.name);
 }
 
 int branch_open_parts(struct branch *b, struct error *err)

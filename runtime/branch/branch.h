@@ -139,12 +139,10 @@ int branch_join(struct branch *b, const struct proc_id *owner,
  * Savepoints (layers.h), by whoever has joined. Before stage @n + 1 what the @n
  * stages before it wrote is put aside, if it is not yet; what it then writes
  * lies over that. Going back to the end of stage @n (0: to the beginning) drops
- * what came after. branch_collapse, which settling does by itself, makes one of
- * what there is; until then nothing can be told about changes.
+ * what came after. Settling makes one of what there is.
  */
 int branch_save_stage(struct branch *b, size_t n, struct error *err);
 int branch_roll_back(struct branch *b, size_t n, struct error *err);
-int branch_collapse(struct branch *b, struct error *err);
 /* What becomes of it when it is settled, however it ended. */
 void branch_set_disposition(struct branch *b, enum disposition d);
 

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "branch/internal.h"
 #include "branch/judge.h"
+#include "branch/layers.h"
 #include "branch/recover.h"
 #include "branch/select.h"
 #include "branch/sink.h"
@@ -243,7 +244,7 @@ static int run_diff(void *data, struct sink *s, struct error *err)
 	d->judge.details = true;
 	d->judge.inside = s->out_fd >= 0;
 	d->judge.conflicts = d->want & CHANGE_WANT_CONFLICTS;
-	r = walk_init(&d->walk, b->upper_fd, b->lower_fd, d->judge.prefix, err);
+	r = layers_walk(&d->walk, b, err);
 	while (r == 0 && (r = walk_next(&d->walk, &e, err)) == 1)
 		r = visit(d, e, err);
 	return r;

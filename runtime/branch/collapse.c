@@ -85,15 +85,6 @@ static int move_over(const struct merge *m, const struct walk_entry *e)
 		       : 0;
 }
 
-static bool is_opaque(const struct merge *m, int dirfd, const char *name)
-{
-	char value[2];
-
-	return xattr_get(dirfd, name, m->opaque_key, value, sizeof(value)) ==
-		       1 &&
-	       value[0] == 'y';
-}
-
 static int make_opaque(const struct merge *m, int dirfd, const char *name)
 {
 	branch_step("opaque");
@@ -127,7 +118,8 @@ static int merge_entry(const struct merge *m, const struct walk_entry *e)
 	r = set_origin(m, e);
 	if (r < 0)
 		return r;
-	if (!newer_dir || is_opaque(m, e->lower_dirfd, e->name))
+	if (!newer_dir ||
+	    xattr_is_opaque(e->lower_dirfd, e->name, m->walk.prefix))
 		return 0;
 	if (S_ISDIR(e->upper.mode))
 		return 1;
@@ -144,7 +136,8 @@ static int merge_leave(const struct merge *m, const struct walk_entry *e)
 		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int r = fd < 0 ? -errno : restore_mtime(m, fd);
 
-	if (r == 0 && e->path_len && is_opaque(m, e->upper_dirfd, e->name))
+	if (r == 0 && e->path_len &&
+	    xattr_is_opaque(e->upper_dirfd, e->name, m->walk.prefix))
 		r = make_opaque(m, e->lower_dirfd, e->name);
 	return r;
 }

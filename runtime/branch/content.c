@@ -15,6 +15,7 @@
 #include "branch/change.h"
 #include "branch/internal.h"
 #include "branch/judge.h"
+#include "branch/layers.h"
 #include "branch/recover.h"
 #include "branch/walk.h"
 
@@ -173,8 +174,9 @@ bool content_is_open_database(int dirfd, const char *name,
 }
 
 struct opening {
+	const struct branch *branch;
 	const char *path;
-	int root_fd;
+	enum change_content side;
 	int socks[2]; /* from the one that opens to the one that asked */
 };
 
@@ -182,7 +184,10 @@ static int open_here(const struct opening *o, int *ret_fd, struct error *err)
 {
 	auto_close int dirfd = -1;
 	const char *name;
-	int r = walk_lookup(o->root_fd, o->path, &dirfd, &name);
+	int r = o->side == CONTENT_BEFORE
+			? walk_lookup(o->branch->lower_fd, o->path, &dirfd,
+				      &name)
+			: layers_lookup(o->branch, o->path, &dirfd, &name);
 
 	if (r == 0)
 		r = content_open(dirfd, name, ret_fd);
@@ -236,12 +241,10 @@ static int open_inside(struct branch *b, struct opening *o, int *ret_fd,
 int root_open_content(struct branch *b, const char *path,
 		      enum change_content side, int *ret_fd, struct error *err)
 {
-	struct opening o = { .path = path,
-			     .root_fd = side == CONTENT_BEFORE ? b->lower_fd
-							       : b->upper_fd };
+	struct opening o = { .branch = b, .path = path, .side = side };
 	int r;
 
-	if (o.root_fd < 0)
+	if ((side == CONTENT_BEFORE ? b->lower_fd : b->upper_fd) < 0)
 		return error_say(err, ERR_STATE, ENOENT,
 				 "branch '%s' has no such side", b->meta.name);
 	r = open_here(&o, ret_fd, err);

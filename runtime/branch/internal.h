@@ -14,7 +14,7 @@
  * dispose.c	the automatic disposition
  * trash.c	removal that nobody waits for
  * enter.c	running a function in the user namespace of a branch
- * walk.c	iterative walk over upper and lower; xattr.c, links.c
+ * walk.c	iterative walk over uppers and lower; object.c, xattr.c, links.c
  * judge.c	what an entry of the walk means; content.c compares
  * change.c	the change list; sink.c carries it to the caller; select.c
  * uncovered.c	mounts below the lower; mountinfo.c

@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "branch/group.h"
 #include "branch/internal.h"
+#include "branch/layers.h"
 #include "branch/links.h"
 
 static int compare_inodes(const void *a, const void *b)
@@ -231,7 +232,7 @@ static int look_for_rename(struct judge *j, struct error *err)
 	const struct branch *b = j->branch;
 	auto_(walk) struct walk w = { .depth = 0 };
 	struct walk_entry *e;
-	int r = walk_init(&w, b->upper_fd, b->lower_fd, j->prefix, err);
+	int r = layers_walk(&w, b, err);
 
 	j->renames = RENAMES_NONE;
 	while (r == 0 && (r = walk_next(&w, &e, err)) == 1) {

@@ -18,6 +18,7 @@
 #include "branch/internal.h"
 #include "branch/movable.h"
 #include "branch/publish.h"
+#include "branch/walk.h"
 
 enum {
 	LAYERS_MAX = 200, /* an overlay has 500 */
@@ -114,6 +115,69 @@ char *layers_path(const struct branch *b, size_t i)
 	auto_free char *dir = path_join(b->dir, "layers");
 
 	return dir ? path_join(dir, b->layers[i].name) : NULL;
+}
+
+int layers_walk(struct walk *w, const struct branch *b, struct error *err)
+{
+	int r = walk_init(w, b->upper_fd, b->lower_fd, branch_xattr_prefix(b),
+			  err);
+
+	for (size_t i = b->n_layers; r == 0 && i > 0; i--)
+		if (walk_add_upper(w, b->layers[i - 1].fd) < 0)
+			r = error_set(err, ERR_SYSTEM, ENOMEM, "cannot walk");
+	return r;
+}
+
+/* In one upper: 1, 0 if it has nothing there, -ENOENT if it hides the rest. */
+static int look_in(const struct branch *b, int upper_fd, const char *path,
+		   int *ret_dirfd, const char **ret_name)
+{
+	auto_close int fd =
+		openat(upper_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	bool opaque = false;
+
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		size_t n = strcspn(path, "/");
+		auto_free char *name = strndup(path, n);
+		struct object o;
+		int next, r = name ? object_stat(fd, name, &o) : -ENOMEM;
+
+		if (r < 0)
+			return r;
+		if (!o.mode)
+			return opaque ? -ENOENT : 0;
+		if (object_is_whiteout(&o) || (path[n] && !S_ISDIR(o.mode)))
+			return -ENOENT;
+		if (!path[n]) {
+			*ret_dirfd = take_fd(&fd);
+			*ret_name = path;
+			return 1;
+		}
+		opaque = opaque ||
+			 xattr_is_opaque(fd, name, branch_xattr_prefix(b));
+		next = fd_open_beneath(fd, name,
+				       O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+		if (next < 0)
+			return next;
+		(void)close(fd);
+		fd = next;
+		path += n + 1;
+	}
+}
+
+int layers_lookup(const struct branch *b, const char *path, int *ret_dirfd,
+		  const char **ret_name)
+{
+	int r = look_in(b, b->upper_fd, path, ret_dirfd, ret_name);
+
+	for (size_t i = b->n_layers; r == 0 && i > 0; i--)
+		r = look_in(b, b->layers[i - 1].fd, path, ret_dirfd, ret_name);
+	/* It moved up while we looked down (collapse.c). */
+	if (r == 0 && b->n_layers > 0)
+		r = look_in(b, b->upper_fd, path, ret_dirfd, ret_name);
+	return r == 1 ? 0 : r == 0 ? -ENOENT : r;
 }
 
 /* --------------------------------------------------------------- writing -- */

@@ -19,12 +19,22 @@
 
 struct branch;
 struct error;
+struct walk;
 
 /* Opens what is there; 0 or a negative errno. */
 int layers_open(struct branch *b);
 void layers_close(struct branch *b);
 /* Path of layer @i (0 is the oldest) relative to the branch; malloc'ed. */
 char *layers_path(const struct branch *b, size_t i);
+
+/* A walk over all uppers and the lower; as walk_init. */
+int layers_walk(struct walk *w, const struct branch *b, struct error *err);
+/*
+ * Where the object at @path is, as walk_lookup tells it, in the newest upper
+ * that has it. -ENOENT if none does, or a newer one hides it.
+ */
+int layers_lookup(const struct branch *b, const char *path, int *ret_dirfd,
+		  const char **ret_name);
 
 /* One root, whose lock is held: the present upper becomes a layer. */
 int root_push(struct branch *b, struct error *err);

@@ -47,15 +47,6 @@ static void step_down(int *fd, const char *name)
 	*fd = next;
 }
 
-static bool is_opaque(const struct branch *b, int dirfd, const char *name)
-{
-	char key[64], value[2];
-
-	(void)snprintf(key, sizeof(key), "%sopaque", branch_xattr_prefix(b));
-	return xattr_get(dirfd, name, key, value, sizeof(value)) == 1 &&
-	       value[0] == 'y';
-}
-
 /* Is it there, as far as upper hides nothing of it? */
 static bool is_below(const struct branch *b, int lower_fd, const char *path)
 {
@@ -73,7 +64,9 @@ static bool is_below(const struct branch *b, int lower_fd, const char *path)
 		if (upper >= 0 && object_stat(upper, p, &o) < 0)
 			return true;
 		/* A whiteout, or opaque: the lower ends here. */
-		if (o.mode && (!S_ISDIR(o.mode) || is_opaque(b, upper, p)))
+		if (o.mode &&
+		    (!S_ISDIR(o.mode) ||
+		     xattr_is_opaque(upper, p, branch_xattr_prefix(b))))
 			return false;
 		step_down(&upper, p);
 		step_down(&lower, p);

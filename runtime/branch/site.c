@@ -37,11 +37,6 @@ int site_check(const struct branch *b, struct error *err)
 				b->meta.lower, b->meta.name);
 		return error_hint(err, "put the directory back, or abort");
 	}
-	if (b->layers_fd >= 0)
-		return error_say(err, ERR_STATE, EBUSY,
-				 "branch '%s' has savepoints: what changed can "
-				 "be told once its transaction is over",
-				 b->meta.name);
 	if (faccessat(b->dir_fd, "intent", F_OK, 0) == 0 ||
 	    faccessat(b->dir_fd, "done", F_OK, 0) == 0) {
 		(void)error_say(err, ERR_STATE, EBUSY,

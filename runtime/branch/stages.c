@@ -89,23 +89,6 @@ int branch_roll_back(struct branch *b, size_t n, struct error *err)
 	return r;
 }
 
-int branch_collapse(struct branch *b, struct error *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++) {
-		struct branch *root = branch_root(b, i);
-		bool held = root->locked;
-
-		r = branch_lock(root, LOCK_WAIT_MS, err);
-		if (r == 0)
-			r = root_collapse(root, err);
-		if (!held)
-			branch_unlock(root);
-	}
-	return r;
-}
-
 void branch_set_disposition(struct branch *b, enum disposition d)
 {
 	b->meta.on_exit = b->meta.on_error = d;

@@ -3,9 +3,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -25,8 +25,8 @@ enum name_flag {
 };
 
 struct walk_frame {
-	int upper_fd, lower_fd;
-	uint64_t upper_ino, lower_ino;
+	size_t sides, n_sides; /* of the uppers: first and number */
+	struct walk_side lower;
 	enum walk_region region;
 	uint32_t tag;
 	size_t path_len;  /* of the directory itself */
@@ -35,58 +35,6 @@ struct walk_frame {
 	size_t n, next;
 };
 
-int time_compare(const struct timespec *a, const struct timespec *b)
-{
-	if (a->tv_sec != b->tv_sec)
-		return a->tv_sec < b->tv_sec ? -1 : 1;
-	if (a->tv_nsec != b->tv_nsec)
-		return a->tv_nsec < b->tv_nsec ? -1 : 1;
-	return 0;
-}
-
-static struct timespec time_of(const struct statx_timestamp *t)
-{
-	return (struct timespec){ .tv_sec = t->tv_sec,
-				  .tv_nsec = (long)t->tv_nsec };
-}
-
-int object_stat(int dirfd, const char *name, struct object *ret)
-{
-	int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT |
-		    (name[0] ? 0 : AT_EMPTY_PATH);
-	struct statx st;
-
-	*ret = (struct object){ .mode = 0 };
-	if (dirfd < 0)
-		return 0;
-	if (statx(dirfd, name, flags, STATX_BASIC_STATS | STATX_BTIME, &st) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	*ret = (struct object){
-		.mode = st.stx_mode,
-		.uid = st.stx_uid,
-		.gid = st.stx_gid,
-		.nlink = st.stx_nlink,
-		.ino = st.stx_ino,
-		.size = st.stx_size,
-		.blocks = st.stx_blocks,
-		.dev = makedev(st.stx_dev_major, st.stx_dev_minor),
-		.rdev = makedev(st.stx_rdev_major, st.stx_rdev_minor),
-		.mtime = time_of(&st.stx_mtime),
-		.ctime = time_of(&st.stx_ctime),
-		.is_mount = st.stx_attributes & STATX_ATTR_MOUNT_ROOT,
-		.is_locked = st.stx_attributes &
-			     (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND),
-	};
-	if (st.stx_mask & STATX_BTIME)
-		ret->btime = time_of(&st.stx_btime);
-	return 0;
-}
-
-bool object_is_whiteout(const struct object *o)
-{
-	return S_ISCHR(o->mode) && o->rdev == makedev(0, 0);
-}
-
 int walk_init(struct walk *w, int upper_fd, int lower_fd, const char *prefix,
 	      struct error *err)
 {
@@ -94,21 +42,65 @@ int walk_init(struct walk *w, int upper_fd, int lower_fd, const char *prefix,
 			    .lower_fd = lower_fd,
 			    .prefix = prefix };
 	w->scratch = malloc(SCRATCH_BYTES);
-	if (!w->scratch)
+	if (!w->scratch || walk_add_upper(w, upper_fd) < 0)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot walk");
 	return 0;
 }
 
-static void close_frame_fds(struct walk_frame *f)
+int walk_add_upper(struct walk *w, int fd)
 {
-	cleanup_close(&f->upper_fd);
-	cleanup_close(&f->lower_fd);
-	f->upper_fd = f->lower_fd = -1;
+	size_t n = w->n_roots;
+	struct walk_side *roots = reallocarray(w->roots, n + 1, sizeof(*roots));
+	size_t *joined;
+
+	if (!roots)
+		return -ENOMEM;
+	w->roots = roots;
+	joined = reallocarray(w->joined, n + 1, sizeof(*joined));
+	if (!joined)
+		return -ENOMEM;
+	w->joined = joined;
+	roots[w->n_roots++] = (struct walk_side){ .fd = fd, .layer = n };
+	return 0;
 }
 
-static void frame_done(struct walk_frame *f)
+/* The directory that is being listed, in the uppers that have it. */
+static const struct walk_side *sides_here(const struct walk *w, size_t *ret_n)
 {
-	close_frame_fds(f);
+	const struct walk_frame *f = w->frames;
+
+	if (w->depth == 0) {
+		*ret_n = w->n_roots;
+		return w->roots;
+	}
+	f += w->depth - 1;
+	*ret_n = f->n_sides;
+	return w->sides + f->sides;
+}
+
+static int upper_fd_of(const struct walk *w, const struct walk_frame *f)
+{
+	return f->n_sides > 0 ? w->sides[f->sides].fd : -1;
+}
+
+static void close_side(struct walk_side *s)
+{
+	cleanup_close(&s->fd);
+	s->fd = -1;
+}
+
+static void close_frame_fds(struct walk *w, struct walk_frame *f)
+{
+	for (size_t i = 0; i < f->n_sides; i++)
+		close_side(&w->sides[f->sides + i]);
+	close_side(&f->lower);
+}
+
+/* It is the last one. */
+static void frame_done(struct walk *w, struct walk_frame *f)
+{
+	close_frame_fds(w, f);
+	w->n_sides = f->sides;
 	buf_done(&f->bytes);
 	free(f->names);
 }
@@ -116,13 +108,15 @@ static void frame_done(struct walk_frame *f)
 void walk_done(struct walk *w)
 {
 	while (w->depth > 0)
-		frame_done(&w->frames[--w->depth]);
+		frame_done(w, &w->frames[--w->depth]);
 	free(w->frames);
 	free(w->scratch);
+	free(w->roots);
+	free(w->sides);
+	free(w->joined);
 	buf_done(&w->path);
 	xattrs_done(&w->entry.private);
-	w->frames = NULL;
-	w->scratch = NULL;
+	*w = (struct walk){ .n_roots = 0 };
 }
 
 static int walk_error(const struct walk *w, int sys, const char *what,
@@ -150,12 +144,24 @@ static int compare_names(const void *a, const void *b)
 	return (*x ? *x : x_end) - (*y ? *y : y_end);
 }
 
+/* Twins in the order in which they were listed. */
 static int compare_plain(const void *a, const void *b)
 {
-	return strcmp(*(char *const *)a + 1, *(char *const *)b + 1);
+	const char *x = *(char *const *)a, *y = *(char *const *)b;
+	int order = strcmp(x + 1, y + 1);
+
+	return order ? order : (x > y) - (x < y);
 }
 
-/* A name that exists on both sides was listed twice: makes one of the two. */
+/* Of two uppers the newer one, which is listed later, says what it is. */
+static void join_twins(char *to, char with)
+{
+	if (*to & with & NAME_IN_UPPER)
+		*to = (char)(*to & ~NAME_IS_DIR);
+	*to = (char)(*to | with);
+}
+
+/* A name that exists on several sides was listed as often: makes them one. */
 static void merge_twins(struct walk_frame *f)
 {
 	size_t kept = 0;
@@ -163,8 +169,8 @@ static void merge_twins(struct walk_frame *f)
 	qsort(f->names, f->n, sizeof(*f->names), compare_plain);
 	for (size_t i = 0; i < f->n; i++) {
 		if (kept > 0 &&
-		    compare_plain(&f->names[kept - 1], &f->names[i]) == 0)
-			f->names[kept - 1][0] |= f->names[i][0];
+		    strcmp(f->names[kept - 1] + 1, f->names[i] + 1) == 0)
+			join_twins(f->names[kept - 1], f->names[i][0]);
 		else
 			f->names[kept++] = f->names[i];
 	}
@@ -186,7 +192,7 @@ static bool sorts_as_dir(const struct walk_frame *f, int dirfd,
 	if (d->d_type != DT_CHR && d->d_type != DT_UNKNOWN)
 		return d->d_type == DT_DIR;
 	return f->region == WALK_MERGED &&
-	       object_stat(f->lower_fd, d->d_name, &o) == 0 && S_ISDIR(o.mode);
+	       object_stat(f->lower.fd, d->d_name, &o) == 0 && S_ISDIR(o.mode);
 }
 
 static void add_name(struct walk_frame *f, int dirfd, const struct dirent64 *d,
@@ -229,16 +235,31 @@ static int list_side(struct walk *w, struct walk_frame *f, int dirfd,
 	}
 }
 
+/*
+ * The oldest upper first: what moves up meanwhile (collapse.c) is met at least
+ * once.
+ */
+static int list_uppers(struct walk *w, struct walk_frame *f)
+{
+	int r = 0;
+
+	for (size_t i = f->n_sides; r == 0 && i > 0; i--) {
+		int fd = w->sides[f->sides + i - 1].fd;
+
+		if (fd >= 0)
+			r = list_side(w, f, fd, NAME_IN_UPPER);
+	}
+	return r;
+}
+
 static int list_frame(struct walk *w, struct walk_frame *f)
 {
 	bool both = f->region == WALK_REPLACED;
 	char *p;
-	int r = 0;
+	int r = list_uppers(w, f);
 
-	if (f->upper_fd >= 0)
-		r = list_side(w, f, f->upper_fd, NAME_IN_UPPER);
-	if (r == 0 && (both || f->region == WALK_DELETED) && f->lower_fd >= 0)
-		r = list_side(w, f, f->lower_fd, NAME_IN_LOWER);
+	if (r == 0 && (both || f->region == WALK_DELETED) && f->lower.fd >= 0)
+		r = list_side(w, f, f->lower.fd, NAME_IN_LOWER);
 	if (r < 0)
 		return r;
 	if (buf_failed(&f->bytes))
@@ -253,7 +274,7 @@ static int list_frame(struct walk *w, struct walk_frame *f)
 		f->names[i] = p;
 		p += 2 + strlen(p + 1);
 	}
-	if (both)
+	if (both || f->n_sides > 1)
 		merge_twins(f);
 	qsort(f->names, f->n, sizeof(*f->names), compare_names);
 	return 0;
@@ -290,86 +311,174 @@ int walk_open_lower(const struct walk_entry *e, int *ret_fd)
 	return open_child(e->lower_dirfd, e->name, &e->lower, true, ret_fd);
 }
 
+static int add_side(struct walk *w, struct walk_frame *f, int fd, uint64_t ino,
+		    size_t layer)
+{
+	if (w->n_sides == w->cap_sides) {
+		size_t cap = w->cap_sides ? w->cap_sides * 2 : 16;
+		struct walk_side *grown =
+			reallocarray(w->sides, cap, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		w->sides = grown;
+		w->cap_sides = cap;
+	}
+	/* Gone meanwhile: there is nothing to open again. */
+	w->sides[w->n_sides++] =
+		(struct walk_side){ fd, fd < 0 ? 0 : ino, layer };
+	f->n_sides++;
+	return 0;
+}
+
+/* Opens the entry in the @k-th of the uppers that have its parent. */
+static int enter_side(struct walk *w, struct walk_frame *f, size_t k)
+{
+	const struct walk_entry *e = &w->entry;
+	size_t n;
+	struct walk_side parent = sides_here(w, &n)[k];
+	struct object o = e->upper;
+	auto_close int fd = -1;
+	int r = k == w->found ? 0 : object_stat(parent.fd, e->name, &o);
+
+	if (r == 0)
+		r = open_child(parent.fd, e->name, &o, false, &fd);
+	if (r == 0)
+		r = add_side(w, f, fd, o.ino, parent.layer);
+	if (r == 0)
+		(void)take_fd(&fd);
+	return r;
+}
+
+static int enter_uppers(struct walk *w, struct walk_frame *f)
+{
+	int r = enter_side(w, f, w->found);
+
+	for (size_t i = 0; r == 0 && i < w->n_joined; i++)
+		r = enter_side(w, f, w->joined[i]);
+	return r;
+}
+
+static struct walk_frame *grow_frames(struct walk *w)
+{
+	size_t cap = w->cap ? w->cap * 2 : 16;
+	struct walk_frame *grown;
+
+	if (w->depth < w->cap)
+		return w->frames;
+	grown = reallocarray(w->frames, cap, sizeof(*grown));
+	if (grown) {
+		w->frames = grown;
+		w->cap = cap;
+	}
+	return grown;
+}
+
 int walk_enter(struct walk *w, enum walk_region region, uint32_t tag,
 	       struct error *err)
 {
 	struct walk_entry *e = &w->entry;
-	struct walk_frame f = { .upper_fd = -1,
-				.lower_fd = -1,
-				.upper_ino = e->upper.ino,
-				.lower_ino = e->lower.ino,
+	struct walk_frame f = { .sides = w->n_sides,
+				.lower = { .fd = -1, .ino = e->lower.ino },
 				.region = region,
 				.tag = tag,
 				.path_len = w->path.len };
-	struct walk_frame *grown;
+	size_t kept = FDS_KEPT / w->n_roots + 1;
 	int r = 0;
 
-	if (w->depth == w->cap) {
-		size_t cap = w->cap ? w->cap * 2 : 16;
-
-		grown = reallocarray(w->frames, cap, sizeof(*grown));
-		if (!grown)
-			return walk_error(w, ENOMEM, "walk into", err);
-		w->frames = grown;
-		w->cap = cap;
-	}
+	if (!grow_frames(w))
+		return walk_error(w, ENOMEM, "walk into", err);
 	if (region != WALK_DELETED)
-		r = open_child(e->upper_dirfd, e->name, &e->upper, false,
-			       &f.upper_fd);
+		r = enter_uppers(w, &f);
 	if (r == 0 && region != WALK_NEW)
 		r = open_child(e->lower_dirfd, e->name, &e->lower, true,
-			       &f.lower_fd);
+			       &f.lower.fd);
+	if (f.lower.fd < 0)
+		f.lower.ino = 0;
 	if (r == 0)
 		r = list_frame(w, &f);
 	if (r < 0) {
-		frame_done(&f);
+		frame_done(w, &f);
 		return walk_error(w, -r, "read the directory", err);
 	}
 	w->frames[w->depth++] = f;
-	if (w->depth > FDS_KEPT)
-		close_frame_fds(&w->frames[w->depth - 1 - FDS_KEPT]);
+	if (w->depth > kept)
+		close_frame_fds(w, &w->frames[w->depth - 1 - kept]);
 	return 0;
 }
 
-/* One level up from @fd, if that is still the directory we came from. */
-static int open_parent(int fd, uint64_t ino, int *ret_fd)
+/* From the top; @path is that of the directory itself. */
+static int open_again(int root_fd, const char *path, int *ret_fd)
 {
-	auto_close int up = -1;
-	struct object o;
-	int r;
+	const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW;
+	auto_close int dirfd = -1;
+	const char *name;
+	int fd, r = walk_lookup(root_fd, path, &dirfd, &name);
 
-	if (fd < 0)
-		return 0;
-	up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (up < 0)
-		return -errno;
-	r = object_stat(up, "", &o);
 	if (r < 0)
 		return r;
-	if (o.ino != ino)
-		return -ESTALE;
-	*ret_fd = take_fd(&up);
+	fd = name[0] ? fd_open_beneath(dirfd, name, flags, 0) : take_fd(&dirfd);
+	if (fd < 0)
+		return fd;
+	*ret_fd = fd;
 	return 0;
 }
 
-static bool has_closed_fds(const struct walk_frame *f)
+/*
+ * The directory of @s again: one level up from @child_fd, if that is there, and
+ * if that is still the directory we came from.
+ */
+static int reopen(struct walk_side *s, int child_fd, int root_fd,
+		  const char *path)
 {
-	return f->upper_fd < 0 && f->lower_fd < 0;
+	auto_close int fd = -1;
+	struct object o;
+	int r = 0;
+
+	if (child_fd < 0)
+		r = open_again(root_fd, path, &fd);
+	else
+		fd = openat(child_fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (r == 0)
+		r = fd < 0 ? -errno : object_stat(fd, "", &o);
+	if (r < 0)
+		return r;
+	if (o.ino != s->ino)
+		return -ESTALE;
+	s->fd = take_fd(&fd);
+	return 0;
 }
 
-/* Opens again the fds of the directory above @child. */
-static int reopen_above(struct walk_frame *f, const struct walk_frame *child)
+/* Where @child is in that upper; -1: nowhere. */
+static int fd_in_layer(const struct walk *w, const struct walk_frame *child,
+		       size_t layer)
+{
+	for (size_t i = 0; i < child->n_sides; i++)
+		if (w->sides[child->sides + i].layer == layer)
+			return w->sides[child->sides + i].fd;
+	return -1;
+}
+
+static bool has_closed_fds(const struct walk *w, const struct walk_frame *f)
+{
+	return upper_fd_of(w, f) < 0 && f->lower.fd < 0;
+}
+
+/* Opens again the fds of the directory above @child, which is at @path. */
+static int reopen_above(struct walk *w, struct walk_frame *f,
+			const struct walk_frame *child, const char *path)
 {
 	int r = 0;
 
-	if (!has_closed_fds(f))
-		return 0;
-	if (has_closed_fds(child))
-		return -ESTALE; /* it was gone: no way back up */
-	if (f->region != WALK_DELETED)
-		r = open_parent(child->upper_fd, f->upper_ino, &f->upper_fd);
-	if (r == 0 && f->region != WALK_NEW)
-		r = open_parent(child->lower_fd, f->lower_ino, &f->lower_fd);
+	for (size_t i = 0; r == 0 && i < f->n_sides; i++) {
+		struct walk_side *s = &w->sides[f->sides + i];
+
+		if (s->ino)
+			r = reopen(s, fd_in_layer(w, child, s->layer),
+				   w->roots[s->layer].fd, path);
+	}
+	if (r == 0 && f->lower.ino)
+		r = reopen(&f->lower, child->lower.fd, w->lower_fd, path);
 	return r;
 }
 
@@ -381,11 +490,21 @@ static void cut_path(struct walk *w, size_t len)
 	w->path.data[len] = '\0';
 }
 
+static int prepare_leave(struct walk *w, struct walk_frame *f)
+{
+	auto_free char *path = NULL;
+
+	if (w->depth == 1 || !has_closed_fds(w, f - 1))
+		return 0;
+	path = strndup(buf_str(&w->path), f[-1].path_len);
+	return path ? reopen_above(w, f - 1, f, path) : -ENOMEM;
+}
+
 /* The top directory is done: tells so, and drops it with the next call. */
 static int leave(struct walk *w, struct walk_entry **ret, struct error *err)
 {
 	struct walk_frame *f = &w->frames[w->depth - 1];
-	int r = w->depth > 1 ? reopen_above(f - 1, f) : 0;
+	int r = prepare_leave(w, f);
 
 	if (r < 0)
 		return walk_error(w, -r, "go back above", err);
@@ -394,16 +513,39 @@ static int leave(struct walk *w, struct walk_entry **ret, struct error *err)
 		.path = buf_str(&w->path),
 		.path_len = w->path.len,
 		.leaving = true,
-		.upper_dirfd = w->depth > 1 ? f[-1].upper_fd : -1,
-		.lower_dirfd = w->depth > 1 ? f[-1].lower_fd : -1,
+		.upper_dirfd = w->depth > 1 ? upper_fd_of(w, f - 1) : -1,
+		.lower_dirfd = w->depth > 1 ? f[-1].lower.fd : -1,
 		.tag = f->tag,
 	};
 	w->entry.name = strrchr(w->entry.path, '/');
 	w->entry.name = w->entry.name ? w->entry.name + 1 : w->entry.path;
-	frame_done(f);
+	frame_done(w, f);
 	w->depth--;
 	*ret = &w->entry;
 	return 1;
+}
+
+static bool is_whiteout_of_nothing(const struct walk_entry *e)
+{
+	return e->whiteout && (e->region != WALK_MERGED || !e->lower.mode);
+}
+
+/* In the newest upper that has it. */
+static int find_upper(struct walk *w, struct walk_entry *e)
+{
+	size_t n;
+	const struct walk_side *sides = sides_here(w, &n);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		r = object_stat(sides[i].fd, e->name, &e->upper);
+		if (!e->upper.mode)
+			continue;
+		w->found = i;
+		e->upper_dirfd = sides[i].fd;
+		break;
+	}
+	return r;
 }
 
 /* Which sides matter depends on the region; mode stays 0 for the other. */
@@ -411,20 +553,28 @@ static int look_up(struct walk *w, struct walk_entry *e, int flags)
 {
 	int r = 0;
 
+	w->found = 0;
 	if (flags & NAME_IN_UPPER)
-		r = object_stat(e->upper_dirfd, e->name, &e->upper);
+		r = find_upper(w, e);
+	/* It moved up while we looked down. */
+	if (r == 0 && (flags & NAME_IN_UPPER) && !e->upper.mode &&
+	    w->n_roots > 1)
+		r = find_upper(w, e);
 	if (r == 0 && (e->region != WALK_NEW))
 		r = object_stat(e->lower_dirfd, e->name, &e->lower);
 	if (r < 0 || !e->upper.mode)
 		return r;
 	e->whiteout = object_is_whiteout(&e->upper);
-	if (e->whiteout)
+	/* It hid what an older upper has. */
+	if (w->n_roots > 1 && is_whiteout_of_nothing(e)) {
+		e->whiteout = false;
+		e->upper = (struct object){ .mode = 0 };
+	}
+	if (e->whiteout || !e->upper.mode)
 		return 0;
 	r = xattrs_read_private(e->upper_dirfd, e->name, w->prefix,
 				&e->private);
-	if (r < 0 || e->private.n == 0)
-		return r == -ENOENT ? 0 : r;
-	return 1;
+	return r == -ENOENT ? 0 : r < 0 ? r : 1;
 }
 
 static const struct xattr *
@@ -442,6 +592,7 @@ find_private(const struct walk *w, const struct walk_entry *e, const char *key)
 static int read_marks(struct walk *w, struct walk_entry *e, struct error *err)
 {
 	const struct xattr *opaque = find_private(w, e, "opaque");
+	const struct xattr *mtime = find_private(w, e, "mtime");
 
 	if (find_private(w, e, "redirect") || find_private(w, e, "metacopy")) {
 		(void)walk_error(w, EOPNOTSUPP, "read", err);
@@ -450,9 +601,58 @@ static int read_marks(struct walk *w, struct walk_entry *e, struct error *err)
 	}
 	e->opaque = S_ISDIR(e->upper.mode) && opaque && opaque->len == 1 &&
 		    opaque->value[0] == 'y';
+	/* Noted by collapse.c, which is at work in the directory. */
+	if (S_ISDIR(e->upper.mode) && mtime &&
+	    mtime->len == sizeof(e->upper.mtime))
+		memcpy(&e->upper.mtime, mtime->value, mtime->len);
 	if (S_ISREG(e->upper.mode) && e->upper.size == 0 &&
 	    find_private(w, e, "whiteout"))
 		e->whiteout = true;
+	return 0;
+}
+
+/* What an older upper has made was not copied up from the lower. */
+static void check_origin(const struct walk *w, struct walk_entry *e, int dirfd)
+{
+	struct xattr *origin = (struct xattr *)find_private(w, e, "origin");
+
+	if (!origin || xattr_get(dirfd, e->name, origin->key, NULL, 0) >= 0)
+		return;
+	free(origin->key);
+	free(origin->value);
+	memmove(origin, origin + 1,
+		(size_t)(e->private.v + e->private.n - (origin + 1)) *
+			sizeof(*origin));
+	e->private.n--;
+}
+
+/*
+ * Down the older uppers until one hides the rest. A directory is merged with
+ * theirs; where one of them has none it is opaque, as one that is marked.
+ */
+static int look_below(struct walk *w, struct walk_entry *e)
+{
+	bool is_dir = S_ISDIR(e->upper.mode), ends = e->opaque;
+	size_t n;
+	const struct walk_side *sides = sides_here(w, &n);
+
+	for (size_t i = w->found + 1; i < n && !ends; i++) {
+		struct object o;
+		int r = object_stat(sides[i].fd, e->name, &o);
+
+		if (r < 0)
+			return r;
+		if (!o.mode)
+			continue;
+		ends = object_is_whiteout(&o) || (is_dir && !S_ISDIR(o.mode));
+		if (!object_is_whiteout(&o))
+			check_origin(w, e, sides[i].fd);
+		if (!ends && is_dir) {
+			w->joined[w->n_joined++] = i;
+			ends = xattr_is_opaque(sides[i].fd, e->name, w->prefix);
+		}
+		e->opaque = is_dir && ends;
+	}
 	return 0;
 }
 
@@ -461,14 +661,17 @@ static int tell(struct walk *w, int flags, struct walk_entry **ret,
 		struct error *err)
 {
 	struct walk_entry *e = &w->entry;
-	int r = look_up(w, e, flags);
+	int r = look_up(w, e, flags), below = 0;
 
+	w->n_joined = 0;
 	if (r == 1)
 		r = read_marks(w, e, err);
 	else if (r < 0)
 		r = walk_error(w, -r, "look up", err);
-	if (r < 0)
-		return r;
+	if (r == 0 && e->upper.mode && !e->whiteout && w->n_roots > 1)
+		below = look_below(w, e);
+	if (r < 0 || below < 0)
+		return r < 0 ? r : walk_error(w, -below, "look up", err);
 	if (!e->upper.mode && !(flags & NAME_IN_LOWER))
 		return 0;
 	/* The root may be one: it is where we were told to look. */
@@ -504,8 +707,8 @@ static int tell_next(struct walk *w, struct walk_frame *f,
 	w->entry = (struct walk_entry){ .path = w->path.data,
 					.path_len = w->path.len,
 					.name = w->path.data + w->path.len - n,
-					.upper_dirfd = f->upper_fd,
-					.lower_dirfd = f->lower_fd,
+					.upper_dirfd = upper_fd_of(w, f),
+					.lower_dirfd = f->lower.fd,
 					.region = f->region,
 					.tag = f->tag };
 	return tell(w, listed[0], ret, err);
@@ -527,32 +730,4 @@ int walk_next(struct walk *w, struct walk_entry **ret, struct error *err)
 	if (r == 0)
 		xattrs_done(&w->entry.private);
 	return r;
-}
-
-int walk_lookup(int root_fd, const char *path, int *ret_dirfd,
-		const char **ret_name)
-{
-	auto_close int fd =
-		openat(root_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const char *slash;
-
-	if (fd < 0)
-		return -errno;
-	while ((slash = strchr(path, '/'))) {
-		auto_free char *name = strndup(path, (size_t)(slash - path));
-		int next;
-
-		if (!name)
-			return -ENOMEM;
-		next = fd_open_beneath(fd, name,
-				       O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
-		if (next < 0)
-			return next;
-		(void)close(fd);
-		fd = next;
-		path = slash + 1;
-	}
-	*ret_dirfd = take_fd(&fd);
-	*ret_name = path;
-	return 0;
 }

@@ -11,6 +11,10 @@
  * by fd, opened by a single component without following links or crossing
  * mounts; neither depth nor width meets a limit but memory, and a few dozen
  * fds are open at a time.
+ *
+ * There may be several uppers, one over the other (layers.h): walk_add_upper.
+ * Then what is told is what one upper of all would hold, as collapse.c makes
+ * it, also while it does: an entry's upper is that of the newest which has it.
  */
 #ifndef SANDLOCK_BRANCH_WALK_H
 #define SANDLOCK_BRANCH_WALK_H
@@ -58,7 +62,8 @@ struct walk_entry {
 	size_t path_len;
 	const char *name; /* the last component, inside path */
 	bool leaving;	  /* then only names, dirfds and the tag are set */
-	int upper_dirfd, lower_dirfd; /* of the parents; -1: none */
+	int upper_dirfd, lower_dirfd; /* of the parents; -1: none. With several
+					 uppers: in the one that has it */
 	struct object upper, lower;
 	bool whiteout;
 	bool opaque;		 /* directories */
@@ -69,9 +74,23 @@ struct walk_entry {
 
 struct walk_frame;
 
+/* A directory in one of the trees; @layer is 0 for the newest upper. */
+struct walk_side {
+	int fd;
+	uint64_t ino;
+	size_t layer;
+};
+
 struct walk {
-	int upper_fd, lower_fd; /* the roots, borrowed */
-	const char *prefix;	/* branch_xattr_prefix */
+	int upper_fd, lower_fd;	 /* the roots, borrowed */
+	struct walk_side *roots; /* of the uppers, the newest first */
+	size_t n_roots;
+	struct walk_side *sides; /* the uppers' of all frames, as a stack */
+	size_t n_sides, cap_sides;
+	size_t found;	/* of its parent's: where the entry's upper is */
+	size_t *joined; /* older directories that are merged into it */
+	size_t n_joined;
+	const char *prefix; /* branch_xattr_prefix */
 	struct walk_frame *frames;
 	size_t depth, cap;
 	struct buf path;
@@ -85,6 +104,8 @@ enum { WALK_NO_TAG = UINT32_MAX };
 int walk_init(struct walk *w, int upper_fd, int lower_fd, const char *prefix,
 	      struct error *err);
 void walk_done(struct walk *w);
+/* One more, below those so far; before the first walk_next. 0 or -ENOMEM. */
+int walk_add_upper(struct walk *w, int fd);
 
 /* 1 and the next entry, 0 at the end, or a negative errno. */
 int walk_next(struct walk *w, struct walk_entry **ret, struct error *err);

@@ -97,6 +97,15 @@ static ssize_t list_keys(int dirfd, const char *name, char *list, size_t size)
 	return n < 0 ? -errno : n;
 }
 
+bool xattr_is_opaque(int dirfd, const char *name, const char *prefix)
+{
+	char key[64], value[2];
+
+	(void)snprintf(key, sizeof(key), "%sopaque", prefix);
+	return xattr_get(dirfd, name, key, value, sizeof(value)) == 1 &&
+	       value[0] == 'y';
+}
+
 void xattrs_done(struct xattrs *x)
 {
 	for (size_t i = 0; i < x->n; i++) {

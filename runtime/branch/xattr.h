@@ -22,6 +22,9 @@ int xattr_set(int dirfd, const char *name, const char *key, const void *value,
 	      size_t size);
 int xattr_remove(int dirfd, const char *name, const char *key);
 
+/* Does the overlay's attribute say that a directory hides what is below? */
+bool xattr_is_opaque(int dirfd, const char *name, const char *prefix);
+
 struct xattr {
 	char *key;
 	char *value;

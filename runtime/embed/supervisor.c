@@ -288,11 +288,6 @@ static int on_watch(void *data, struct create *c)
 	return s->orphaned;
 }
 
-static bool is_handed_on(const struct service *s, const struct exit_status *e)
-{
-	return e->kind == EXIT_CODE && e->value == 0 ? s->hand_on : s->hold;
-}
-
 /*
  * An embedder that has died asked for a disposition of what its command did,
  * not of what was cut off with it: that is nobody's decision, so it waits.
@@ -303,8 +298,7 @@ static void on_ended(void *data, struct branch *b, struct exit_status *status)
 
 	if (s->orphaned)
 		status->kind = EXIT_UNKNOWN;
-	/* With savepoints it is not together yet. */
-	else if (b && !(s->savepoints && is_handed_on(s, status)))
+	else if (b)
 		(void)report_collect(b, &s->records, &s->changes_error);
 }
 

@@ -452,9 +452,6 @@ static int run_foreground(struct create *c, int signal_fd,
 		return r;
 	/* It holds the overlay, which is to be gone. */
 	rootfs_free(take_ptr(&c->rootfs));
-	/* Where that fails settling says so. */
-	if (c->branch && !is_handed_on(c, &ret->status))
-		(void)branch_collapse(c->branch, NULL);
 	if (h->ended)
 		h->ended(h->data, c->branch, &ret->status);
 	if (is_handed_on(c, &ret->status))

@@ -41,8 +41,7 @@ type TransactionResult struct {
 	// BranchError says why it could not be committed; it is pending then.
 	BranchError error
 	// Results are those of the stages that were begun. The Changes of each
-	// are those of all stages so far; with Retries or KeepStages they are
-	// those of the last one alone.
+	// are those of all stages so far.
 	Results []*Result
 	// Failed is the index of the stage that failed, -1 if none has.
 	Failed int

@@ -369,6 +369,52 @@ static void test_transaction(void **state)
 	sandlock_transaction_free(t);
 }
 
+static void assert_changed(const struct sandlock_transaction *t, size_t stage,
+			   const char *want)
+{
+	const struct sandlock_report *r = sandlock_transaction_report(t, stage);
+	char got[256] = "";
+
+	for (size_t i = 0; i < r->n_changes; i++) {
+		const struct sandlock_changed *c = &r->changes[i];
+		size_t n = strlen(got);
+
+		assert_int_equal(c->after.has_digest,
+				 c->after.kind == SANDLOCK_ENTRY_FILE);
+		(void)snprintf(got + n, sizeof(got) - n, "%c %s %d\n",
+			       c->letter, c->path, (int)c->after.size);
+	}
+	assert_string_equal(got, want);
+}
+
+/* What every stage tells is what the branch holds at its end. */
+static void test_reports_of_stages(void **state)
+{
+	for (int savepoints = 0; savepoints < 2; savepoints++) {
+		const struct world *w = *state;
+		struct sandlock_transaction_result r;
+		struct sandlock_transaction *t;
+		char path[320];
+
+		OK(sandlock_transaction_new(&w->env, &t, &err));
+		add_stage(t, w, "echo 1 >s; mkdir sd; echo x >sd/x");
+		add_stage(t, w, "echo 2 >>s; rm sd/x; echo yy >sd/y");
+		add_stage(t, w, "rm -r sd; echo zzz >z");
+		if (savepoints)
+			OK(sandlock_transaction_set_savepoints(t, &err));
+		OK(sandlock_transaction_run(t, 0, &r, &err));
+		assert_int_equal(r.n_run, 3);
+		assert_changed(t, 0, "A s 2\nA sd 0\nA sd/x 2\n");
+		assert_changed(t, 1, "A s 4\nA sd 0\nA sd/y 3\n");
+		assert_changed(t, 2, "A s 4\nA z 4\n");
+		(void)snprintf(path, sizeof(path), "%s/s", w->dir);
+		assert_int_equal(unlink(path), 0);
+		path[strlen(path) - 1] = 'z';
+		assert_int_equal(unlink(path), 0);
+		sandlock_transaction_free(t);
+	}
+}
+
 /* Stage 1 fails until somebody has made the file outside. */
 static struct sandlock_transaction *make_savepoints(const struct world *w)
 {
@@ -686,6 +732,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_program_that_is_none,
 						begin, end),
 		cmocka_unit_test_setup_teardown(test_transaction, begin, end),
+		cmocka_unit_test_setup_teardown(test_reports_of_stages, begin,
+						end),
 		cmocka_unit_test_setup_teardown(test_savepoints, begin, end),
 		cmocka_unit_test_setup_teardown(
 			test_savepoints_without_a_decision, begin, end),

@@ -34,8 +34,7 @@ class TransactionResult:
     pending (it could not be committed; or, with savepoints, it has stopped at
     a stage that has failed, or was kept)."""
     stages: List[Result] = field(default_factory=list)
-    """Of those that were begun; ``changes`` are of all so far, with savepoints
-    in the last stage only."""
+    """Of those that were begun; ``changes`` are of all so far."""
     failed: Optional[int] = None
     """The index of the stage that failed."""
     name: Optional[str] = None

@@ -423,6 +423,10 @@ class Transactions(Branch):
             result = transaction.run(timeout=LIMIT_S)
             self.assertEqual((result.outcome, result.failed), ("pending", 1))
             self.assertEqual(result.stages[1].stdout, b"new\n")
+            self.assertEqual(
+                [[(c.kind, c.path) for c in stage.changes]
+                 for stage in result.stages],
+                [[("A", "new")], [("D", "gone"), ("A", "new")]])
         with self.assertRaises(PolicyError):
             transaction.rollback(2)
         result = transaction.commit()
