@@ -123,6 +123,35 @@ except OSError as e: print(e.strerror)"
 	expect_output 'No such device or address'
 }
 
+@test "tier C: opens of FIFOs do as the kernel's" {
+	local plain
+	cp "$TESTS/helpers/fifo.py" .
+	mkdir "$W/plain"
+	plain=$(cd "$W/plain" && /usr/bin/python3 "$TESTS/helpers/fifo.py")
+	in_branch --on-exit=abort -- /usr/bin/python3 -B fifo.py
+	expect_status 0
+	expect_output "$plain"
+	[ "$(grep -c . <<<"$plain")" -ge 15 ]
+}
+
+@test "tier C: opens that wait for the other end of a FIFO stall nobody else" {
+	in_branch --on-exit=abort -- /usr/bin/python3 -B -c '
+import os, threading
+os.mkfifo("p")
+met = []
+all = [threading.Thread(target=lambda: met.append(os.open("p", os.O_RDONLY)))
+       for i in range(100)]
+for t in all: t.start()
+for i in range(20): os.close(os.open("new%d" % i, os.O_CREAT | os.O_WRONLY))
+print("served")
+fd = os.open("p", os.O_WRONLY)
+while any(t.is_alive() for t in all):
+    os.close(os.open("p", os.O_WRONLY))
+print("met", len(met))'
+	expect_status 0
+	expect_output $'served\nmet 100'
+}
+
 @test "tier C: programs of the branch run, in directories of the branch" {
 	in_branch -- /bin/sh -c 'mkdir b; cd b; cp /bin/echo e; ./e "$(pwd)"
 		printf "#!/bin/sh\necho \$0 \$*\n" >s; chmod +x s; ./s 1 2; "$PWD/s" 3

@@ -83,6 +83,19 @@ int merged_find(struct merged *m, const char *path, int *ret_fd);
 int merged_open(struct merged *m, const char *path, int flags, mode_t mode,
 		int *ret_fd);
 
+/* Which object; ino 0: none at all. Of a directory that the lower has a part
+ * in, that one, as in struct merged_place. */
+struct merged_id {
+	uint64_t ino;
+	dev_t dev;
+};
+
+/* The same, of what is @id (NULL: whatever it is); -ESTALE if that is not at
+ * @path, or is being replaced. */
+int merged_open_that(struct merged *m, const char *path,
+		     const struct merged_id *id, int flags, mode_t mode,
+		     int *ret_fd);
+
 /* Makes it upper's, and returns an O_PATH fd of that to change it by. */
 int merged_copy_up(struct merged *m, const char *path, int *ret_fd);
 

@@ -61,6 +61,7 @@ int dir_is_empty(const struct merged *m, const struct merged_dir *d);
 /* merged_up.c; the lock is held, and may be let go of meanwhile. */
 struct up_options {
 	bool without_data;
+	bool is_exact;		  /* -ESTALE where somebody else was faster */
 	struct link_table *links; /* lower's inodes -> paths in upper */
 };
 int up_object(struct merged *m, const char *path, const struct up_options *o);

@@ -205,7 +205,9 @@ static int copy_object(struct merged *m, const char *path,
 	if (r == 0 && is_linked && o && o->links &&
 	    !links_add(o->links, low->ino, 0, path))
 		r = -ENOMEM;
-	return r == -EEXIST ? 0 : r;
+	if (r == -EEXIST)
+		return o && o->is_exact ? -ESTALE : 0;
+	return r;
 }
 
 int up_object(struct merged *m, const char *path, const struct up_options *o)

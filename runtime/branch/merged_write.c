@@ -110,8 +110,7 @@ static int make_at(struct make *k, int dirfd, const char *name)
 		return mkdirat(dirfd, name, k->mode & 07777) < 0 ? -errno : 0;
 	if (!S_ISREG(k->mode))
 		return mknodat(dirfd, name, k->mode, k->dev) < 0 ? -errno : 0;
-	k->fd = openat(dirfd, name,
-		       k->flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+	k->fd = openat(dirfd, name, k->flags | O_CREAT | O_EXCL | O_CLOEXEC,
 		       k->mode & 07777);
 	return k->fd < 0 ? -errno : 0;
 }
@@ -343,16 +342,34 @@ static int must_go_up(const struct object *o, int flags)
 	return S_ISREG(o->mode) ? 1 : -EACCES;
 }
 
-static int prepare(struct merged *m, const char *path, int flags, mode_t mode,
+static bool is_both(const struct merged_entry *e)
+{
+	return S_ISDIR(e->up.mode) && S_ISDIR(e->low.mode) && !e->is_opaque;
+}
+
+static bool is_wanted(const struct merged_entry *e, const struct merged_id *id)
+{
+	const struct object *o = is_both(e) ? &e->low : entry_seen(e);
+
+	if (!id || !o)
+		return !id || !id->ino;
+	return o->ino == id->ino && o->dev == id->dev;
+}
+
+static int prepare(struct merged *m, const char *path,
+		   const struct merged_id *id, int flags, mode_t mode,
 		   struct spot *s, int *ret_fd)
 {
-	struct up_options o = { .without_data = flags & O_TRUNC };
+	struct up_options o = { .without_data = flags & O_TRUNC,
+				.is_exact = id };
 	const struct object *seen;
 	int r = spot_find(m, path, s);
 
 	if (r < 0)
 		return r;
 	seen = entry_seen(&s->e);
+	if (!is_wanted(&s->e, id))
+		return -ESTALE;
 	if (!seen)
 		return flags & O_CREAT ? create(m, path, flags, mode, ret_fd)
 				       : -ENOENT;
@@ -369,11 +386,41 @@ static int prepare(struct merged *m, const char *path, int flags, mode_t mode,
 
 static int layer_of(const struct spot *s)
 {
-	bool is_low = !entry_in_upper(&s->e) ||
-		      (S_ISDIR(s->e.up.mode) && S_ISDIR(s->e.low.mode) &&
-		       !s->e.is_opaque);
+	bool is_low = !entry_in_upper(&s->e) || is_both(&s->e);
 
 	return is_low ? s->dir.low : s->dir.up;
+}
+
+/* With the lock held: what is opened without it is what was looked at. */
+static int pin(const struct spot *s)
+{
+	int fd = openat(layer_of(s), s->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool is_same_object(int a, int b)
+{
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_ino == y.st_ino &&
+	       x.st_dev == y.st_dev;
+}
+
+/* O_NOFOLLOW stays among the flags of who opens it by its name. */
+static int open_pinned(const struct spot *s, int *pin_fd, int flags)
+{
+	auto_close int named = -1;
+
+	flags &= ~(O_CREAT | O_EXCL);
+	if (flags & O_PATH)
+		return take_fd(pin_fd);
+	if (!(flags & O_NOFOLLOW) || (flags & O_TRUNC))
+		return fd_reopen(*pin_fd, flags);
+	named = openat(layer_of(s), s->name, flags | O_CLOEXEC);
+	return named >= 0 && is_same_object(named, *pin_fd)
+		       ? take_fd(&named)
+		       : fd_reopen(*pin_fd, flags);
 }
 
 static int open_root(struct merged *m, int flags, int *ret_fd)
@@ -387,14 +434,20 @@ static int open_root(struct merged *m, int flags, int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-static int open_unnamed(struct merged *m, const char *path, int flags,
-			mode_t mode, int *ret_fd)
+static int open_unnamed(struct merged *m, const char *path,
+			const struct merged_id *id, int flags, mode_t mode,
+			int *ret_fd)
 {
+	auto_(spot) struct spot s = SPOT_INIT;
 	auto_close int dir = -1;
 	int r;
 
 	(void)pthread_mutex_lock(&m->lock);
-	r = up_dir(m, path, &dir);
+	r = *path ? spot_find(m, path, &s) : 0;
+	if (r == 0 && *path && !is_wanted(&s.e, id))
+		r = -ESTALE;
+	if (r == 0)
+		r = up_dir(m, path, &dir);
 	(void)pthread_mutex_unlock(&m->lock);
 	if (r < 0)
 		return r;
@@ -405,29 +458,35 @@ static int open_unnamed(struct merged *m, const char *path, int flags,
 	return 0;
 }
 
-int merged_open(struct merged *m, const char *path, int flags, mode_t mode,
-		int *ret_fd)
+int merged_open_that(struct merged *m, const char *path,
+		     const struct merged_id *id, int flags, mode_t mode,
+		     int *ret_fd)
 {
 	auto_(spot) struct spot s = SPOT_INIT;
+	auto_close int pin_fd = -1;
 	int fd = -1, r;
 
 	if ((flags & O_TMPFILE) == O_TMPFILE)
-		return open_unnamed(m, path, flags, mode, ret_fd);
+		return open_unnamed(m, path, id, flags, mode, ret_fd);
 	if (!*path)
 		return open_root(m, flags, ret_fd);
 	(void)pthread_mutex_lock(&m->lock);
-	r = prepare(m, path, flags, mode, &s, &fd);
+	r = prepare(m, path, id, flags, mode, &s, &fd);
+	if (r == 0 && fd < 0)
+		r = pin_fd = pin(&s);
 	(void)pthread_mutex_unlock(&m->lock);
-	if (r == 0 && fd < 0) {
-		fd = openat(layer_of(&s), s.name,
-			    (flags & ~(O_CREAT | O_EXCL)) | O_NOFOLLOW |
-				    O_CLOEXEC);
-		if (fd < 0)
-			r = -errno;
-	}
-	if (r == 0)
-		*ret_fd = fd;
-	return r;
+	if (r >= 0 && fd < 0)
+		r = fd = open_pinned(&s, &pin_fd, flags);
+	if (r < 0)
+		return r;
+	*ret_fd = fd;
+	return 0;
+}
+
+int merged_open(struct merged *m, const char *path, int flags, mode_t mode,
+		int *ret_fd)
+{
+	return merged_open_that(m, path, NULL, flags, mode, ret_fd);
 }
 
 int merged_copy_up(struct merged *m, const char *path, int *ret_fd)

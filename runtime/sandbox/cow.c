@@ -118,7 +118,8 @@ struct cow *cow_new(const struct cow_root *roots, size_t n)
 		return NULL;
 	w->roots = calloc(n, sizeof(*roots));
 	w->bound = calloc(ARRAY_LEN(table), sizeof(*w->bound));
-	if (!w->roots || !w->bound) {
+	w->fifos = cow_fifos_new();
+	if (!w->roots || !w->bound || !w->fifos) {
 		cow_free(w);
 		return NULL;
 	}
@@ -132,6 +133,7 @@ void cow_free(struct cow *w)
 {
 	if (!w)
 		return;
+	cow_fifos_free(w->fifos);
 	free(w->bound);
 	free(w->denied);
 	free(w->roots);
@@ -141,6 +143,12 @@ void cow_free(struct cow *w)
 struct outcome cow_outcome(int r)
 {
 	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_VALUE(r);
+}
+
+struct outcome cow_wait(struct call *c)
+{
+	call_set_deadline(c, UINT64_MAX, EIO);
+	return call_retry(c);
 }
 
 int cow_umask(struct call *c, mode_t *ret)

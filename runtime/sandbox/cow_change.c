@@ -290,7 +290,7 @@ static int truncate_at(const struct cow_place *p, int64_t length)
 	if (!S_ISREG(p->at.mode) || length < 0)
 		return -EINVAL;
 	r = merged_open(p->root->merged, p->at.path,
-			O_WRONLY | (length ? 0 : O_TRUNC), 0, &fd);
+			O_WRONLY | O_NONBLOCK | (length ? 0 : O_TRUNC), 0, &fd);
 	if (r == 0 && length && ftruncate(fd, length) < 0)
 		r = -errno;
 	return r;
@@ -303,6 +303,7 @@ struct outcome cow_truncate(struct cow *w, struct call *c)
 
 	if (r == 0 && !p.root)
 		return OUTCOME_GO;
-	return cow_outcome(r < 0 ? r
-				 : truncate_at(&p, (int64_t)call_arg(c, 1)));
+	if (r == 0)
+		r = truncate_at(&p, (int64_t)call_arg(c, 1));
+	return r == -EWOULDBLOCK ? cow_wait(c) : cow_outcome(r);
 }

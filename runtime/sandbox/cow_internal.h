@@ -9,6 +9,8 @@
 #include "supervise/act.h"
 #include "supervise/redirect.h"
 
+struct cow_fifos;
+
 struct cow {
 	struct cow_root *roots;
 	size_t n;
@@ -18,6 +20,7 @@ struct cow {
 	size_t n_denied;
 	cow_denied_fn *tell;
 	const void *tell_data;
+	struct cow_fifos *fifos;
 };
 
 /* What a path of the caller leads to. */
@@ -85,6 +88,23 @@ const char *cow_name(int nr, cow_fn **ret);
 /* A negative errno, or what the call returns. */
 struct outcome cow_outcome(int r);
 
+/* For a lease: it is tried again until its holder has let go. */
+struct outcome cow_wait(struct call *c);
+
 int cow_umask(struct call *c, mode_t *ret);
+
+/* cow_fifo.c. NULL with errno. */
+struct cow_fifos *cow_fifos_new(void);
+/* After the supervisor. NULL is allowed. */
+void cow_fifos_free(struct cow_fifos *f);
+/*
+ * Opens a FIFO, of which @path_fd is an O_PATH fd. Where that waits for the
+ * other end the call is held, and its handler, run again, goes on with
+ * cow_fifo_again. ESTALE: it is none.
+ */
+struct outcome cow_fifo_open(struct cow *w, struct call *c, int path_fd,
+			     int flags);
+bool cow_fifo_is_waiting(struct call *c);
+struct outcome cow_fifo_again(struct cow *w, struct call *c);
 
 #endif

@@ -54,6 +54,8 @@ static struct outcome finish(int r)
 
 /* --------------------------------------------------------------- opening -- */
 
+enum { TRIES = 8 };
+
 static bool follows(const struct open_how *how)
 {
 	return !(how->flags & O_NOFOLLOW) &&
@@ -82,40 +84,71 @@ static void read_mode(struct call *c, struct open_how *how)
 
 /* A FIFO of the lower leads to whoever has it open on the host: here it is
  * upper's. */
-static int open_at(struct call *c, const struct cow_place *p,
-		   const struct open_how *how, int *ret_fd)
+static struct outcome open_fifo(struct cow *w, struct call *c,
+				const struct cow_place *p, int flags)
 {
-	bool waits = p->at.exists && S_ISFIFO(p->at.mode);
+	auto_close int fd = -1;
+	int r;
+
+	if (p->at.wants_dir || (flags & O_DIRECTORY))
+		return OUTCOME_FAIL(ENOTDIR);
+	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+		return OUTCOME_FAIL(EEXIST);
+	r = merged_copy_up(p->root->merged, p->at.path, &fd);
+	return r < 0 ? OUTCOME_FAIL(-r)
+		     : cow_fifo_open(w, c, fd, flags & ~O_CREAT);
+}
+
+/* Nothing else waits here either: not for a lease, nor for a carrier. */
+static int open_now(const struct cow_place *p, int flags, mode_t mode,
+		    int *ret_fd)
+{
+	auto_close int fd = -1;
+	struct stat st;
+	int had, r = merged_open(p->root->merged, p->at.path,
+				 flags | O_NONBLOCK, mode, &fd);
+
+	if (r < 0)
+		return r;
+	if (!(flags & O_NONBLOCK)) {
+		/* It has become one since. */
+		if (fstat(fd, &st) < 0 || S_ISFIFO(st.st_mode))
+			return -ESTALE;
+		had = fcntl(fd, F_GETFL);
+		if (had < 0 || fcntl(fd, F_SETFL, had & ~O_NONBLOCK) < 0)
+			return -errno;
+	}
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static struct outcome open_at(struct cow *w, struct call *c,
+			      const struct cow_place *p,
+			      const struct open_how *how)
+{
 	bool makes =
 		(how->flags & O_CREAT) || (how->flags & O_TMPFILE) == O_TMPFILE;
-	int flags = (int)how->flags;
+	int flags = (int)how->flags, fd = -1;
 	mode_t mask = 0;
 	int r = makes ? cow_umask(c, &mask) : 0;
 
 	if (r < 0)
-		return r;
+		return OUTCOME_FAIL(-r);
 	if (p->at.wants_dir && (how->flags & O_CREAT))
-		return -EISDIR;
+		return OUTCOME_FAIL(EISDIR);
+	if ((how->flags & O_PATH) && S_ISLNK(p->at.mode))
+		return OUTCOME_FAIL(EOPNOTSUPP);
 	/* No such fd can be passed on. */
 	if (flags & O_PATH)
 		flags = (flags & ~(O_PATH | O_ACCMODE)) | O_RDONLY | O_NONBLOCK;
-	if ((how->flags & O_PATH) && S_ISLNK(p->at.mode))
-		return -EOPNOTSUPP;
-	if (waits && !p->at.in_upper && !(how->flags & O_PATH)) {
-		auto_close int up = -1;
-
-		r = merged_copy_up(p->root->merged, p->at.path, &up);
-		if (r < 0)
-			return r;
-	}
-	if (waits)
-		call_block_begin(c, OUTCOME_RESTART_ERRNO);
-	r = merged_open(p->root->merged, p->at.path,
-			flags | (p->at.wants_dir ? O_DIRECTORY : 0) | O_NOCTTY,
-			(mode_t)how->mode & ~mask, ret_fd);
-	if (waits)
-		call_block_end(c);
-	return r;
+	else if (p->at.exists && S_ISFIFO(p->at.mode))
+		return open_fifo(w, c, p, flags);
+	r = open_now(p, flags | (p->at.wants_dir ? O_DIRECTORY : 0) | O_NOCTTY,
+		     (mode_t)how->mode & ~mask, &fd);
+	if (r == -EWOULDBLOCK && !(flags & O_NONBLOCK))
+		return cow_wait(c);
+	return r < 0 ? OUTCOME_FAIL(-r)
+		     : OUTCOME_OPEN(fd, how->flags & O_CLOEXEC);
 }
 
 /* Of a descriptor without rights Landlock says nothing. */
@@ -129,12 +162,12 @@ static bool is_kernels(const struct cow *w, const struct cow_place *p,
 	       p->is_lower_dir;
 }
 
-struct outcome cow_open(struct cow *w, struct call *c)
+static struct outcome open_once(struct cow *w, struct call *c)
 {
 	struct open_how how = { .flags = 0 };
 	struct cow_place p;
 	unsigned int i;
-	int dirfd, fd = -1, r = open_call_read(c, &dirfd, &how, &i);
+	int dirfd, r = open_call_read(c, &dirfd, &how, &i);
 
 	/* The kernel refuses what we do not know. */
 	if (r < 0)
@@ -148,9 +181,22 @@ struct outcome cow_open(struct cow *w, struct call *c)
 		return OUTCOME_GO;
 	if (how.resolve)
 		return OUTCOME_FAIL(EOPNOTSUPP);
-	r = open_at(c, &p, &how, &fd);
-	return r < 0 ? OUTCOME_FAIL(-r)
-		     : OUTCOME_OPEN(fd, how.flags & O_CLOEXEC);
+	return open_at(w, c, &p, &how);
+}
+
+struct outcome cow_open(struct cow *w, struct call *c)
+{
+	struct outcome o;
+
+	if (cow_fifo_is_waiting(c))
+		return cow_fifo_again(w, c);
+	/* What it was when we looked it may not be when we open it. */
+	for (int i = 0; i < TRIES; i++) {
+		o = open_once(w, c);
+		if (o.kind != OUTCOME_ERRNO || o.error != ESTALE)
+			break;
+	}
+	return o;
 }
 
 /* ---------------------------------------------------------------- status -- */

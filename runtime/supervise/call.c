@@ -291,6 +291,7 @@ void call_reset(struct call *c)
 	atomic_store_explicit(&c->is_finishing, false, memory_order_relaxed);
 	c->is_blocking = false;
 	c->has_effect = false;
+	c->is_retried = false;
 	c->deadline_errno = EIO;
 }
 
@@ -305,6 +306,11 @@ void call_keep(struct call *c, void *data, void (*free_fn)(void *))
 void *call_kept(const struct call *c)
 {
 	return c->kept;
+}
+
+void *call_kept_by(const struct call *c, void (*free_fn)(void *))
+{
+	return c->free_kept == free_fn ? c->kept : NULL;
 }
 
 bool call_claim(struct call *c)
@@ -388,6 +394,17 @@ void call_fail(struct call *c, int error)
 	gate_enter(&c->s->gate);
 	(void)notify_fail(c->l->fd, c->req.notif.id, error);
 	gate_leave(&c->s->gate);
+}
+
+void call_fail_held(struct call *c, int error)
+{
+	bool held = atomic_exchange(&c->hold, HOLD_RESUMED) == HOLD_HELD;
+
+	if (held)
+		call_keep(c, NULL, NULL);
+	call_fail(c, error);
+	if (held)
+		run_again(c);
 }
 
 void call_abandon(struct call *c, int error)

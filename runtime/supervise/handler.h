@@ -177,8 +177,15 @@ bool call_is_abandoned(const struct call *c);
  */
 void call_keep(struct call *c, void *data, void (*free_fn)(void *));
 void *call_kept(const struct call *c);
+/* The same, if it was left with this @free_fn, else NULL: rows of one call may
+ * leave different things. */
+void *call_kept_by(const struct call *c, void (*free_fn)(void *));
+/* OUTCOME_WAIT for what nobody tells us of: the handler is run again after a
+ * while, again and again, until it returns something else. */
+struct outcome call_retry(struct call *c);
 void call_resume(struct call *c);
-/* Another deadline than the supervisor's, and the errno that goes with it. */
+/* Another deadline than the supervisor's, and the errno that goes with it;
+ * UINT64_MAX: none. */
 void call_set_deadline(struct call *c, uint64_t deadline_ns, int error);
 
 /* The exec gate of this call's supervisor (supervise/gate.h). */

@@ -91,6 +91,7 @@ struct call {
 	bool has_begun; /* a handler of it runs */
 	bool is_blocking;
 	bool has_effect; /* not to be answered over the handler's head */
+	bool is_retried; /* resumed by every tick */
 	int signal_errno;
 	int deadline_errno;
 	enum lane lane;
@@ -141,6 +142,9 @@ void call_finish(struct call *c, struct outcome o);
 
 /* Answers with an errno; for who has claimed it. */
 void call_fail(struct call *c, int error);
+/* The same. What a held call has kept goes first: its caller finds no trace of
+ * what it waited with. */
+void call_fail_held(struct call *c, int error);
 /* Answers a parked call over its handler's head. */
 void call_abandon(struct call *c, int error);
 

@@ -100,6 +100,14 @@ void call_set_deadline(struct call *c, uint64_t deadline_ns, int error)
 	(void)pthread_mutex_unlock(&c->s->park.lock);
 }
 
+struct outcome call_retry(struct call *c)
+{
+	(void)pthread_mutex_lock(&c->s->park.lock);
+	c->is_retried = true;
+	(void)pthread_mutex_unlock(&c->s->park.lock);
+	return OUTCOME_WAIT;
+}
+
 bool call_effect_begin(struct call *c)
 {
 	bool ok;
@@ -198,6 +206,16 @@ static int judge(struct call *c, bool is_dead, bool signalled)
 	return e;
 }
 
+static bool wants_retry(const struct call *c)
+{
+	bool wants;
+
+	(void)pthread_mutex_lock(&c->s->park.lock);
+	wants = c->is_retried;
+	(void)pthread_mutex_unlock(&c->s->park.lock);
+	return wants;
+}
+
 static void look_at(struct call *c)
 {
 	struct notify_task task = { 0 };
@@ -209,9 +227,11 @@ static void look_at(struct call *c)
 	e = judge(c, !notify_is_valid(c->l->fd, c->req.notif.id),
 		  task.signalled);
 	if (e)
-		call_fail(c, e);
+		call_fail_held(c, e);
 	if (call_is_abandoned(c)) {
 		lane_cancel(c);
+		call_resume(c);
+	} else if (wants_retry(c)) {
 		call_resume(c);
 	}
 }
