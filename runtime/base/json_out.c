@@ -275,8 +275,15 @@ void json_out_int(struct json_out *o, int64_t v)
 
 void json_out_uint(struct json_out *o, uint64_t v)
 {
-	if (begin_value(o))
-		buf_printf(&o->text, "%" PRIu64, v);
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	if (!begin_value(o))
+		return;
+	do
+		digits[--at] = (char)('0' + v % 10);
+	while (v /= 10);
+	buf_add(&o->text, digits + at, sizeof(digits) - at);
 }
 
 void json_out_bool(struct json_out *o, bool v)

@@ -45,8 +45,16 @@ struct host_context {
 int host_plan(const struct sandbox_env *env, const struct request *r,
 	      bool terminal, struct plan **ret, struct error *err);
 
-/* Writes the whole config.json. */
+/* Writes config.json, but for its filter. */
 int host_config(struct host_context *h, struct buf *ret, struct error *err);
+
+/*
+ * Makes the filter, which is in config.json so that what `exec` adds is
+ * confined alike, and adds it to the text. It is larger than all the rest, so
+ * it is not parsed: @ret is it, freed with the spec that it becomes part of.
+ */
+int host_config_filter(const struct host_context *h, struct buf *config,
+		       struct spec_seccomp **ret, struct error *err);
 
 /* --chroot: may what is there be written at all, and is it on a branch? */
 bool host_root_is_read_only(const struct host_context *h);

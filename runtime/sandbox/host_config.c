@@ -1,4 +1,6 @@
 /* The config.json of a host command. */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -179,27 +181,6 @@ static void add_resources(const struct host_context *h, struct json_out *o)
 	json_out_object_end(o);
 }
 
-/* In config.json, so that what `exec` adds is confined alike. */
-static int add_filter(const struct host_context *h, struct json_out *o,
-		      struct error *err)
-{
-	struct spec_seccomp s = { .default_action = 0 };
-	int n = policy_filter(h->request, h->traps,
-			      (h->shared_network ? SYSCALL_SHARED_NETWORK : 0) |
-				      (h->notify ? SYSCALL_SHARED_ALL : 0),
-			      &s, err);
-
-	if (n < 0)
-		return n;
-	/* Never connected to: our supervisor is there. */
-	if (h->traps)
-		s.listener_path = strdup(SPEC_OWN_LISTENER);
-	json_out_key(o, "seccomp");
-	spec_seccomp_write(&s, o);
-	spec_seccomp_done(&s);
-	return 0;
-}
-
 static void add_protections(struct json_out *o, const char *key, uint32_t mask)
 {
 	char text[128] = "";
@@ -247,8 +228,6 @@ static int add_linux(struct host_context *h, struct json_out *o,
 	n = host_view_masks(h, o, err);
 	add_strings(o, "readonlyPaths", read_only,
 		    h->notify ? 0 : ARRAY_LEN(read_only));
-	if (n == 0)
-		n = add_filter(h, o, err);
 	json_out_object_end(o);
 	return n;
 }
@@ -280,5 +259,54 @@ int host_config(struct host_context *h, struct buf *ret, struct error *err)
 	if (json_out_end(o, ret) < 0 && n == 0)
 		n = error_set(err, ERR_SYSTEM, ENOMEM, "config.json");
 	json_out_free(o);
+	return n;
+}
+
+/* The end of linux, which is the last member, and of the whole. */
+static const char config_end[] = "}}\n";
+
+static int add_to_text(const struct spec_seccomp *s, struct buf *config,
+		       struct error *err)
+{
+	const size_t end_len = sizeof(config_end) - 1;
+	struct json_out *o = json_out_new(false);
+	int n = 0;
+
+	if (config->len < end_len ||
+	    memcmp(config->data + config->len - end_len, config_end, end_len))
+		n = error_say(err, ERR_SYSTEM, EPROTO,
+			      "config.json does not end with linux");
+	config->len -= n == 0 ? end_len : 0;
+	buf_add_str(config, ",\"seccomp\":");
+	if (o)
+		spec_seccomp_write(s, o);
+	if (n == 0 && json_out_end(o, config) < 0)
+		n = error_set(err, ERR_SYSTEM, ENOMEM, "config.json");
+	json_out_free(o);
+	buf_add_str(config, config_end);
+	return n;
+}
+
+int host_config_filter(const struct host_context *h, struct buf *config,
+		       struct spec_seccomp **ret, struct error *err)
+{
+	struct spec_seccomp *s = calloc(1, sizeof(*s));
+	int n;
+
+	if (!s)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "config.json");
+	n = policy_filter(h->request, h->traps,
+			  (h->shared_network ? SYSCALL_SHARED_NETWORK : 0) |
+				  (h->notify ? SYSCALL_SHARED_ALL : 0),
+			  s, err);
+	/* Never connected to: our supervisor is there. */
+	if (n == 0 && h->traps) {
+		s->listener_path = strdup(SPEC_OWN_LISTENER);
+		if (!s->listener_path)
+			n = error_set(err, ERR_SYSTEM, ENOMEM, "config.json");
+	}
+	if (n == 0)
+		n = add_to_text(s, config, err);
+	*ret = s;
 	return n;
 }
