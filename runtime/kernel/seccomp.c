@@ -452,6 +452,7 @@ int seccomp_program_get(const struct spec_seccomp *s, const char *cache_dir,
 				 "action");
 	p.has_notify = notifies_of(s, NULL);
 	p.traps_io = notifies_of(s, "read") || notifies_of(s, "write");
+	p.traps_exec = notifies_of(s, "execve");
 	/* The write that hands over the listener would wait for it. */
 	if (notifies_of(s, "write") && !spec_seccomp_is_ours(s))
 		return error_say(err, ERR_BUNDLE, EINVAL,

@@ -19,7 +19,8 @@ struct seccomp_program {
 	size_t n_insns;
 	unsigned int flags; /* SECCOMP_FILTER_FLAG_* */
 	bool has_notify;
-	bool traps_io; /* read or write are among what is notified of */
+	bool traps_io;	 /* read or write are among what is notified of */
+	bool traps_exec; /* execve is */
 };
 
 void seccomp_program_done(struct seccomp_program *p);

@@ -77,6 +77,7 @@ int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
 		  const char *path, char *const *argv, char *const *envp,
 		  struct error *err)
 {
+	bool may_wait = filter && (filter->traps_exec || filter->traps_io);
 	char control[64];
 	size_t n = 0;
 	auto_free char **all = NULL;
@@ -90,7 +91,10 @@ int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
 	(void)snprintf(control, sizeof(control), "%d:%d:%zu:%u:%d:%d",
 		       status_fd, filter ? filter_fd : 0,
 		       filter ? filter->n_insns : 0, filter ? filter->flags : 0,
-		       init, filter && filter->traps_io);
+		       !init	  ? 0
+		       : may_wait ? 1
+				  : 2,
+		       filter && filter->traps_io);
 	all[0] = control;
 	all[1] = (char *)path;
 	memcpy(all + 2, argv, n * sizeof(*all));

@@ -23,11 +23,13 @@
  * is executed. Until then write, read and close are called, which are not
  * trapped; with TRAPS_IO pwritev2 and preadv2 instead of the first two.
  *
- * With INIT the launcher stays as pid 1 of a host command: it forks the
+ * With INIT the launcher stays as pid 1 of a host command: it starts the
  * payload, passes signals on to it, reaps what is orphaned and ends as the
  * payload did: 128+n for signal n, for a pid 1 cannot die of its own signals;
  * then its name is "signal n", which whoever waits for it may read meanwhile.
- * The kernel then ends everything else in the namespace.
+ * The kernel then ends everything else in the namespace. INIT 1 forks; 2 is
+ * faster, but passes nothing on before the program is executed, so that must
+ * not wait for anybody.
  */
 #include <asm/unistd.h>
 #include <linux/errno.h>
@@ -229,22 +231,61 @@ static void __attribute__((noreturn)) serve(long payload)
 	}
 }
 
-/* Returns in the payload's process. */
-static void become_init(long status_fd)
+struct launch {
+	long status_fd, filter_fd;
+	unsigned long n_insns, flags, init, traps;
+	char **argv, **envp;
+	unsigned long long mask; /* of the payload, where it is our child */
+};
+
+static void __attribute__((noreturn, noinline)) execute(const struct launch *l)
 {
-	unsigned long long before = set_mask(~0ULL);
+	long r;
+
+	if (l->init)
+		(void)set_mask(l->mask);
+	if (l->n_insns) {
+		/* Before the filter, which may forbid what is not execve. */
+		(void)call6(__NR_fcntl, l->filter_fd, F_SETFD, FD_CLOEXEC, 0, 0,
+			    0);
+		r = load_filter(l->filter_fd, l->n_insns, l->flags);
+		if (r < 0)
+			fail(l->status_fd, r, 0);
+		if (l->flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)
+			hand_over(l->status_fd, r, l->traps);
+	}
+	r = call6(__NR_execve, (long)l->argv[1], (long)&l->argv[2],
+		  (long)l->envp, 0, 0, 0);
+	fail(l->status_fd, r, l->traps);
+	finish(126);
+}
+
+/*
+ * A child of CLONE_VFORK runs on our stack while we wait for its execve. So
+ * this frame is left alone: all it does in the child is to call what never
+ * returns.
+ */
+static long __attribute__((noinline)) start(const struct launch *l, long flags)
+{
+	long pid = call6(__NR_clone, flags | SIGCHLD, 0, 0, 0, 0, 0);
+
+	if (pid == 0)
+		execute(l);
+	return pid;
+}
+
+static void __attribute__((noreturn)) become_init(struct launch *l)
+{
 	long pid;
 
-	pid = call6(__NR_clone, SIGCHLD, 0, 0, 0, 0, 0);
+	l->mask = set_mask(~0ULL);
+	pid = start(l, l->init > 1 ? CLONE_VM | CLONE_VFORK : 0);
 	if (pid < 0)
-		fail(status_fd, pid, 0);
-	if (pid > 0) {
-		/* All of them: standard streams too, so that readers of the
-		 * payload's output see its end. */
-		(void)call6(__NR_close_range, 0, ~0U, 0, 0, 0, 0);
-		serve(pid);
-	}
-	(void)set_mask(before);
+		fail(l->status_fd, pid, 0);
+	/* All of them: standard streams too, so that readers of the payload's
+	 * output see its end. */
+	(void)call6(__NR_close_range, 0, ~0U, 0, 0, 0, 0);
+	serve(pid);
 }
 
 void launch(long *stack);
@@ -252,41 +293,29 @@ void launch(long *stack);
 void __attribute__((noreturn, used)) launch(long *stack)
 {
 	long argc = stack[0];
-	char **argv = (char **)&stack[1];
-	char **envp = &argv[argc + 1];
-	const char *p = argc > 0 ? argv[0] : "";
-	long status_fd = (long)next_number(&p);
-	long filter_fd = (long)next_number(&p);
-	unsigned long n_insns = next_number(&p);
-	unsigned long flags = next_number(&p);
-	unsigned long init = next_number(&p);
-	unsigned long traps = next_number(&p);
-	long r = -EINVAL;
+	struct launch l = {
+		.argv = (char **)&stack[1],
+		.envp = (char **)&stack[1] + argc + 1,
+	};
+	const char *p = argc > 0 ? l.argv[0] : "";
 
 	/* Executed by the payload itself: there is nothing to launch. */
 	if (argc < 3)
-		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
-	if (call6(__NR_fcntl, status_fd, F_SETFD, FD_CLOEXEC, 0, 0, 0) < 0)
-		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
+		finish(126);
+	l.status_fd = (long)next_number(&p);
+	l.filter_fd = (long)next_number(&p);
+	l.n_insns = next_number(&p);
+	l.flags = next_number(&p);
+	l.init = next_number(&p);
+	l.traps = next_number(&p);
+	if (call6(__NR_fcntl, l.status_fd, F_SETFD, FD_CLOEXEC, 0, 0, 0) < 0)
+		finish(126);
 	/* Until the payload is executed nothing inside may look into us, and
 	 * never into pid 1: no filter is on either. Before the fork, so that
 	 * the payload does not come first. */
-	if (init || n_insns)
+	if (l.init || l.n_insns)
 		(void)call6(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
-	if (init)
-		become_init(status_fd);
-	if (n_insns) {
-		/* Before the filter, which may forbid what is not execve. */
-		(void)call6(__NR_fcntl, filter_fd, F_SETFD, FD_CLOEXEC, 0, 0,
-			    0);
-		r = load_filter(filter_fd, n_insns, flags);
-		if (r < 0)
-			fail(status_fd, r, 0);
-		if (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)
-			hand_over(status_fd, r, traps);
-	}
-	r = call6(__NR_execve, (long)argv[1], (long)&argv[2], (long)envp, 0, 0,
-		  0);
-	fail(status_fd, r, traps);
-	finish(126);
+	if (l.init)
+		become_init(&l);
+	execute(&l);
 }
