@@ -52,6 +52,18 @@ at_most_threads() {
 	end_run
 }
 
+@test "supervisor: it has one thread until something is trapped" {
+	mkdir lower
+	begin_run -- sh -c 'echo up; while [ ! -e go ]; do sleep 0.05; done
+		mv lower moved && echo moved; sleep 1000'
+	eventually is_said up
+	equal threads "$(threads)" 1
+	equal renames "$(ask calls | jq '.renameat2 // .rename // 0')" 0
+	sandlock exec "$N" -- touch go
+	eventually is_said moved
+	end_run
+}
+
 @test "supervisor: it sees what a rule needs, and pid 1 is not trapped" {
 	WITH=without_cgroups
 	begin_run -P 20 -- sh -c '

@@ -148,11 +148,19 @@ struct create_listener {
 typedef int create_listener_fn(void *data, const struct create_listener *l,
 			       struct error *err);
 
+/* Of whoever has a listener to do with; both get @data. */
+struct create_listening {
+	create_listener_fn *take;
+	/* Until @fd has something to read. NULL: nothing else is to be done. */
+	void (*wait)(void *data, int fd);
+	void *data;
+};
+
 /*
- * Waits for the end of messages: 0 when the payload was executed. With
- * @listener, @fd is a socket and was prepared by sync_want_sender.
+ * Waits for the end of messages: 0 when the payload was executed. With @l (or
+ * NULL), @fd is a socket and was prepared by sync_want_sender.
  */
-int create_wait_exec(int fd, const char *path, create_listener_fn *listener,
-		     void *data, struct error *err);
+int create_wait_exec(int fd, const char *path, const struct create_listening *l,
+		     struct error *err);
 
 #endif

@@ -436,6 +436,7 @@ static int bring_listener(void *data, const struct create_listener *l,
 static int launch(struct exec *e, struct error *err)
 {
 	const struct sandbox_exec *x = e->request;
+	const struct create_listening listening = { bring_listener, NULL, e };
 	int r = spawn_process(e, err);
 
 	if (r == 0 && is_supervised(e) && sync_want_sender(e->sync_fd) < 0)
@@ -450,8 +451,7 @@ static int launch(struct exec *e, struct error *err)
 		r = error_set(err, ERR_SYSTEM, EPIPE, "cannot start");
 	if (r == 0)
 		r = create_wait_exec(e->sync_fd, e->process->args.v[0],
-				     is_supervised(e) ? bring_listener : NULL,
-				     e, err);
+				     is_supervised(e) ? &listening : NULL, err);
 	/* It had all this time; without it what is trapped would wait. */
 	if (r == 0 && e->listen.name)
 		r = control_finish(e->found->rundir, &e->listen, err);

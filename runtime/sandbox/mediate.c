@@ -68,8 +68,9 @@ struct mediation {
 	void *states[ARRAY_LEN(features)];
 	size_t feature;	      /* that is begun */
 	pthread_mutex_t lock; /* of what follows */
-	bool is_started;
-	struct pidns *pidns; /* constant once it is started */
+	bool is_met, is_awake;
+	int idle_fd;	     /* the first listener; -1 */
+	struct pidns *pidns; /* constant once there is a listener */
 	struct supervisor *supervisor;
 };
 
@@ -319,6 +320,7 @@ int mediation_begin(struct create *c, struct error *err)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "supervisor");
 	}
 	m->create = c;
+	m->idle_fd = -1;
 	c->denials = denials_new();
 	if (!c->denials) {
 		mediation_end(m);
@@ -404,19 +406,46 @@ static int tell_features(struct mediation *m, pid_t pid, struct error *err)
 	return r;
 }
 
-/* The first listener, of @pid, starts what was added before. */
-static int start(struct mediation *m, pid_t pid, struct error *err)
+/* @fd is the listener of @pid; the first shows which sandbox this is. */
+static int add_listener(struct mediation *m, pid_t pid, int fd,
+			struct error *err)
+{
+	int r = supervisor_add_listener(m->supervisor, fd, err);
+
+	if (r < 0)
+		return r;
+	(void)pthread_mutex_lock(&m->lock);
+	if (!m->is_met) {
+		r = open_pidns(m, pid, err);
+		if (r == 0)
+			r = tell_features(m, pid, err);
+		m->is_met = r == 0;
+		m->idle_fd = m->is_awake ? -1 : fd;
+	}
+	(void)pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
+int mediation_idle_fd(struct mediation *m)
+{
+	int fd;
+
+	(void)pthread_mutex_lock(&m->lock);
+	fd = m->idle_fd;
+	(void)pthread_mutex_unlock(&m->lock);
+	return fd;
+}
+
+int mediation_wake(struct mediation *m, struct error *err)
 {
 	int r = 0;
 
 	(void)pthread_mutex_lock(&m->lock);
-	if (!m->is_started)
-		r = open_pidns(m, pid, err);
-	if (!m->is_started && r == 0)
-		r = tell_features(m, pid, err);
-	if (!m->is_started && r == 0)
+	if (!m->is_awake)
 		r = supervisor_start(m->supervisor, err);
-	m->is_started = m->is_started || r == 0;
+	m->is_awake = m->is_awake || r == 0;
+	/* The supervisor may close it from here on. */
+	m->idle_fd = -1;
 	(void)pthread_mutex_unlock(&m->lock);
 	return r;
 }
@@ -425,7 +454,7 @@ int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 		   struct error *err)
 {
 	auto_close int pidfd = pidfd_open_pid(pid);
-	int fd, r;
+	int fd;
 
 	if (pidfd < 0)
 		return error_set(err, ERR_SYSTEM, -pidfd,
@@ -442,16 +471,13 @@ int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 				 "cannot take the seccomp listener");
 	if (m->create->limits)
 		live_limits_meet(m->create->limits, pid);
-	r = supervisor_add_listener(m->supervisor, fd, err);
-	return r == 0 ? start(m, pid, err) : r;
+	return add_listener(m, pid, fd, err);
 }
 
 int mediation_take_passed(struct mediation *m, pid_t pid, int fd,
 			  struct error *err)
 {
-	int r = supervisor_add_listener(m->supervisor, fd, err);
-
-	return r == 0 ? start(m, pid, err) : r;
+	return add_listener(m, pid, fd, err);
 }
 
 static bool is_first_of_chain(const struct mediation *m, size_t i)

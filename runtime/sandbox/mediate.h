@@ -10,8 +10,9 @@
  *	mediate_decide		in the plan: the traps, for the filter
  *	mediation_begin		init is ready and waits: features make their
  *				rows; nothing runs yet
- *	mediation_take		a listener: the first starts the supervisor,
- *				and with it threads; exec brings more
+ *	mediation_take		a listener; exec brings more
+ *	mediation_wake		the first call waits in it, or there will be
+ *				some: the supervisor starts, with its threads
  *	mediation_end		the payload is dead: threads end, all is freed
  *
  * To add a feature: a file mediate_NAME.c with a const struct mediate_feature,
@@ -136,7 +137,8 @@ struct supervisor *mediation_supervisor(struct mediation *m);
 int mediation_begin(struct create *c, struct error *err);
 /*
  * Takes fd @remote_fd of process @pid, a listener. @pid must be of the
- * sandbox: what is not in its pid namespace is refused. Thread-safe.
+ * sandbox: what is not in its pid namespace is refused. Nothing is answered
+ * before mediation_wake. Thread-safe.
  */
 int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 		   struct error *err);
@@ -144,6 +146,10 @@ int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
  */
 int mediation_take_passed(struct mediation *m, pid_t pid, int fd,
 			  struct error *err);
+/* A listener that nobody reads from yet, for poll(2); -1: there is none. */
+int mediation_idle_fd(struct mediation *m);
+/* Starts to answer; does nothing the next time. Thread-safe. */
+int mediation_wake(struct mediation *m, struct error *err);
 /* What was trapped and how often, as an object; any thread may ask. */
 void mediation_calls(const struct mediation *m, struct json_out *o);
 /* Waits for handlers that run. NULL is fine. */

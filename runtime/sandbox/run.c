@@ -67,7 +67,7 @@ static int exec_error(const char *path, int sys, struct error *err)
 
 /* @passed_fd is the listener itself, else it is to be fetched. */
 static int take_listener(int fd, const union exec_packet *p, pid_t sender,
-			 int passed_fd, create_listener_fn *take, void *data,
+			 int passed_fd, const struct create_listening *to,
 			 struct error *err)
 {
 	struct create_listener l = { sender, p->listener.fd, passed_fd };
@@ -75,15 +75,15 @@ static int take_listener(int fd, const union exec_packet *p, pid_t sender,
 
 	if (passed_fd >= 0)
 		l = (struct create_listener){ p->listener.fd, -1, passed_fd };
-	r = take(data, &l, err);
+	r = to->take(to->data, &l, err);
 
 	if (r == 0 && send(fd, "", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE)
 		r = error_set(err, ERR_SYSTEM, errno, "cannot start");
 	return r;
 }
 
-int create_wait_exec(int fd, const char *path, create_listener_fn *listener,
-		     void *data, struct error *err)
+int create_wait_exec(int fd, const char *path, const struct create_listening *l,
+		     struct error *err)
 {
 	union exec_packet p;
 	bool reset = false;
@@ -93,12 +93,13 @@ int create_wait_exec(int fd, const char *path, create_listener_fn *listener,
 
 	/* A reset comes before what was sent: init died with GO unread. */
 	for (;;) {
-		n = read_packet(fd, listener != NULL, &p, &sender, &passed);
+		if (l && l->wait)
+			l->wait(l->data, fd);
+		n = read_packet(fd, l != NULL, &p, &sender, &passed);
 		if (n == -ECONNRESET && !reset) {
 			reset = true;
-		} else if (n == sizeof(p.listener) && listener) {
-			r = take_listener(fd, &p, sender, passed, listener,
-					  data, err);
+		} else if (n == sizeof(p.listener) && l) {
+			r = take_listener(fd, &p, sender, passed, l, err);
 			if (r < 0)
 				return r;
 		} else if (n != -EINTR) {
@@ -130,6 +131,36 @@ static int take_first(void *data, const struct create_listener *l,
 		       ? mediation_take_passed(c->mediation, l->pid, l->fd, err)
 		       : mediation_take(c->mediation, l->pid, l->remote_fd,
 					err);
+}
+
+/* Trapped calls wait for an answer: without one nothing may go on. */
+static void begin_calls(struct create *c)
+{
+	struct error err = ERROR_INIT;
+
+	if (serve_calls(c, &err) == 0)
+		return;
+	log_warn(c->env->log, "%s", err.msg);
+	(void)pidfd_signal(c->pidfd, SIGKILL);
+}
+
+/* Calls of the launcher may be trapped, and its execve. */
+static void wait_and_answer(void *data, int fd)
+{
+	struct create *c = data;
+	struct pollfd p[] = {
+		{ .fd = fd, .events = POLLIN },
+		{ .fd = mediation_idle_fd(c->mediation), .events = POLLIN },
+	};
+
+	while (!p[0].revents) {
+		if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR)
+			return;
+		if (p[1].revents & POLLIN)
+			begin_calls(c);
+		if (p[1].revents)
+			p[1].fd = -1;
+	}
 }
 
 static const struct command_hooks *hooks_of(const struct create *c)
@@ -186,6 +217,8 @@ static int start_inline(struct create *c, struct error *err)
 {
 	const struct command_hooks *h = hooks_of(c);
 	const struct spec *s = c->plan->spec;
+	const struct create_listening listening = { take_first, wait_and_answer,
+						    c };
 	int sent, r;
 
 	r = begin_mediation(c, err);
@@ -203,7 +236,7 @@ static int start_inline(struct create *c, struct error *err)
 		return r;
 	r = create_wait_exec(
 		c->sync_fd, s->has_process ? s->process.args.v[0] : "",
-		c->mediation && c->plan->host ? take_first : NULL, c, err);
+		c->mediation && c->plan->host ? &listening : NULL, err);
 	if (r == 0 && sent < 0)
 		r = create_say_child_died(c, err);
 	if (r < 0)
@@ -249,17 +282,6 @@ static int64_t now_ms(void)
 
 enum wait_end { WAIT_ENDED, WAIT_TIMEOUT, WAIT_UNWANTED };
 
-/* Trapped calls wait for an answer: without one nothing may go on. */
-static void begin_calls(struct create *c)
-{
-	struct error err = ERROR_INIT;
-
-	if (serve_calls(c, &err) == 0)
-		return;
-	log_warn(c->env->log, "%s", err.msg);
-	(void)pidfd_signal(c->pidfd, SIGKILL);
-}
-
 /* The first client is there; a sandbox that nobody asks needs no thread. */
 static void begin_serving(struct create *c)
 {
@@ -268,6 +290,12 @@ static void begin_serving(struct create *c)
 	begin_calls(c);
 	if (serve_begin(c, &err) < 0)
 		log_warn(c->env->log, "%s", err.msg);
+}
+
+/* Calls that nobody answers yet: most sandboxes have none trapped. */
+static int quiet_listener(const struct create *c)
+{
+	return c->mediation ? mediation_idle_fd(c->mediation) : c->traps_fd;
 }
 
 /* Until the process has ended, or has to. A negative errno. */
@@ -280,7 +308,7 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 		{ .fd = signal_fd, .events = POLLIN },
 		{ .fd = h->watch ? h->watch_fd : -1, .events = POLLIN },
 		{ .fd = c ? serve_fd(c) : -1, .events = POLLIN },
-		{ .fd = c ? c->traps_fd : -1, .events = POLLIN },
+		{ .fd = c ? quiet_listener(c) : -1, .events = POLLIN },
 	};
 
 	while (!(p[0].revents & POLLIN)) {

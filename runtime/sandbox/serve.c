@@ -285,6 +285,8 @@ static int take_passed(struct create *c, int passed_fd, struct buf *ret,
 					       fd, err);
 
 	if (r == 0)
+		r = mediation_wake(c->mediation, err);
+	if (r == 0)
 		buf_add_str(ret, "{}");
 	return r;
 }
@@ -306,6 +308,8 @@ static int answer_listen(struct create *c, const struct control_request *q,
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "listen takes a pid and an fd");
 	r = mediation_take(c->mediation, (pid_t)pid, (int)fd, err);
+	if (r == 0)
+		r = mediation_wake(c->mediation, err);
 	if (r == 0)
 		buf_add_str(ret, "{}");
 	return r;
@@ -625,11 +629,15 @@ int serve_calls(struct create *c, struct error *err)
 {
 	int r;
 
+	if (c->mediation)
+		return mediation_wake(c->mediation, err);
 	if (c->traps_fd < 0)
 		return 0;
 	r = mediation_begin(c, err);
 	if (r == 0)
 		r = serve_listener(c, take_fd(&c->traps_fd), err);
+	if (r == 0)
+		r = mediation_wake(c->mediation, err);
 	return r < 0 ? r : tell_events(c);
 }
 

@@ -23,8 +23,9 @@ int serve_start(struct create *c, struct error *err);
 int serve_bind(const struct create *c, int *ret_fd, struct error *err);
 int serve_adopt(struct create *c, int listen_fd, struct error *err);
 /*
- * Begins to answer the trapped calls of a bundle, once c->traps_fd can be
- * read; does nothing where they are answered, or none is trapped. Where it
+ * Begins to answer trapped calls, once c->traps_fd (of a bundle) or the idle
+ * fd of its mediation can be read; does nothing where they are answered, or
+ * none is trapped. Where it
  * fails nobody answers: the sandbox has to be ended. serve_begin includes it.
  */
 int serve_calls(struct create *c, struct error *err);

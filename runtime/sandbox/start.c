@@ -58,7 +58,7 @@ static int release_init(const struct found *f, const char *program,
 	if (unlinkat(dir_fd, "exec.fifo", 0) < 0 && errno != ENOENT)
 		return error_set(err, ERR_SYSTEM, errno, "cannot start '%s'",
 				 f->state->name);
-	return create_wait_exec(status_fd, program, NULL, NULL, err);
+	return create_wait_exec(status_fd, program, NULL, err);
 }
 
 /* Others may do what they want with it meanwhile, to kill it for instance. */
