@@ -21,8 +21,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= $(PREFIX)/lib
 
+headers := include/sandlock.h $(wildcard include/sandlock/*.h)
 version := $(shell sed -n 's/^.define SANDLOCK_VERSION "\(.*\)"/\1/p' \
-	include/sandlock.h)
+	include/sandlock/base.h)
 soname := libsandlock.so.0
 
 CFLAGS ?= -O2 -g
@@ -154,7 +155,7 @@ $B/fuzz/%: $B/obj/tests/fuzz/%.o $B/obj/tests/fuzz/replay.o $B/obj/internal.a
 	$(call say,LD) $(ld) $(exe_ldflags) -o $@ $^ $(static_libs)
 
 # An embedder for the suites: sees the public header, links the library.
-$B/tests/%: tests/helpers/%.c $B/libsandlock.a include/sandlock.h
+$B/tests/%: tests/helpers/%.c $B/libsandlock.a $(headers)
 	@mkdir -p $(@D)
 	$(call say,LD) $(cc) -Wno-pedantic $(base_ldflags) $(exe_ldflags) \
 		-o $@ $< $B/libsandlock.a $(static_libs)
@@ -165,7 +166,7 @@ $B/unit/test_cases: | $B/sandlock
 # Examples are what a user builds: the public header and the library.
 example_bin := $(patsubst examples/c/%.c,$B/examples/%,$(wildcard examples/c/*.c))
 
-$B/examples/%: examples/c/%.c $B/libsandlock.a include/sandlock.h
+$B/examples/%: examples/c/%.c $B/libsandlock.a $(headers)
 	@mkdir -p $(@D)
 	$(call say,LD) $(cc) $(base_ldflags) $(exe_ldflags) -o $@ $< \
 		$B/libsandlock.a $(static_libs)
@@ -271,7 +272,7 @@ compile_commands.json: Makefile $B/flags
 
 # For programs that use the libraries where they are built, as the tests of the
 # SDKs: PKG_CONFIG_PATH=build/sdk.
-$B/sdk/libsandlock.pc: libsandlock.pc.in include/sandlock.h $B/flags
+$B/sdk/libsandlock.pc: libsandlock.pc.in include/sandlock/base.h $B/flags
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(CURDIR)|' -e 's|@LIBDIR@|$(abspath $B)|' \
 		-e 's|@VERSION@|$(version)|' $< >$@
@@ -284,7 +285,7 @@ $B/man/%: docs/man/%.scd
 
 man: $(man)
 
-$B/libsandlock.pc: libsandlock.pc.in include/sandlock.h $B/flags
+$B/libsandlock.pc: libsandlock.pc.in include/sandlock/base.h $B/flags
 	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 		-e 's|@VERSION@|$(version)|' $< >$@
 
@@ -298,8 +299,9 @@ fish_completions = $(sharedir)/fish/vendor_completions.d
 install: all man $B/libsandlock.pc
 	install -D -m 755 $B/sandlock $(bindir)/sandlock
 	ln -sf sandlock $(bindir)/sandlock-oci
-	install -D -m 644 include/sandlock.h \
-		$(DESTDIR)$(PREFIX)/include/sandlock.h
+	for h in $(headers); do \
+		install -D -m 644 $$h $(DESTDIR)$(PREFIX)/$$h || exit 1; \
+	done
 	install -D -m 644 $B/libsandlock.a $(libdir)/libsandlock.a
 	install -D -m 755 $B/libsandlock.so $(libdir)/libsandlock.so.$(version)
 	ln -sf libsandlock.so.$(version) $(libdir)/$(soname)
@@ -318,13 +320,14 @@ install: all man $B/libsandlock.pc
 
 uninstall:
 	rm -f $(bindir)/sandlock $(bindir)/sandlock-oci \
-		$(DESTDIR)$(PREFIX)/include/sandlock.h \
+		$(addprefix $(DESTDIR)$(PREFIX)/,$(headers)) \
 		$(libdir)/libsandlock.a $(libdir)/libsandlock.so \
 		$(libdir)/$(soname) $(libdir)/libsandlock.so.$(version) \
 		$(libdir)/pkgconfig/libsandlock.pc \
 		$(bash_completions)/sandlock $(bash_completions)/sandlock-oci \
 		$(zsh_completions)/_sandlock $(fish_completions)/sandlock.fish \
 		$(fish_completions)/sandlock-oci.fish
+	rmdir $(DESTDIR)$(PREFIX)/include/sandlock 2>/dev/null || true
 	for m in $(notdir $(man)); do \
 		rm -f $(sharedir)/man/man$${m##*.}/$$m; \
 	done

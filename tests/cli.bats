@@ -66,7 +66,7 @@ on_terminal() {
 	expect_status 0
 	equal first "${lines[0]}" \
 		"sandlock $(sed -n 's/^.define SANDLOCK_VERSION "\(.*\)"/\1/p' \
-			"$REPO/include/sandlock.h")"
+			"$REPO/include/sandlock/base.h")"
 	expect_match $'\nspec: 1\\.[0-9]+\\.[0-9]+'
 	expect_match $'\nlibseccomp: 2\\.'
 	expect_output +SECCOMP

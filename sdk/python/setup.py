@@ -22,13 +22,13 @@ if not HAS_LIBRARY:
 def version():
     """A source distribution has no header any more, but PKG-INFO."""
     for path, pattern in (
-            (os.path.join(REPOSITORY, "include", "sandlock.h"),
+            (os.path.join(REPOSITORY, "include", "sandlock", "base.h"),
              r'^#define SANDLOCK_VERSION "(.+)"'),
             (os.path.join(HERE, "PKG-INFO"), r"^Version: (.+)")):
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 return re.search(pattern, file.read(), re.M)[1]
-    raise SystemExit("setup.py: there is no include/sandlock.h")
+    raise SystemExit("setup.py: there is no include/sandlock/base.h")
 
 
 class BuildWithLibrary(build_py):
