@@ -48,7 +48,7 @@ const struct opt opt_table[] = {
 { V(RUN), "fs-mount", 0, OPT_LIST, "INSIDE:HOST[:ro]", NULL, COMPLETE_NONE, 0,
   "show a directory or file of the host at another place (may be repeated)" },
 { V(RUN), "chroot", 0, OPT_VALUE, "DIR", NULL, COMPLETE_DIR, 0,
-  "the command's root, on a branch, instead of the system and a workdir" },
+  "the command's root, on a branch unless workdirs in it are named" },
 { V(RUN), "workdir", 0, OPT_LIST, "DIR", NULL, COMPLETE_DIR, 0,
   "a directory that is worked in, on a branch (default: the current one; may be repeated)" },
 { V(RUN), "cwd", 0, OPT_VALUE, "DIR", NULL, COMPLETE_DIR, 0,

@@ -113,7 +113,7 @@ complete -c sandlock -n '__sandlock_options run' -s r -l fs-read -r -F -d 'let t
 complete -c sandlock -n '__sandlock_options run' -s w -l fs-write -r -F -d 'let it write this through, past the branch (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l fs-deny -r -F -d 'hide this (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l fs-mount -x -d 'show a directory or file of the host at another place (may be repeated)'
-complete -c sandlock -n '__sandlock_options run' -l chroot -x -a '(__fish_complete_directories)' -d 'the command\'s root, on a branch, instead of the system and a workdir'
+complete -c sandlock -n '__sandlock_options run' -l chroot -x -a '(__fish_complete_directories)' -d 'the command\'s root, on a branch unless workdirs in it are named'
 complete -c sandlock -n '__sandlock_options run' -l workdir -x -a '(__fish_complete_directories)' -d 'a directory that is worked in, on a branch (default: the current one; may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l cwd -x -a '(__fish_complete_directories)' -d 'where the command starts (default: the workdir)'
 complete -c sandlock -n '__sandlock_options run' -l env -x -d 'add a variable to the command\'s environment (may be repeated)'

@@ -32,7 +32,7 @@ const struct request_key request_keys[] = {
 	KEY("filesystem.write", "fs-write", REQUEST_LIST, write, "what is written through, past the branch"),
 	KEY("filesystem.deny", "fs-deny", REQUEST_LIST, deny, "what is hidden"),
 	KEY("filesystem.mount", "fs-mount", REQUEST_MOUNTS, mounts, "what is mounted elsewhere"),
-	KEY("filesystem.chroot", "chroot", REQUEST_STRING, chroot, "a directory that is the command's root, on a branch"),
+	KEY("filesystem.chroot", "chroot", REQUEST_STRING, chroot, "a directory that is the command's root, on a branch unless workdirs in it are named"),
 	KEY("filesystem.on_exit", "on-exit", REQUEST_DISPOSE, on_exit, "what becomes of the branch after success"),
 	KEY("filesystem.on_error", "on-error", REQUEST_DISPOSE, on_error, "what becomes of the branch after a failure"),
 	KEY("config.workdir", "workdir", REQUEST_LIST, workdirs, "the directories that are worked in, on a branch"),
@@ -585,11 +585,6 @@ int request_check(const struct request *r, struct error *err)
 				 "ask: '%s' is neither tty, socket, never nor "
 				 "the absolute path of a program",
 				 r->ask_by);
-	if (r->chroot && r->workdirs.n)
-		return error_say(err, ERR_USAGE, EINVAL,
-				 "--chroot and --workdir exclude each other: "
-				 "with a root of its own the command works in "
-				 "all of it");
 	if (r->no_branch && r->workdirs.n)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "a workdir is always on a branch: drop it, or "

@@ -88,7 +88,7 @@ A etc/d/"
 	expect_match '/ overlay rw,nosuid,nodev'
 }
 
-@test "chroot: in a profile; not with a workdir; a missing one is refused" {
+@test "chroot: in a profile; a missing one is refused" {
 	cat >p.toml <<-END
 		[filesystem]
 		chroot = "$W/root"
@@ -98,9 +98,95 @@ A etc/d/"
 	END
 	run sandlock run --profile-file p.toml
 	expect_exactly one
-	refused 125 "exclude each other" \
-		sandlock run --chroot root --workdir "$W" -- true
 	refused 125 "--chroot '$W/none'" sandlock run --chroot "$W/none" -- true
+}
+
+@test "chroot: with a workdir only that one is on a branch, and the rest is read-only" {
+	mkdir -p root/srv/app/src root/tmp host
+	echo old >root/srv/app/src/f
+	ln -s srv/app root/app
+	ln -s "$W/host" root/out
+	snap root >"$W/before"
+	inside --workdir /app -- sh -c 'pwd; ls /; cat src/f; echo new >src/f
+		mv -T src lib; mkdir d; ls /srv/app; ls /proc/self/fd >/dev/null
+		echo x >/data/a; echo x >/n; echo t >/tmp/t && cat /tmp/t
+		echo x >/dev/null; ls -d /var/tmp'
+	expect_output $'/srv/app\n'
+	expect_output $'\nold\nd\nlib\n'
+	expect_output "/data/a: Read-only file system"
+	expect_output "/n: Read-only file system"
+	expect_output $'\nt\n'
+	refute_output sbin
+	snap root >"$W/after"
+	same "$W/before" "$W/after"
+	run sandlock diff "$N"
+	expect_exactly "D src/
+A d/
+A lib/
+A lib/f"
+	equal lower "$(branches_json | jq -r '.[0].lower')" "$W/root/srv/app"
+	sandlock commit "$N"
+	equal f "$(cat root/srv/app/lib/f)" new
+	equal data "$(cat root/data/a)" one
+}
+
+@test "chroot: several workdirs, --cwd, denied and mounted paths" {
+	mkdir -p root/a/secret root/b/in root/c root/mnt host
+	echo s >root/a/secret/s
+	echo h >host/h
+	touch root/empty
+	inside --workdir /a --workdir /b --cwd /b/in --fs-deny /a/secret \
+		-w /c --fs-mount "/mnt:$W/host:ro" -- sh -c 'pwd; echo 1 >/a/1
+		echo 2 >2; echo 3 >/c/3; cat /a/secret/s; cat /mnt/h; cat /data/a'
+	expect_output /b/in
+	expect_output one
+	refute_output $'\ns\n'
+	equal c "$(cat root/c/3)" 3
+	[ ! -e root/a/1 ]
+	run sandlock diff "$N"
+	expect_exactly "A $W/root/a/1
+A $W/root/b/in/2"
+	sandlock commit "$N"
+	equal 1 "$(cat root/a/1)" 1
+	equal 2 "$(cat root/b/in/2)" 2
+	refused 125 "'/none' inside of --chroot" \
+		sandlock run --chroot root --workdir /none -- true
+	refused 125 "root/data/a' is no directory" \
+		sandlock run --chroot root --workdir /data/a -- true
+	ln -s "$W/host" root/out
+	refused 125 "'/out' inside of --chroot" \
+		sandlock run --chroot root --workdir /out -- true
+	refused 125 "is the root of the host" \
+		sandlock run --chroot / --workdir /etc -- true
+}
+
+@test "chroot: -w / with a workdir; a workdir / is all of it; exec and stages" {
+	run sandlock run --name "$N" --chroot root -w / --workdir /data -- \
+		sh -c 'echo x >/data/a; echo x >/etc/x'
+	expect_status 0
+	equal a "$(cat root/data/a)" one
+	equal x "$(cat root/etc/x)" x
+	run sandlock diff --name-status "$N"
+	expect_exactly "M	a"
+	sandlock abort "$N"
+	run sandlock run --name "$N" --chroot root --workdir / --workdir /data -- \
+		sh -c 'pwd; echo y >/data/y; echo y >/etc/y'
+	expect_output $'/\n'
+	run sandlock diff --name-status "$N"
+	expect_exactly "A	data/y"$'\n'"A	etc/y"
+	sandlock abort "$N"
+	sandlock run --name "$N" --chroot root --workdir /data -- sleep 1000 \
+		>/dev/null 2>&1 3>&- &
+	started $!
+	eventually sandlock exec "$N" sh -c 'echo in >/data/in'
+	run sandlock exec "$N" sh -c 'pwd; ls /; echo x >/etc/in'
+	expect_output "Read-only file system"
+	refute_output sbin
+	sandlock kill "$N"
+	wait
+	run sandlock diff "$N"
+	expect_exactly "A in"
+	sandlock abort "$N"
 }
 
 @test "chroot: directories are renamed, exec works, and no way leads out" {

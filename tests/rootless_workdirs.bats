@@ -106,3 +106,19 @@ os.system("./snap new")'
 @test "workdirs: / is for root alone" {
 	refused 125 "only root can work in '/'" sandlock run --workdir / -- true
 }
+
+@test "chroot: an ordinary user's workdir in it" {
+	mkdir -p root/bin root/srv/d
+	cp "$(command -v busybox)" root/bin/busybox
+	ln -s busybox root/bin/sh
+	echo old >root/srv/d/f
+	run --separate-stderr sandlock run --name "$N" --chroot root \
+		--workdir /srv -- sh -c '/bin/busybox mv d e; echo new >e/f
+			echo x >/bin/x; pwd'
+	expect_exactly /srv
+	[ ! -e root/bin/x ]
+	equal f "$(cat root/srv/d/f)" old
+	sandlock commit "$N"
+	equal f "$(cat root/srv/e/f)" new
+	[ ! -e root/srv/d ]
+}

@@ -48,6 +48,15 @@ bool path_is_under(const char *path, const char *dir)
 	       (path[n] == '\0' || path[n] == '/');
 }
 
+const char *path_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	if (n > 0 && dir[n - 1] == '/')
+		n--;
+	return path[n] ? path + n : "/";
+}
+
 char *path_join(const char *dir, const char *name)
 {
 	auto_(buf) struct buf b = BUF_INIT;

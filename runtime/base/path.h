@@ -18,6 +18,9 @@ int name_check(const char *name, struct error *err);
 /* True if @path is @dir or lies below it; both absolute and normalised. */
 bool path_is_under(const char *path, const char *dir);
 
+/* What @path, which is under @dir, is called from there: "/", "/a". */
+const char *path_below(const char *path, const char *dir);
+
 /* "dir/name" without doubling the slash; malloc'ed, NULL on ENOMEM. */
 char *path_join(const char *dir, const char *name);
 

@@ -463,8 +463,7 @@ static struct branch *find_root(struct branch *b, const char **path)
 		if (roots_select(b, i, path, 1, &one) == 0 ||
 		    !path_is_under(*path, lower))
 			continue;
-		*path += strcmp(lower, "/") == 0 ? 0 : strlen(lower);
-		*path += strspn(*path, "/");
+		*path = path_below(*path, lower) + 1;
 		return root;
 	}
 	return b;

@@ -163,9 +163,9 @@ static int make_branch(struct create *c, struct error *err)
 
 	struct branch_options o = {
 		.name = p->name,
-		.lower = p->workdirs.n ? p->workdirs.v[0] : p->spec->root_path,
-		.more_lowers = (const char *const *)p->workdirs.v + 1,
-		.n_more_lowers = p->workdirs.n ? p->workdirs.n - 1 : 0,
+		.lower = p->lowers.n ? p->lowers.v[0] : p->spec->root_path,
+		.more_lowers = (const char *const *)p->lowers.v + 1,
+		.n_more_lowers = p->lowers.n ? p->lowers.n - 1 : 0,
 		.storage = p->storage,
 		.durable = p->durable,
 		.notify = p->notify,
@@ -230,7 +230,8 @@ static int fill_new_state(struct create *c, struct error *err)
 	for (size_t i = 0; i < c->plan->workdirs.n; i++)
 		if (spec_strings_add(&s->workdirs, c->plan->workdirs.v[i]) < 0)
 			return error_set(err, ERR_SYSTEM, ENOMEM, "state");
-	s->rootfs = strdup(s->workdirs.n ? s->workdirs.v[0] : spec->root_path);
+	s->rootfs = strdup(c->plan->lowers.n ? c->plan->lowers.v[0]
+					     : spec->root_path);
 	if (spec->has_process)
 		s->command = buf_join_words(spec->process.args.v);
 	s->owner = userns_initial_uid();
@@ -356,6 +357,7 @@ static int make_rootfs(struct create *c, struct error *err)
 		.privileged = p->privileged,
 		.no_pivot = c->bundle->no_pivot,
 		.skeleton = p->skeleton,
+		.chroot = p->chroot,
 		.host_sources = p->host,
 		.hidden = hidden,
 		.hosts = p->hosts,

@@ -44,7 +44,7 @@ static int real_dir(const char *flag, const char *path, char **ret,
 	return 0;
 }
 
-static bool has_root(const struct spec_strings *list)
+bool host_names_root(const struct spec_strings *list)
 {
 	for (size_t i = 0; i < list->n; i++)
 		if (strcmp(list->v[i], "/") == 0)
@@ -52,20 +52,27 @@ static bool has_root(const struct spec_strings *list)
 	return false;
 }
 
+bool host_root_is_chroot(const struct host_context *h)
+{
+	return h->chroot && !h->workdirs.n;
+}
+
 bool host_root_is_read_only(const struct host_context *h)
 {
 	const struct request *r = h->request;
 
-	if (!h->chroot)
+	if (!host_root_is_chroot(h))
 		return true;
-	return !has_root(&r->write) && (has_root(&r->read) || r->no_branch);
+	return !host_names_root(&r->write) &&
+	       (host_names_root(&r->read) || r->no_branch);
 }
 
 bool host_has_branch(const struct host_context *h)
 {
 	const struct request *r = h->request;
 
-	return !r->no_branch && !(h->chroot && has_root(&r->write));
+	return !r->no_branch &&
+	       !(host_root_is_chroot(h) && host_names_root(&r->write));
 }
 
 /* By another name: what two branches say of one place contradicts. */
@@ -86,12 +93,26 @@ static int check_other(const struct host_context *h, const char *flag,
 	return 0;
 }
 
+/* The real path, on the host, of a directory to work in. */
+static int find_dir(const struct host_context *h, const char *flag,
+		    const char *path, char **ret, struct error *err)
+{
+	char real[PATH_MAX];
+	int n;
+
+	if (!h->chroot)
+		return real_dir(flag, path, ret, err);
+	n = host_find_inside(h, flag, path, real, err);
+	return n < 0 ? n : real_dir(flag, real, ret, err);
+}
+
 /* Once, whatever its name. */
 static int add_workdir(struct host_context *h, const char *flag,
 		       const char *path, struct error *err)
 {
+	const char *top = h->chroot ? h->chroot : "/";
 	auto_free char *real = NULL;
-	int n = real_dir(flag, path, &real, err);
+	int n = find_dir(h, flag, path, &real, err);
 
 	if (n < 0)
 		return n;
@@ -102,7 +123,8 @@ static int add_workdir(struct host_context *h, const char *flag,
 				       "--workdir; --workdir / takes all");
 	}
 	if (!h->cwd) {
-		h->cwd = strdup(h->request->cwd ? h->request->cwd : real);
+		h->cwd = strdup(h->request->cwd ? h->request->cwd
+						: path_below(real, top));
 		if (!h->cwd)
 			return error_set(err, ERR_SYSTEM, ENOMEM, "--cwd");
 	}
@@ -119,6 +141,31 @@ static int add_workdir(struct host_context *h, const char *flag,
 		       : 0;
 }
 
+/* All of it is on a branch, unless workdirs in it are named. */
+static int find_in_chroot(struct host_context *h, struct error *err)
+{
+	const struct request *r = h->request;
+	int n = real_dir("--chroot", r->chroot, &h->chroot, err);
+
+	if (n == 0 && r->workdirs.n && strcmp(h->chroot, "/") == 0)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "--chroot: '/' is the root of the host");
+	for (size_t i = 0; n == 0 && i < r->workdirs.n; i++) {
+		n = add_workdir(h, "--workdir", r->workdirs.v[i], err);
+		if (n < 0 ||
+		    strcmp(h->workdirs.v[h->workdirs.n - 1], h->chroot) != 0)
+			continue;
+		spec_strings_done(&h->workdirs);
+		break;
+	}
+	if (n == 0 && !h->cwd) {
+		h->cwd = strdup(r->cwd ? r->cwd : "/");
+		if (!h->cwd)
+			n = error_set(err, ERR_SYSTEM, ENOMEM, "--cwd");
+	}
+	return n;
+}
+
 /*
  * Without a flag the directory that the caller is in is worked in, on a
  * branch. --cwd starts elsewhere; it does not make that a branch.
@@ -128,11 +175,8 @@ static int find_workdir(struct host_context *h, struct error *err)
 	const struct request *r = h->request;
 	int n = 0;
 
-	if (r->chroot) {
-		h->cwd = strdup(r->cwd ? r->cwd : "/");
-		return h->cwd ? real_dir("--chroot", r->chroot, &h->chroot, err)
-			      : error_set(err, ERR_SYSTEM, ENOMEM, "--cwd");
-	}
+	if (r->chroot)
+		return find_in_chroot(h, err);
 	if (r->no_branch) {
 		h->cwd = r->cwd ? strdup(r->cwd) : getcwd(NULL, 0);
 		return h->cwd ? 0 : error_set(err, ERR_SYSTEM, errno, "--cwd");
@@ -229,8 +273,22 @@ static int keep_paths(struct spec *s, struct host_context *h)
 	}
 	for (size_t i = 0; r == 0 && i < masks->n; i++)
 		r = keep_path(&s->masked_paths.v[i], masks->v[i]);
-	if (r == 0 && h->chroot)
+	if (r == 0 && host_root_is_chroot(h))
 		r = keep_path(&s->root_path, h->chroot);
+	return r;
+}
+
+static int take_workdirs(struct plan *p, struct host_context *h)
+{
+	const char *top = h->chroot ? h->chroot : "/";
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < h->workdirs.n; i++)
+		r = spec_strings_add(&p->workdirs,
+				     path_below(h->workdirs.v[i], top));
+	p->lowers = h->workdirs;
+	h->workdirs = (struct spec_strings){ 0 };
+	p->chroot = p->workdirs.n ? take_ptr(&h->chroot) : NULL;
 	return r;
 }
 
@@ -268,10 +326,11 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	p->host = true;
 	p->hidden = r->no_control_socket;
 	p->branch = host_has_branch(h);
-	p->skeleton = !h->chroot;
+	p->skeleton = !host_root_is_chroot(h);
 	p->cwd_is_wish = r->no_branch && !r->cwd;
-	p->workdirs = h->workdirs;
-	h->workdirs = (struct spec_strings){ 0 };
+	n = take_workdirs(p, h);
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n, "workdirs");
 	p->storage = r->storage;
 	p->timeout_ms = r->timeout_ms;
 	p->on_exit = r->on_exit == DISPOSE_UNSAID ? DISPOSE_DEFER : r->on_exit;

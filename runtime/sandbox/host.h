@@ -11,6 +11,7 @@
 #ifndef SANDLOCK_SANDBOX_HOST_H
 #define SANDLOCK_SANDBOX_HOST_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "base/json.h"
@@ -25,11 +26,11 @@ struct host_context {
 	bool notify;		  /* tier C: host_tier.c */
 	bool terminal;
 	const char *name;
-	char *cwd; /* real path where the command starts */
+	char *cwd; /* path inside where the command starts */
 	/* Real paths of the branch's lowers; a directory before what is in
 	 * it, but the first is the first that was given. */
 	struct spec_strings workdirs;
-	char *chroot;		 /* real path of its root, or NULL */
+	char *chroot;		 /* real path of what --chroot says, or NULL */
 	const char *home;	 /* of the caller, or NULL */
 	struct idmap idmap;	 /* empty for root */
 	struct spec_strings env; /* of the command */
@@ -56,8 +57,15 @@ int host_config(struct host_context *h, struct buf *ret, struct error *err);
 int host_config_filter(const struct host_context *h, struct buf *config,
 		       struct spec_seccomp **ret, struct error *err);
 
-/* --chroot: may what is there be written at all, and is it on a branch? */
+/*
+ * --chroot: is that directory the root, on a branch? Not with workdirs in it:
+ * then what is in it is mounted one by one, as of the host's own root.
+ */
+bool host_root_is_chroot(const struct host_context *h);
+/* May what is there be written at all, and is it on a branch? */
 bool host_root_is_read_only(const struct host_context *h);
+/* Is "/" among the paths of -r or -w? */
+bool host_names_root(const struct spec_strings *list);
 bool host_has_branch(const struct host_context *h);
 /* host_view.c: what may be read without a -r; ends with NULL. */
 extern const char *const host_system_paths[];
@@ -71,6 +79,9 @@ int host_each_readable(const struct host_context *h, host_path_fn *add,
 int host_each_secret(const struct host_context *h, host_path_fn *add,
 		     void *data);
 
+/* host_view.c: the real path, outside, of what is @path in h->chroot. */
+int host_find_inside(const struct host_context *h, const char *flag,
+		     const char *path, char ret[PATH_MAX], struct error *err);
 /* host_view.c: the members "mounts" and linux.maskedPaths. */
 int host_view_mounts(struct host_context *h, struct json_out *o,
 		     struct error *err);

@@ -243,7 +243,8 @@ int host_config(struct host_context *h, struct buf *ret, struct error *err)
 	json_out_str_member(o, "ociVersion", SPEC_OCI_VERSION);
 	json_out_key(o, "root");
 	json_out_object(o);
-	json_out_str_member(o, "path", h->chroot ? h->chroot : "/");
+	json_out_str_member(o, "path",
+			    host_root_is_chroot(h) ? h->chroot : "/");
 	json_out_bool_member(o, "readonly",
 			     !h->notify && host_root_is_read_only(h));
 	json_out_object_end(o);

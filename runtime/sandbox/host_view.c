@@ -269,24 +269,28 @@ static int bind_readable(void *data, const char *path)
 	return 0;
 }
 
-/* "/" cannot be mounted on: what lies in it is mounted one by one. */
-static int add_whole_root(struct view *o, bool read_only, struct error *err)
+/* "/" cannot be mounted on: what lies in @root is mounted one by one. */
+static int add_whole_root(struct view *o, const char *root, bool read_only,
+			  struct error *err)
 {
 	static const char *const never[] = { ".",   "..",  "proc",	"dev",
 					     "tmp", "run", "lost+found" };
-	auto_dir DIR *dir = opendir("/");
+	auto_dir DIR *dir = opendir(root);
 
 	if (!dir)
-		return error_set(err, ERR_SYSTEM, errno, "cannot read '/'");
+		return error_set(err, ERR_SYSTEM, errno, "cannot read '%s'",
+				 root);
 	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-		char path[NAME_MAX + 2];
+		auto_free char *path = path_join(root, e->d_name);
+		char inside[NAME_MAX + 2];
 		bool skip = false;
 
 		for (size_t i = 0; i < ARRAY_LEN(never); i++)
 			skip |= strcmp(e->d_name, never[i]) == 0;
-		(void)snprintf(path, sizeof(path), "/%s", e->d_name);
-		if (!skip)
-			add_bind(o, path, path, read_only);
+		(void)snprintf(inside, sizeof(inside), "/%s", e->d_name);
+		o->failed |= !path;
+		if (!skip && path)
+			add_bind(o, path, inside, read_only);
 	}
 	return 0;
 }
@@ -304,7 +308,7 @@ static int add_listed(const struct spec_strings *list, const char *flag,
 			return error_code(err);
 		}
 		if (strcmp(real, "/") == 0) {
-			int r = add_whole_root(o, read_only, err);
+			int r = add_whole_root(o, "/", read_only, err);
 
 			if (r < 0)
 				return r;
@@ -363,12 +367,25 @@ static int add_sockets(const struct host_context *h, struct view *o,
 	return 0;
 }
 
-/* The real path, outside, of what is @path inside of the root. */
-static int find_inside(int root_fd, const char *path, char ret[PATH_MAX])
+int host_find_inside(const struct host_context *h, const char *flag,
+		     const char *path, char ret[PATH_MAX], struct error *err)
 {
-	auto_close int fd = fd_open_in_root(root_fd, path, O_PATH, 0);
+	auto_close int root_fd =
+		open(h->chroot, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	auto_close int fd = -1;
+	int r;
 
-	return fd < 0 ? fd : fd_path(fd, ret);
+	if (root_fd < 0)
+		return error_set(err, ERR_USAGE, errno, "--chroot '%s'",
+				 h->chroot);
+	fd = fd_open_in_root(root_fd, path, O_PATH, 0);
+	r = fd < 0 ? fd : fd_path(fd, ret);
+	if (r == 0 && !path_is_under(ret, h->chroot))
+		r = -ENOENT;
+	return r < 0 ? error_set(err, ERR_USAGE, -r,
+				 "%s '%s' inside of --chroot '%s'", flag, path,
+				 h->chroot)
+		     : 0;
 }
 
 /* Paths are inside. */
@@ -376,20 +393,12 @@ static int add_inside(const struct host_context *h,
 		      const struct spec_strings *list, const char *flag,
 		      bool read_only, struct view *o, struct error *err)
 {
-	auto_close int root_fd =
-		open(h->chroot, O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	if (root_fd < 0)
-		return error_set(err, ERR_USAGE, errno, "--chroot '%s'",
-				 h->chroot);
 	for (size_t i = 0; i < list->n; i++) {
 		char real[PATH_MAX];
-		int r = find_inside(root_fd, list->v[i], real);
+		int r = host_find_inside(h, flag, list->v[i], real, err);
 
 		if (r < 0)
-			return error_set(err, ERR_USAGE, -r,
-					 "%s '%s' inside of --chroot '%s'",
-					 flag, list->v[i], h->chroot);
+			return r;
 		/* "/" is said by root.readonly, and by there being no branch.
 		 */
 		if (strcmp(real, h->chroot) != 0)
@@ -399,8 +408,7 @@ static int add_inside(const struct host_context *h,
 }
 
 /* A root of its own: what a kernel has to provide, and nothing of the host. */
-static int add_chroot(const struct host_context *h, struct view *o,
-		      struct error *err)
+static void add_kernels(const struct host_context *h, struct view *o)
 {
 	/* clang-format off */
 	const struct mount_row rows[] = {
@@ -410,28 +418,41 @@ static int add_chroot(const struct host_context *h, struct view *o,
 	};
 	const struct mount_row shm = { "/dev/shm", "tmpfs", "shm", "nosuid,noexec,nodev,mode=1777" };
 	/* clang-format on */
-	int n;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		add_mount(o, &rows[i]);
 	add_tmpfs(h, o, &shm);
-	n = add_inside(h, &h->request->read, "-r", true, o, err);
-	return n < 0 ? n
-		     : add_inside(h, &h->request->write, "-w", false, o, err);
+}
+
+/* The workdirs in it lie over what is read-only, as on the host. */
+static int add_chroot(const struct host_context *h, struct view *o,
+		      struct error *err)
+{
+	const struct request *r = h->request;
+	int n = 0;
+
+	if (host_root_is_chroot(h)) {
+		add_kernels(h, o);
+	} else {
+		n = add_whole_root(o, h->chroot, !host_names_root(&r->write),
+				   err);
+		add_private(h, true, o);
+	}
+	if (n == 0)
+		n = add_inside(h, &r->read, "-r", true, o, err);
+	return n < 0 ? n : add_inside(h, &r->write, "-w", false, o, err);
 }
 
 static int add_host(const struct host_context *h, struct view *o,
 		    struct error *err)
 {
 	const struct request *r = h->request;
-	bool whole = false;
+	bool whole = host_names_root(&r->read);
 	int n = 0;
 
-	for (size_t i = 0; i < r->read.n; i++)
-		whole |= strcmp(r->read.v[i], "/") == 0;
 	/* The host's root goes below the private mounts. */
 	if (whole)
-		n = add_whole_root(o, true, err);
+		n = add_whole_root(o, "/", true, err);
 	add_private(h, whole, o);
 	if (!whole && !r->read.n)
 		(void)host_each_readable(h, bind_readable, o);
@@ -475,12 +496,10 @@ static void mask_in_mounts(const struct request *r, const char *real,
 	for (size_t i = 0; i < r->n_mounts; i++) {
 		auto_free char *host = realpath(r->mounts[i].host, NULL);
 		auto_free char *inside = NULL;
-		size_t n = host && strcmp(host, "/") != 0 ? strlen(host) : 0;
 
 		if (!host || !path_is_under(real, host))
 			continue;
-		inside = path_join(r->mounts[i].inside,
-				   real + n + strspn(real + n, "/"));
+		inside = path_join(r->mounts[i].inside, path_below(real, host));
 		if (inside)
 			mask(o, inside);
 	}

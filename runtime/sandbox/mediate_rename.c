@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/path.h"
 #include "branch/movable.h"
 #include "policy/syscalls.h"
 #include "sandbox/create.h"
@@ -52,6 +53,7 @@ static int begin(struct mediation *m, struct error *err)
 	struct rename_state *s = calloc(1, sizeof(*s));
 	struct handler rows[RENAMES_ROWS];
 	bool own;
+	const char *top = c->plan->chroot ? c->plan->chroot : "/";
 	size_t n_roots, n;
 	int r;
 
@@ -68,7 +70,9 @@ static int begin(struct mediation *m, struct error *err)
 		struct branch *root = branch_root(c->branch, i);
 
 		s->branches[i] = (struct rename_branch){
-			.path = c->plan->skeleton ? branch_lower(root) : "/",
+			.path = c->plan->skeleton
+					? path_below(branch_lower(root), top)
+					: "/",
 			.is_lower = is_lower,
 			.make_movable = make_movable,
 			.data = root,

@@ -366,6 +366,8 @@ void plan_free(struct plan *p)
 	spec_free(p->spec);
 	buf_done(&p->config);
 	spec_strings_done(&p->workdirs);
+	spec_strings_done(&p->lowers);
+	free(p->chroot);
 	for (size_t i = 0; i < p->n_paths; i++)
 		free(p->paths[i].path);
 	free(p->paths);

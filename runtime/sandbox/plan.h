@@ -53,10 +53,14 @@ struct plan {
 	bool notify;
 	struct plan_path *paths; /* with @notify */
 	size_t n_paths;
-	struct spec_strings denied;   /* real paths that no rule is for */
-	struct spec_strings uppers;   /* where what goes to the branch is */
-	bool skeleton;		      /* not with --chroot: root.path is it */
-	struct spec_strings workdirs; /* real paths; none: no branch */
+	struct spec_strings denied; /* real paths that no rule is for */
+	struct spec_strings uppers; /* where what goes to the branch is */
+	/* Not with --chroot: root.path is it, unless there are workdirs in it.
+	 */
+	bool skeleton;
+	struct spec_strings workdirs; /* real paths inside; none: no branch */
+	struct spec_strings lowers;   /* the same on the host */
+	char *chroot;		      /* where that differs: by what; or NULL */
 	bool cwd_is_wish;     /* the root will do where the cwd is not seen */
 	uint64_t timeout_ms;  /* 0: none */
 	bool hidden;	      /* no runtime directory, in no list */

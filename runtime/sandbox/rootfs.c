@@ -258,7 +258,8 @@ static int attach_root(struct rootfs *r, struct error *err)
 /* Over its own lower: what is not covered cannot be seen. */
 static int mount_branch(struct rootfs *r, size_t i, struct error *err)
 {
-	const char *at = branch_lower(branch_root(r->o.branch, i));
+	const char *at = path_below(branch_lower(branch_root(r->o.branch, i)),
+				    r->o.chroot ? r->o.chroot : "/");
 	/* Devices in the lower are none of the command's business. */
 	const struct mount_change c = { .set = MOUNT_ATTR_NOSUID |
 					       MOUNT_ATTR_NODEV };

@@ -44,6 +44,8 @@ struct rootfs_options {
 	 * branch, if any, are mounted over their lowers, over everything else.
 	 */
 	bool skeleton;
+	/* Where the paths of these begin with it on the host alone; or NULL. */
+	const char *chroot;
 	/* Bind sources below root.path are the host's, not the branch's. */
 	bool host_sources;
 	const struct cgroup

@@ -107,13 +107,6 @@ static bool read_mounted(char *line, struct mounted *m)
 	return true;
 }
 
-/* What of @path is left below @dir, without a slash in front. */
-static const char *path_below(const char *path, const char *dir)
-{
-	path += strcmp(dir, "/") == 0 ? 0 : strlen(dir);
-	return path + strspn(path, "/");
-}
-
 struct mount_list {
 	struct mounted *v;
 	size_t n;

@@ -42,7 +42,7 @@ type Sandbox struct {
 	Workdir  string   // on a branch; default: the current directory
 	Workdirs []string // more of them
 	NoBranch bool     // no working directory, and so no branch
-	Chroot   string   // the command's root, on a branch; without Workdir
+	Chroot   string   // the command's root, on a branch unless Workdir names some in it
 	Cwd      string   // where the command starts; default: Workdir
 
 	// NetAllow is where it may connect to: "host:443", "10.0.0.0/8:*",

@@ -159,9 +159,18 @@ static void utf8_is_strict(void **state)
 	assert_int_equal(cp, 0x20ac);
 }
 
+static void test_below(void **state)
+{
+	assert_string_equal(path_below("/a/b", "/a"), "/b");
+	assert_string_equal(path_below("/a/b", "/"), "/a/b");
+	assert_string_equal(path_below("/a", "/a"), "/");
+	assert_string_equal(path_below("/", "/"), "/");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_below),
 		cmocka_unit_test(names_are_checked),
 		cmocka_unit_test(under_respects_components),
 		cmocka_unit_test(join_puts_one_slash),

@@ -190,7 +190,8 @@ class Sandbox:
     uid: Optional[int] = None
     gid: Optional[int] = None
     workdir: Union[str, Sequence[str], None] = None
-    """The directory that is worked in, on a branch."""
+    """The directory that is worked in, on a branch; with ``chroot`` one in it,
+    by either path."""
     cwd: Optional[str] = None
     """Where it starts; the workdir if there is one."""
     fs_storage: Optional[str] = None
@@ -268,10 +269,21 @@ class Sandbox:
     # ------------------------------------------------------------ requests
 
     def _workdirs(self) -> List[str]:
+        """As the command sees them."""
         if self.workdir is None:
             return []
-        return [os.path.realpath(os.fsdecode(w))
-                for w in _values(self.workdir)]
+        root = self.chroot and os.path.realpath(self.chroot)
+        paths = []
+        for text in _values(self.workdir):
+            path = os.fsdecode(text)
+            real = os.path.realpath(path)
+            if not root:
+                paths.append(real)
+            elif _is_inside(real, [root]):
+                paths.append(real[len(root):] or "/")
+            else:
+                paths.append(path)
+        return paths
 
     def _user(self) -> Optional[str]:
         if self.uid is None and self.gid is None:
@@ -293,16 +305,13 @@ class Sandbox:
             for text in _values(value):
                 request.set(key, text, member)
         workdirs = self._workdirs()
-        root = self.chroot and os.path.realpath(self.chroot)
         if not workdirs and not bare:
             request.set("config.branch", "false", "workdir")
         for path in workdirs:
-            # A root of its own is worked in as a whole.
-            if path != root:
-                request.set("config.workdir", path, "workdir")
+            request.set("config.workdir", path, "workdir")
         for text in _values(self.fs_writable):
             # A rule for what a branch covers must not go past the branch.
-            if root not in workdirs and not _is_inside(text, workdirs):
+            if not _is_inside(text, workdirs):
                 request.set("filesystem.write", text, "fs_writable")
         self._set_mounts(request)
         for name, value in {**self.env, **extra_env}.items():

@@ -466,6 +466,20 @@ class Chroot(Place):
         sandbox.commit()
         self.assertEqual(self.read("out/f"), "x\n")
 
+    def test_a_workdir_in_another_root_is_named_from_inside_or_outside(self):
+        for name in ("bin", "out", "other"):
+            os.mkdir(self.path(name))
+        shutil.copy2(shutil.which("busybox"), self.path("bin/busybox"))
+        for workdir in ("/out", self.path("out")):
+            sandbox = Sandbox(chroot=self.workdir, workdir=workdir,
+                              on_exit=BranchAction.DEFER)
+            result = sandbox.run(["/bin/busybox", "sh", "-c",
+                                  "echo x >f; pwd; echo x >/other/f; true"])
+            self.assertEqual(result.stdout, b"/out\n")
+            self.assertIn(b"Read-only", result.stderr)
+            self.assertEqual([str(c) for c in result.changes], ["A  f"])
+            sandbox.abort()
+
 
 class Network(Place):
     def test_no_rule_is_no_network_and_ports_are_told(self):
