@@ -331,14 +331,11 @@ attempt('all', lambda: os.kill(-1, 0))"
 	[ "$(cat f)" = got ]
 }
 
-@test "tier C: exec and pause are refused with the reason" {
+@test "tier C: it is killed by name" {
 	sandlock run --isolation=notify --branch=none --name "$N" -- \
 		sleep 1000 3>&- &
 	STARTED+=($!)
 	eventually has_status running
-	run sandlock exec "$N" true
-	[ "$status" -ne 0 ]
-	expect_output 'without namespaces that could be joined'
 	sandlock kill "$N"
 	run sandlock state "$N"
 	[ "$status" -ne 0 ]

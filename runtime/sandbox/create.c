@@ -670,7 +670,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	c->bundle = b;
 	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
 	c->console_sock = c->console_master = c->pidfd = c->netns_fd = -1;
-	c->fifo_fd = c->status_fd = -1;
+	c->fifo_fd = c->status_fd = c->join_fd = c->child_join_fd = -1;
 	c->traps_fd = c->notify_fd = -1;
 	if (!c->mask_is_saved)
 		(void)sigprocmask(SIG_SETMASK, NULL, &c->original_mask);
@@ -776,6 +776,8 @@ void create_done(struct create *c)
 	cleanup_close(&c->launcher_fd);
 	cleanup_close(&c->sync_fd);
 	cleanup_close(&c->child_sync_fd);
+	cleanup_close(&c->join_fd);
+	cleanup_close(&c->child_join_fd);
 	cleanup_close(&c->fifo_fd);
 	cleanup_close(&c->status_fd);
 	cleanup_close(&c->console_sock);

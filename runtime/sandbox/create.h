@@ -39,6 +39,7 @@ struct create {
 	int launcher_fd;
 	int sync_fd; /* parent's end */
 	int child_sync_fd;
+	int join_fd, child_join_fd; /* of tier C: guard.h; or -1 */
 	int fifo_fd;	    /* exec.fifo, for init until it is cloned; or -1 */
 	int status_fd;	    /* exec.status, likewise */
 	int console_sock;   /* connected to --console-socket, or -1 */
@@ -130,7 +131,8 @@ int create_send_pidfd(const char *path, int pidfd, struct error *err);
 /*
  * run.c: the signals that go to the payload, and waiting for it meanwhile; at
  * @end_ms (CLOCK_MONOTONIC, -1: never) it is killed: EXIT_TIMEOUT. With @c (or
- * NULL) its command's hook is watched for, unless there is a terminal.
+ * NULL) its command's hook is watched for, unless there is a terminal. A @pid
+ * of 0 is somebody else's child, who is asked for its status.
  */
 void run_forwarded_signals(sigset_t *set);
 int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,

@@ -38,16 +38,8 @@ enum { SOCKET_NAPS = 100, SOCKET_NAP_MS = 20 };
 static int check_status(const struct found *f, const struct sandbox_exec *x,
 			struct error *err)
 {
-	/* Its guard would not hold it, and its supervisor not read it. */
-	if (f->state->notify) {
-		(void)error_say(err, ERR_UNSUPPORTED, ENOTSUP,
-				"cannot exec in '%s': it runs with "
-				"--isolation=notify, without namespaces that "
-				"could be joined",
-				f->state->name);
-		return error_hint(err, "run another command in a sandbox of "
-				       "its own");
-	}
+	if (f->state->notify && exec_guard_check(x, err) < 0)
+		return error_code(err);
 	switch (f->status) {
 	case STATUS_CREATED:
 	case STATUS_RUNNING:
@@ -343,8 +335,8 @@ static int spawn_process(struct exec *e, struct error *err)
 }
 
 /* The socket comes a moment after the command was executed. */
-static int ask_to_listen(struct exec *e, const char *args, const int *fd,
-			 struct error *err)
+int exec_ask(struct exec *e, const char *verb, const char *args, const int *fd,
+	     struct error *err)
 {
 	struct error local;
 	int r;
@@ -353,7 +345,7 @@ static int ask_to_listen(struct exec *e, const char *args, const int *fd,
 		local = (struct error)ERROR_INIT;
 		e->listen = (struct control_call){
 			.name = e->found->state->name,
-			.verb = "listen",
+			.verb = verb,
 			.args = args,
 			.pass_fd = fd,
 		};
@@ -364,6 +356,14 @@ static int ask_to_listen(struct exec *e, const char *args, const int *fd,
 	}
 	if (r < 0 && err)
 		*err = local;
+	return r;
+}
+
+int exec_ask_end(struct exec *e, struct error *err)
+{
+	int r = control_finish(e->found->rundir, &e->listen, err);
+
+	e->listen = (struct control_call){ .name = NULL };
 	return r;
 }
 
@@ -384,7 +384,14 @@ static int handle_message(struct exec *e, struct sync_msg *m, struct error *err)
 				       e->found->state, e->spec, err);
 		return r == 0 ? sync_send(e->sync_fd, SYNC_SECCOMP_SENT, 0) : r;
 	case SYNC_TRAPS:
-		return ask_to_listen(e, NULL, &m->fd, err);
+		return exec_ask(e, "listen", NULL, &m->fd, err);
+	/* Of tier C; else spawn_follow has read it. */
+	case SYNC_PID:
+		cleanup_close(&e->pidfd);
+		e->pid = (pid_t)m->value;
+		e->pidfd = m->fd;
+		m->fd = -1;
+		return 0;
 	case SYNC_READY:
 		return 0;
 	default:
@@ -419,7 +426,8 @@ static bool is_supervised(const struct exec *e)
 	return e->found->state->host && e->has_filter && e->filter.has_notify;
 }
 
-/* The supervisor fetches it itself: it runs with more rights over us. */
+/* The supervisor fetches it itself, unless we have it: it runs with more rights
+ * over us. */
 static int bring_listener(void *data, const struct create_listener *l,
 			  struct error *err)
 {
@@ -429,15 +437,20 @@ static int bring_listener(void *data, const struct create_listener *l,
 
 	(void)snprintf(args, sizeof(args), "{\"pid\":%d,\"fd\":%d}",
 		       (int)l->pid, l->remote_fd);
-	r = ask_to_listen(e, args, NULL, err);
-	return r == 0 ? control_finish(e->found->rundir, &e->listen, err) : r;
+	r = exec_ask(e, "listen", args, l->fd >= 0 ? &l->fd : NULL, err);
+	if (r == 0)
+		r = exec_ask_end(e, err);
+	if (l->fd >= 0)
+		(void)close(l->fd);
+	return r;
 }
 
 static int launch(struct exec *e, struct error *err)
 {
 	const struct sandbox_exec *x = e->request;
 	const struct create_listening listening = { bring_listener, NULL, e };
-	int r = spawn_process(e, err);
+	int r = e->found->state->notify ? exec_guard_begin(e, err)
+					: spawn_process(e, err);
 
 	if (r == 0 && is_supervised(e) && sync_want_sender(e->sync_fd) < 0)
 		r = error_set(err, ERR_SYSTEM, errno, "cannot ask who sends");
@@ -454,7 +467,7 @@ static int launch(struct exec *e, struct error *err)
 				     is_supervised(e) ? &listening : NULL, err);
 	/* It had all this time; without it what is trapped would wait. */
 	if (r == 0 && e->listen.name)
-		r = control_finish(e->found->rundir, &e->listen, err);
+		r = exec_ask_end(e, err);
 	if (r < 0 && e->pid) {
 		(void)pidfd_signal(e->pidfd, SIGKILL);
 		while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)
@@ -475,8 +488,10 @@ static int get_traps(struct exec *e, struct error *err)
 static int open_all(struct exec *e, struct error *err)
 {
 	const struct sandbox_exec *x = e->request;
-	int r = foreign_namespaces(e->found->state->init.pid, &e->namespaces,
-				   err);
+	int r = e->found->state->notify
+			? 0
+			: foreign_namespaces(e->found->state->init.pid,
+					     &e->namespaces, err);
 
 	if (r == 0)
 		r = exec_process_spec(x, e->spec, e->found->state->host,
@@ -533,8 +548,11 @@ static int exec_found(struct exec *e, struct sandbox_result *ret,
 	r = signal_fd < 0 ? error_set(err, ERR_SYSTEM, errno, "signalfd")
 			  : launch(e, err);
 	if (r == 0 && !e->request->detach)
-		r = run_wait(e->pid, e->pidfd, e->console_master, signal_fd, -1,
-			     NULL, &ret->status, err);
+		r = run_wait(e->found->state->notify ? 0 : e->pid, e->pidfd,
+			     e->console_master, signal_fd, -1, NULL,
+			     &ret->status, err);
+	if (r == 0 && !e->request->detach && e->found->state->notify)
+		exec_guard_status(e, &ret->status);
 	(void)sigprocmask(SIG_SETMASK, &e->original_mask, NULL);
 	return r;
 }
@@ -551,6 +569,7 @@ int sandbox_exec(const struct sandbox_env *env, const char *name,
 		.init_pidfd = -1,
 		.sync_fd = -1,
 		.child_sync_fd = -1,
+		.status_fd = -1,
 		.pidfd = -1,
 		.console_sock = -1,
 		.console_master = -1,

@@ -20,13 +20,14 @@ struct exec {
 	int namespaces; /* CLONE_NEW* that are joined */
 	int init_pidfd;
 	int sync_fd, child_sync_fd;
+	int status_fd; /* of tier C: its guard writes the wait status; or -1 */
 	pid_t pid;
 	int pidfd;
 	int console_sock, console_master;
 	int launcher_fd, filter_fd;
 	struct seccomp_program filter;
 	struct seccomp_program traps; /* of a bundle, beside it */
-	struct control_call listen; /* that hands over what traps it */
+	struct control_call listen;   /* that hands over what traps it */
 	bool has_filter;
 	sigset_t original_mask;
 };
@@ -38,5 +39,18 @@ struct exec {
 int exec_process_spec(const struct sandbox_exec *x, const struct spec *spec,
 		      bool host, struct spec_process **ret, struct error *err);
 void exec_done(struct exec *e);
+
+/* Asks the supervisor, with an fd or NULL; exec_ask_end waits for its answer.
+ */
+int exec_ask(struct exec *e, const char *verb, const char *args, const int *fd,
+	     struct error *err);
+int exec_ask_end(struct exec *e, struct error *err);
+
+/* exec_guard.c: of tier C. The process is the guard's child, not ours. */
+int exec_guard_check(const struct sandbox_exec *x, struct error *err);
+/* Afterwards e->sync_fd says what the process does. */
+int exec_guard_begin(struct exec *e, struct error *err);
+/* How it has ended. */
+void exec_guard_status(struct exec *e, struct exit_status *ret);
 
 #endif

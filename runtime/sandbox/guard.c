@@ -43,11 +43,12 @@
 #include "kernel/landlock.h"
 #include "kernel/process.h"
 #include "sandbox/create.h"
+#include "sandbox/guard.h"
 #include "sandbox/launcher.h"
 #include "sandbox/process.h"
 #include "sandbox/sync.h"
 
-enum { REST_MS = 10000, NAP_NS = 5 * 1000 * 1000 };
+enum { REST_MS = 10000, NAP_NS = 5 * 1000 * 1000, GUESTS_MAX = 256 };
 
 struct guard {
 	struct create *c;
@@ -55,11 +56,12 @@ struct guard {
 	int signal_fd;
 	int life[2]; /* its end tells the standby of ours */
 	int tell[2]; /* the payload's process says the number of its listener */
+	struct guest guests[GUESTS_MAX]; /* of exec; pid 0: none */
 };
 
-static void __attribute__((noreturn)) die(int fd, const struct error *err)
+void guard_die(int sock, const struct error *err)
 {
-	(void)sync_send_data(fd, SYNC_ERROR, err, sizeof(*err));
+	(void)sync_send_data(sock, SYNC_ERROR, err, sizeof(*err));
 	_exit(1);
 }
 
@@ -82,60 +84,82 @@ static ssize_t get(const struct create *c, int fd, void *data, size_t n)
 				  : read(fd, data, n);
 }
 
-/* Only calls that no policy traps, from the filter on. */
+/* As guard_die; nothing of ours may send a message any more. */
 static void __attribute__((noreturn))
-execute(struct guard *g, struct process_setup *s)
+die_filtered(const struct create *c, int sock, const struct error *err)
 {
-	struct create *c = g->c;
+	struct {
+		uint32_t type;
+		int32_t value;
+		struct error error;
+	} packet = { .type = SYNC_ERROR, .error = *err };
+
+	(void)!put(c, sock, &packet, sizeof(packet));
+	_exit(126);
+}
+
+/* Only calls that no policy traps, from the filter to the byte. */
+void guard_execute(const struct create *c, struct process_setup *s, int sock,
+		   int tell_fd)
+{
 	struct error err = ERROR_INIT;
 	int sys, fd = seccomp_program_load(&c->filter, &err);
 	char byte;
 
 	if (fd < 0)
-		die(c->child_sync_fd, &err);
-	if (put(c, g->tell[1], &fd, sizeof(fd)) != sizeof(fd) ||
-	    get(c, c->child_sync_fd, &byte, 1) != 1)
+		guard_die(sock, &err);
+	if (put(c, tell_fd, &fd, sizeof(fd)) != sizeof(fd) ||
+	    get(c, sock, &byte, 1) != 1)
 		_exit(126);
+	if (s->looks_late && process_look(s, &err) < 0)
+		die_filtered(c, sock, &err);
 	(void)execve(s->program, s->process->args.v, s->env);
 	sys = errno;
-	(void)!put(c, c->child_sync_fd, &sys, sizeof(sys));
+	(void)!put(c, sock, &sys, sizeof(sys));
 	_exit(sys == ENOENT || sys == ENOTDIR ? 127 : 126);
+}
+
+void guard_prepare(const struct create *c, struct process_setup *s, int sock)
+{
+	struct error err = ERROR_INIT;
+	char keyring[300];
+
+	(void)snprintf(keyring, sizeof(keyring), "_ses.%s", c->plan->name);
+	s->keyring = keyring;
+	if (process_enter(s, &err) < 0 || process_prepare(s, &err) < 0)
+		guard_die(sock, &err);
+	s->keyring = NULL;
+	/* After the change of identity, which takes it back. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) {
+		(void)error_set(&err, ERR_SYSTEM, errno,
+				"cannot tie the payload to its guard");
+		guard_die(sock, &err);
+	}
+	if (sync_send(sock, SYNC_READY, 0) < 0 ||
+	    sync_expect(sock, SYNC_GO) < 0 ||
+	    fd_cloexec_from(3 + c->bundle->preserve_fds) < 0)
+		_exit(1);
 }
 
 static void __attribute__((noreturn)) payload_main(struct guard *g)
 {
 	struct create *c = g->c;
 	const struct plan *p = c->plan;
-	struct error err = ERROR_INIT;
-	char keyring[300];
 	struct process_setup s = {
 		.process = &p->spec->process,
 		.spec = p->spec,
 		.filter_fd = -1,
 		.launcher_fd = -1,
 		.proc_fd = -1,
-		.keyring = keyring,
 		.cwd_is_wish = p->cwd_is_wish,
 		.paths = p->paths,
 		.n_paths = p->n_paths,
 		.log = c->env->log,
 	};
 
-	(void)snprintf(keyring, sizeof(keyring), "_ses.%s", p->name);
 	process_reset_signals(&c->original_mask);
-	if (process_enter(&s, &err) < 0 || process_prepare(&s, &err) < 0)
-		die(c->child_sync_fd, &err);
-	/* After the change of identity, which takes it back. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) {
-		(void)error_set(&err, ERR_SYSTEM, errno,
-				"cannot tie the payload to its guard");
-		die(c->child_sync_fd, &err);
-	}
-	if (sync_send(c->child_sync_fd, SYNC_READY, 0) < 0 ||
-	    sync_expect(c->child_sync_fd, SYNC_GO) < 0 ||
-	    fd_cloexec_from(3 + c->bundle->preserve_fds) < 0)
-		_exit(1);
-	execute(g, &s);
+	guard_prepare(c, &s, c->child_sync_fd);
+	guard_execute(c, &s, c->child_sync_fd, g->tell[1]);
 }
 
 /* --------------------------------------------------------------- guard -- */
@@ -152,8 +176,7 @@ static void __attribute__((noreturn)) standby_main(struct guard *g)
 	_exit(0);
 }
 
-/* Not clone3, which filters of containers do not allow. */
-static pid_t clone_with(unsigned long flags)
+pid_t guard_clone(unsigned long flags)
 {
 	return (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL);
 }
@@ -176,6 +199,21 @@ static void __attribute__((noreturn)) end_as(int status)
 	_exit(128 + WTERMSIG(status));
 }
 
+static void tell_end(struct guard *g, pid_t pid, int status)
+{
+	for (size_t i = 0; i < GUESTS_MAX; i++) {
+		struct guest *x = &g->guests[i];
+
+		if (x->pid != pid)
+			continue;
+		if (x->status_fd >= 0)
+			(void)fd_send(x->status_fd, &status, sizeof(status),
+				      NULL, 0);
+		cleanup_close(&x->status_fd);
+		*x = (struct guest){ 0, -1 };
+	}
+}
+
 static void reap(struct guard *g)
 {
 	int status, ended = 0;
@@ -186,6 +224,8 @@ static void reap(struct guard *g)
 		if (pid == g->payload) {
 			has_ended = true;
 			ended = status;
+		} else {
+			tell_end(g, pid, status);
 		}
 	if (!has_ended)
 		return;
@@ -209,7 +249,7 @@ static int unshare_files(void)
 static void pass_listener(struct guard *g)
 {
 	struct launcher_listener said = { .fd = (int)g->payload };
-	int keep[] = { g->signal_fd, g->life[1] };
+	int keep[] = { g->signal_fd, g->life[1], g->c->child_join_fd };
 	int fd;
 
 	if (read(g->tell[0], &fd, sizeof(fd)) != sizeof(fd) ||
@@ -233,19 +273,61 @@ static void forward(struct guard *g)
 		(void)kill(g->payload, (int)si.ssi_signo);
 }
 
+/* One of exec's, once the payload has its listener. */
+static void take_guest(struct guard *g)
+{
+	struct guest *x = g->guests;
+	size_t n_fds = 1;
+	char byte;
+	int sock;
+	ssize_t n = fd_recv(g->c->child_join_fd, &byte, 1, &sock, &n_fds);
+
+	/* The supervisor is at its end. */
+	if (n <= 0) {
+		cleanup_close(&g->c->child_join_fd);
+		g->c->child_join_fd = -1;
+	}
+	if (n <= 0 || n_fds != 1)
+		return;
+	while (x < g->guests + GUESTS_MAX && x->pid)
+		x++;
+	if (x == g->guests + GUESTS_MAX || guest_begin(g->c, sock, x) < 0)
+		*x = (struct guest){ 0, -1 };
+}
+
+/* Whoever waited for it is gone. */
+static void end_guest(struct guest *x)
+{
+	(void)kill(x->pid, SIGKILL);
+	cleanup_close(&x->status_fd);
+	x->status_fd = -1;
+}
+
+enum { POLL_SIGNAL, POLL_TELL, POLL_JOIN, POLL_GUESTS };
+
 static void __attribute__((noreturn)) serve(struct guard *g)
 {
-	for (;;) {
-		struct pollfd p[] = {
-			{ .fd = g->signal_fd, .events = POLLIN },
-			{ .fd = g->tell[0], .events = POLLIN },
-		};
+	struct pollfd p[POLL_GUESTS + GUESTS_MAX];
 
+	for (;;) {
+		int join = g->tell[0] < 0 ? g->c->child_join_fd : -1;
+
+		p[POLL_SIGNAL] = (struct pollfd){ g->signal_fd, POLLIN, 0 };
+		p[POLL_TELL] = (struct pollfd){ g->tell[0], POLLIN, 0 };
+		p[POLL_JOIN] = (struct pollfd){ join, POLLIN, 0 };
+		for (size_t i = 0; i < GUESTS_MAX; i++)
+			p[POLL_GUESTS + i] =
+				(struct pollfd){ g->guests[i].status_fd, 0, 0 };
 		if (poll(p, ARRAY_LEN(p), -1) < 0)
 			continue;
-		if (p[1].revents & POLLIN)
+		for (size_t i = 0; i < GUESTS_MAX; i++)
+			if (p[POLL_GUESTS + i].revents)
+				end_guest(&g->guests[i]);
+		if (p[POLL_TELL].revents & POLLIN)
 			pass_listener(g);
-		if (p[0].revents & POLLIN)
+		if (p[POLL_JOIN].revents)
+			take_guest(g);
+		if (p[POLL_SIGNAL].revents & POLLIN)
 			forward(g);
 	}
 }
@@ -261,7 +343,7 @@ static bool is_hung_up(int sock)
 static int set_up(struct guard *g, struct error *err)
 {
 	struct create *c = g->c;
-	int keep[] = { c->child_sync_fd };
+	int keep[] = { c->child_sync_fd, c->child_join_fd };
 	int r = 0;
 
 	if (c->state->cgroup)
@@ -281,7 +363,8 @@ static int set_up(struct guard *g, struct error *err)
 				 "cannot make a session");
 	r = init_console(c, err);
 	if (r == 0)
-		r = fd_close_others(3 + c->bundle->preserve_fds, keep, 1);
+		r = fd_close_others(3 + c->bundle->preserve_fds, keep,
+				    ARRAY_LEN(keep));
 	if (r < 0)
 		return r;
 	return landlock_scope_signals(err);
@@ -298,11 +381,11 @@ static int start(struct guard *g, struct error *err)
 	if (g->signal_fd < 0 || pipe2(g->life, O_CLOEXEC) < 0 ||
 	    pipe2(g->tell, O_CLOEXEC) < 0)
 		return error_set(err, ERR_SYSTEM, errno, "cannot make a pipe");
-	pid = clone_with(CLONE_PARENT);
+	pid = guard_clone(CLONE_PARENT);
 	if (pid == 0)
 		standby_main(g);
 	if (pid > 0)
-		pid = clone_with(CLONE_FILES | SIGCHLD);
+		pid = guard_clone(CLONE_FILES | SIGCHLD);
 	if (pid == 0)
 		payload_main(g);
 	if (pid < 0)
@@ -317,11 +400,14 @@ void guard_main(struct create *c)
 	struct guard g = { .c = c };
 	struct error err = ERROR_INIT;
 
+	for (size_t i = 0; i < GUESTS_MAX; i++)
+		g.guests[i].status_fd = -1;
+
 	process_reset_signals(&c->original_mask);
 	cleanup_close(&c->sync_fd);
 	c->sync_fd = -1;
 	if (set_up(&g, &err) < 0 || start(&g, &err) < 0)
-		die(c->child_sync_fd, &err);
+		guard_die(c->child_sync_fd, &err);
 	serve(&g);
 }
 

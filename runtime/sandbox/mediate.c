@@ -477,6 +477,8 @@ int mediation_take(struct mediation *m, pid_t pid, int remote_fd,
 int mediation_take_passed(struct mediation *m, pid_t pid, int fd,
 			  struct error *err)
 {
+	if (m->create->limits && is_inside(m->create, pid))
+		live_limits_meet(m->create->limits, pid);
 	return add_listener(m, pid, fd, err);
 }
 

@@ -367,7 +367,7 @@ int process_enter(struct process_setup *s, struct error *err)
 {
 	int r = build_env(s, err);
 
-	if (r == 0)
+	if (r == 0 && !s->looks_late)
 		r = enter_cwd(s, false, err);
 	if (r < 0)
 		return r;
@@ -389,6 +389,13 @@ int process_prepare(struct process_setup *s, struct error *err)
 		r = set_privileges(s, err);
 	if (r == 0 && s->cwd_is_due)
 		r = enter_cwd(s, true, err);
+	return r == 0 && !s->looks_late ? find_program(s, err) : r;
+}
+
+int process_look(struct process_setup *s, struct error *err)
+{
+	int r = enter_cwd(s, true, err);
+
 	return r == 0 ? find_program(s, err) : r;
 }
 

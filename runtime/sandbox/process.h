@@ -37,6 +37,9 @@ struct process_setup {
 	bool die_with_parent;
 	bool init;	  /* the program runs under a pid 1 of ours */
 	bool cwd_is_wish; /* the root will do where the cwd is not seen */
+	/* Cwd and program are looked for by process_look, when the filter is
+	 * loaded and answered: what a branch that is not mounted has. */
+	bool looks_late;
 	/*
 	 * Hands over the listener of a filter with SCMP_ACT_NOTIFY, which is
 	 * fd @fd here; called right after the filter was loaded. NULL: the
@@ -64,6 +67,8 @@ struct process_setup {
 int process_enter(struct process_setup *s, struct error *err);
 /* Limits, identity, privileges, and which program it will be. */
 int process_prepare(struct process_setup *s, struct error *err);
+/* Of @looks_late. */
+int process_look(struct process_setup *s, struct error *err);
 
 /*
  * Executes the program. What goes wrong is written to @status_fd: an errno of

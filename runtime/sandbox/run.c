@@ -385,7 +385,7 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 		(void)pidfd_signal(pidfd, SIGKILL);
 	if (r == WAIT_ENDED && c && c->plan->host)
 		sig = read_signal(pid);
-	while (waitpid(pid, &status, 0) < 0)
+	while (pid && waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return error_set(err, ERR_SYSTEM, errno,
 					 "cannot wait for process %d",

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "branch/change.h"
 #include "control/server.h"
@@ -276,13 +277,12 @@ static int answer_calls(struct create *c, const struct control_request *q,
 	return end_data(o, ret, err);
 }
 
-static int take_passed(struct create *c, int passed_fd, struct buf *ret,
-		       struct error *err)
+static int take_passed(struct create *c, int passed_fd, pid_t pid,
+		       struct buf *ret, struct error *err)
 {
 	int fd = fcntl(passed_fd, F_DUPFD_CLOEXEC, 3);
 	int r = fd < 0 ? error_set(err, ERR_SYSTEM, errno, "listener")
-		       : mediation_take_passed(c->mediation, c->state->init.pid,
-					       fd, err);
+		       : mediation_take_passed(c->mediation, pid, fd, err);
 
 	if (r == 0)
 		r = mediation_wake(c->mediation, err);
@@ -303,7 +303,11 @@ static int answer_listen(struct create *c, const struct control_request *q,
 		return error_say(err, ERR_STATE, EINVAL, "'%s' has no listener",
 				 c->state->name);
 	if (q->fd >= 0)
-		return take_passed(c, q->fd, ret, err);
+		return take_passed(c, q->fd,
+				   pid > 0 && pid <= INT_MAX
+					   ? (pid_t)pid
+					   : c->state->init.pid,
+				   ret, err);
 	if (pid <= 0 || pid > INT_MAX || fd < 0 || fd > INT_MAX)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "listen takes a pid and an fd");
@@ -313,6 +317,26 @@ static int answer_listen(struct create *c, const struct control_request *q,
 	if (r == 0)
 		buf_add_str(ret, "{}");
 	return r;
+}
+
+/* What `exec` asks of the guard of tier C: guard.h. */
+static int answer_join(struct create *c, const struct control_request *q,
+		       struct buf *ret, struct error *err)
+{
+	int r;
+
+	if (!c->plan->notify)
+		return error_say(err, ERR_STATE, EINVAL,
+				 "'%s' has namespaces to join", c->state->name);
+	if (q->fd < 0)
+		return error_say(err, ERR_USAGE, EINVAL, "join takes a socket");
+	r = fd_send(c->join_fd, "", 1, &q->fd, 1);
+	if (r < 0)
+		return error_set(err, ERR_STATE, -r,
+				 "the guard of '%s' does not answer",
+				 c->state->name);
+	buf_add_str(ret, "{}");
+	return 0;
 }
 
 /* args.after, a number as "next" gave it; 0 for the first page. */
@@ -549,6 +573,7 @@ static const struct {
 	{ "decide",  answer_decide  },
 	{ "denials", answer_denials },
 	{ "inspect", answer_config  },
+	{ "join",    answer_join    },
 	{ "kill",    answer_kill    },
 	{ "listen",  answer_listen  },
 	{ "ports",   answer_ports   },

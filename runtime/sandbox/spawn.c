@@ -311,11 +311,20 @@ int spawn_init(struct create *c, pid_t *ret_pid, struct error *err)
 				 "cannot make a socket pair");
 	c->sync_fd = pair[0];
 	c->child_sync_fd = pair[1];
+	if (c->plan->notify &&
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot make a socket pair");
+	if (c->plan->notify) {
+		c->join_fd = pair[0];
+		c->child_join_fd = pair[1];
+	}
 	r = clone_child(c, err, &pid);
 	cleanup_close(&c->child_sync_fd);
+	cleanup_close(&c->child_join_fd);
 	cleanup_close(&c->fifo_fd);
 	cleanup_close(&c->status_fd);
-	c->child_sync_fd = c->fifo_fd = c->status_fd = -1;
+	c->child_sync_fd = c->fifo_fd = c->status_fd = c->child_join_fd = -1;
 	if (r < 0)
 		return r;
 	if (c->plan->detour)

@@ -6,7 +6,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fd.h"
+#include "kernel/pidfd.h"
 #include "kernel/tty.h"
 
 struct header {
@@ -31,6 +33,14 @@ int sync_send_fd(int sock, enum sync_type type, int fd)
 	struct header h = { .type = type };
 
 	return fd_send(sock, &h, sizeof(h), &fd, 1);
+}
+
+int sync_send_pid(int sock)
+{
+	struct header h = { .type = SYNC_PID, .value = (int32_t)getpid() };
+	auto_close int pidfd = pidfd_open_pid((pid_t)h.value);
+
+	return pidfd < 0 ? pidfd : fd_send(sock, &h, sizeof(h), &pidfd, 1);
 }
 
 int sync_send_data(int sock, enum sync_type type, const void *data, size_t n)

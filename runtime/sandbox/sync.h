@@ -16,7 +16,8 @@ enum sync_type {
 	/* from the child */
 	SYNC_ERROR = 1, /* data: struct error; the child ends */
 	SYNC_MAP,	/* write my id maps; value: my pid, answered MAPPED */
-	SYNC_PID,	/* the detour's child is @value */
+	SYNC_PID,	/* the detour's child is @value; or it is me, one fd:
+			   my pidfd */
 	SYNC_BUILT,	/* run the runtime hooks; answered HOOKED */
 	SYNC_CONSOLE,	/* one fd: the pty's master */
 	SYNC_SECCOMP,	/* fetch the listener, fd @value; answered */
@@ -43,6 +44,8 @@ struct sync_msg {
 int sync_send(int sock, enum sync_type type, int value);
 int sync_send_data(int sock, enum sync_type type, const void *data, size_t n);
 int sync_send_fd(int sock, enum sync_type type, int fd);
+/* Our own, of both kinds: SYNC_PID. */
+int sync_send_pid(int sock);
 /* 1 a message, 0 the peer is gone, or a negative errno. */
 int sync_recv(int sock, struct sync_msg *ret);
 /*

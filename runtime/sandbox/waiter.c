@@ -263,7 +263,7 @@ static int become_supervisor(struct waiter *w)
 	c->bundle = &w->bundle;
 	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
 	c->console_sock = c->console_master = c->netns_fd = -1;
-	c->notify_fd = -1;
+	c->notify_fd = c->join_fd = c->child_join_fd = -1;
 	c->pidfd = WAITER_PIDFD;
 	c->traps_fd = take_fd(&w->traps_fd);
 	r = fill_create(w, c);
