@@ -17,8 +17,6 @@
 #include "spec/features.h"
 #include "spec/request.h"
 
-#define API __attribute__((visibility("default")))
-
 /* One numbering on both sides; a new kind is added at the end of both. */
 _Static_assert((int)SANDLOCK_ERR_TIMEOUT == (int)ERR_TIMEOUT,
 	       "error kinds differ");
@@ -431,8 +429,10 @@ static int give_text(int r, struct buf *b, char **ret, struct error *e)
 	return 0;
 }
 
-API int sandlock_stats(const struct sandlock_env *env, const char *name,
-		       char **ret_json, struct sandlock_error *err)
+static int say(const struct sandlock_env *env, const char *name,
+	       int (*write)(const struct sandbox_env *env, const char *name,
+			    struct buf *ret, struct error *err),
+	       char **ret, struct sandlock_error *err)
 {
 	auto_(buf) struct buf b = BUF_INIT;
 	struct error e = ERROR_INIT;
@@ -440,8 +440,14 @@ API int sandlock_stats(const struct sandlock_env *env, const char *name,
 	int r;
 
 	api_env_init(&a, env);
-	r = sandbox_stats(&a.env, name, &b, &e);
-	return api_result(give_text(r, &b, ret_json, &e), &e, err);
+	r = write(&a.env, name, &b, &e);
+	return api_result(give_text(r, &b, ret, &e), &e, err);
+}
+
+API int sandlock_stats(const struct sandlock_env *env, const char *name,
+		       char **ret_json, struct sandlock_error *err)
+{
+	return say(env, name, sandbox_stats, ret_json, err);
 }
 
 API int sandlock_oom_kills(const struct sandlock_env *env, const char *name,
@@ -457,14 +463,7 @@ API int sandlock_oom_kills(const struct sandlock_env *env, const char *name,
 API int sandlock_state(const struct sandlock_env *env, const char *name,
 		       char **ret_json, struct sandlock_error *err)
 {
-	auto_(buf) struct buf b = BUF_INIT;
-	struct error e = ERROR_INIT;
-	struct api_env a;
-	int r;
-
-	api_env_init(&a, env);
-	r = sandbox_state_json(&a.env, name, &b, &e);
-	return api_result(give_text(r, &b, ret_json, &e), &e, err);
+	return say(env, name, sandbox_state_json, ret_json, err);
 }
 
 API int sandlock_inspect(const struct sandlock_env *env, const char *name,
@@ -483,14 +482,7 @@ API int sandlock_inspect(const struct sandlock_env *env, const char *name,
 API int sandlock_ports(const struct sandlock_env *env, const char *name,
 		       char **ret_json, struct sandlock_error *err)
 {
-	auto_(buf) struct buf b = BUF_INIT;
-	struct error e = ERROR_INIT;
-	struct api_env a;
-	int r;
-
-	api_env_init(&a, env);
-	r = sandbox_ports(&a.env, name, &b, &e);
-	return api_result(give_text(r, &b, ret_json, &e), &e, err);
+	return say(env, name, sandbox_ports, ret_json, err);
 }
 
 API int sandlock_pids(const struct sandlock_env *env, const char *name,

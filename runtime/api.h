@@ -9,6 +9,9 @@
 #include "sandlock.h"
 #include "supervise/denials.h"
 
+/* What the library exports; libsandlock.map, too, lets nothing else out. */
+#define API __attribute__((visibility("default")))
+
 struct api_env {
 	struct sandbox_env env;
 	struct log_sink sink;

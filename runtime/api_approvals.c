@@ -5,8 +5,6 @@
 #include "base/json.h"
 #include "sandbox/asked.h"
 
-#define API __attribute__((visibility("default")))
-
 CLEANUP_PTR(struct json_out, json_out_free);
 
 struct forward {
@@ -41,18 +39,28 @@ static int forward_question(void *data, const struct json *a)
 	return to->fn(to->data, &q);
 }
 
-API int sandlock_questions(const struct sandlock_env *env, const char *name,
-			   sandlock_question_fn *fn, void *data,
-			   struct sandlock_error *err)
+static int tell_questions(const struct sandlock_env *env, const char *name,
+			  int (*ask)(const struct sandbox_env *env,
+				     const char *name, asked_fn *fn, void *data,
+				     struct error *err),
+			  struct forward to, struct sandlock_error *err)
 {
-	struct forward to = { fn, data };
 	struct error e = ERROR_INIT;
 	struct api_env a;
 	int r;
 
 	api_env_init(&a, env);
-	r = sandbox_questions(&a.env, name, forward_question, &to, &e);
+	r = ask(&a.env, name, forward_question, &to, &e);
 	return api_result(r, &e, err);
+}
+
+API int sandlock_questions(const struct sandlock_env *env, const char *name,
+			   sandlock_question_fn *fn, void *data,
+			   struct sandlock_error *err)
+{
+	struct forward to = { fn, data };
+
+	return tell_questions(env, name, sandbox_questions, to, err);
 }
 
 API int sandlock_watch_questions(const struct sandlock_env *env,
@@ -60,13 +68,8 @@ API int sandlock_watch_questions(const struct sandlock_env *env,
 				 void *data, struct sandlock_error *err)
 {
 	struct forward to = { fn, data };
-	struct error e = ERROR_INIT;
-	struct api_env a;
-	int r;
 
-	api_env_init(&a, env);
-	r = sandbox_watch_questions(&a.env, name, forward_question, &to, &e);
-	return api_result(r, &e, err);
+	return tell_questions(env, name, sandbox_watch_questions, to, err);
 }
 
 API int sandlock_decide(const struct sandlock_env *env, const char *name,

@@ -8,8 +8,6 @@
 #include "branch/change.h"
 #include "branch/commit.h"
 
-#define API __attribute__((visibility("default")))
-
 enum { LOCK_TIMEOUT_MS = 5000 };
 
 _Static_assert((int)SANDLOCK_CHANGE_STALE_LOCK == (int)CHANGE_STALE_LOCK,

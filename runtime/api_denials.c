@@ -6,8 +6,6 @@
 #include "sandbox/denied.h"
 #include "sandbox/why.h"
 
-#define API __attribute__((visibility("default")))
-
 _Static_assert((int)SANDLOCK_CANNOT_TELL == (int)WHY_UNKNOWN,
 	       "verdicts differ");
 
@@ -32,18 +30,29 @@ int api_forward_denial(void *data, const struct denial_record *r)
 	return to->fn(to->data, &d);
 }
 
-API int sandlock_denials(const struct sandlock_env *env, const char *name,
-			 sandlock_denial_fn *fn, void *data,
-			 struct sandlock_error *err)
+/* @ask: all that there is, or also what comes. */
+static int tell_denials(const struct sandlock_env *env, const char *name,
+			int (*ask)(const struct sandbox_env *env,
+				   const char *name, denial_fn *fn, void *data,
+				   struct error *err),
+			struct api_denials to, struct sandlock_error *err)
 {
-	struct api_denials to = { fn, data };
 	struct error e = ERROR_INIT;
 	struct api_env a;
 	int r;
 
 	api_env_init(&a, env);
-	r = sandbox_denials(&a.env, name, api_forward_denial, &to, &e);
+	r = ask(&a.env, name, api_forward_denial, &to, &e);
 	return api_result(r, &e, err);
+}
+
+API int sandlock_denials(const struct sandlock_env *env, const char *name,
+			 sandlock_denial_fn *fn, void *data,
+			 struct sandlock_error *err)
+{
+	struct api_denials to = { fn, data };
+
+	return tell_denials(env, name, sandbox_denials, to, err);
 }
 
 API int sandlock_watch_denials(const struct sandlock_env *env, const char *name,
@@ -51,13 +60,8 @@ API int sandlock_watch_denials(const struct sandlock_env *env, const char *name,
 			       struct sandlock_error *err)
 {
 	struct api_denials to = { fn, data };
-	struct error e = ERROR_INIT;
-	struct api_env a;
-	int r;
 
-	api_env_init(&a, env);
-	r = sandbox_watch_denials(&a.env, name, api_forward_denial, &to, &e);
-	return api_result(r, &e, err);
+	return tell_denials(env, name, sandbox_watch_denials, to, err);
 }
 
 struct explained {

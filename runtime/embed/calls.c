@@ -16,8 +16,6 @@
 #include "base/quiet_thread.h"
 #include "sandbox/calllink.h"
 
-#define API __attribute__((visibility("default")))
-
 enum {
 	IDLE_MS = 1000,
 	/* So long after it was sent a call may well be over. */

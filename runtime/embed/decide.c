@@ -9,8 +9,6 @@
 #include "sandbox/finish.h"
 #include "spec/request.h"
 
-#define API __attribute__((visibility("default")))
-
 static bool is_stored(const struct sandlock_sandbox *s)
 {
 	auto_ptr(store_close) struct store *st = NULL;

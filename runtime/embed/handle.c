@@ -12,8 +12,6 @@
 #include "embed/report.h"
 #include "spec/request.h"
 
-#define API __attribute__((visibility("default")))
-
 _Static_assert((int)SANDLOCK_UNSAID == (int)DISPOSE_UNSAID,
 	       "dispositions differ");
 

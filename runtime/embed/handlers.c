@@ -16,8 +16,6 @@
 #include "policy/syscalls.h"
 #include "spec/request.h"
 
-#define API __attribute__((visibility("default")))
-
 enum { HANDLERS_MAX = 256, THREADS = 64, THREADS_MAX = 1024 };
 
 struct handlers {

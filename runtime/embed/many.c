@@ -12,8 +12,6 @@
 #include "spec/request.h"
 
 #define GATHER_VARIABLE "_SANDLOCK_GATHER"
-#define API __attribute__((visibility("default")))
-
 /* Somebody else may read, or calls back may run: looked at all the same. */
 enum { GLANCE_MS = 100, FDS = 3 };
 

@@ -25,8 +25,6 @@
 #include "spec/net_rule.h"
 #include "spec/request.h"
 
-#define API __attribute__((visibility("default")))
-
 enum {
 	CALLBACK_TIMEOUT_MS = 5000,
 	PROCESSES_MAX = 4 * 1024 * 1024, /* pid_max of the kernel */

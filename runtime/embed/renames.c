@@ -5,8 +5,6 @@
 
 #include "api.h"
 
-#define API __attribute__((visibility("default")))
-
 /* A file that is on one side only, with bytes that say something. */
 static const struct sandlock_entry *only_side(const struct sandlock_changed *c,
 					      bool before)

@@ -22,8 +22,6 @@
 #include "sandbox/serve.h"
 #include "spec/request.h"
 
-#define API __attribute__((visibility("default")))
-
 struct service {
 	int sock;
 	int embedder_fd;       /* pidfd */

@@ -8,8 +8,6 @@
 #include "embed/handle.h"
 #include "spec/request.h"
 
-#define API __attribute__((visibility("default")))
-
 struct stage {
 	struct sandlock_sandbox *sandbox;
 	struct sandlock_launch launch; /* argv is the stage's */

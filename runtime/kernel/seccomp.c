@@ -2,9 +2,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <linux/bpf_common.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <seccomp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +16,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/uapi.h"
+#include "kernel/bpf.h"
 #include "kernel/seccomp_cache.h"
 #include "kernel/seccomp_newer.h"
 #include "spec/spec.h"
@@ -482,28 +480,21 @@ int seccomp_program_get(const struct spec_seccomp *s, const char *cache_dir,
 int seccomp_program_listen(const int *nrs, size_t n,
 			   struct seccomp_program *ret, struct error *err)
 {
-	const struct sock_filter allow =
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	size_t len = 0, max = 5 + 2 * n;
 	struct sock_filter *v = calloc(max, sizeof(*v));
 
 	if (!v)
 		return error_set(err, ERR_SYSTEM, ENOMEM,
 				 "the filter of trapped system calls");
-	v[len++] = (struct sock_filter)BPF_STMT(
-		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-	v[len++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-						seccomp_arch_native(), 1, 0);
-	v[len++] = allow;
-	v[len++] = (struct sock_filter)BPF_STMT(
-		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	v[len++] = bpf_load(offsetof(struct seccomp_data, arch));
+	v[len++] = bpf_if(BPF_JEQ, seccomp_arch_native(), 1, 0);
+	v[len++] = bpf_return(SECCOMP_RET_ALLOW);
+	v[len++] = bpf_load(offsetof(struct seccomp_data, nr));
 	for (size_t i = 0; i < n; i++) {
-		v[len++] = (struct sock_filter)BPF_JUMP(
-			BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)nrs[i], 0, 1);
-		v[len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
-							SECCOMP_RET_USER_NOTIF);
+		v[len++] = bpf_if(BPF_JEQ, (uint32_t)nrs[i], 0, 1);
+		v[len++] = bpf_return(SECCOMP_RET_USER_NOTIF);
 	}
-	v[len++] = allow;
+	v[len++] = bpf_return(SECCOMP_RET_ALLOW);
 	*ret = (struct seccomp_program){
 		.insns = v,
 		.n_insns = len,

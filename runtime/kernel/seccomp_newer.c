@@ -1,11 +1,11 @@
 #include "kernel/seccomp_newer.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <seccomp.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "kernel/bpf.h"
 
 enum {
 	SECTION_MAX = 7,
@@ -22,19 +22,13 @@ static size_t add_section(struct sock_filter *f,
 	const uint8_t split = newest->arch == SCMP_ARCH_X86_64;
 	size_t n = 0;
 
-	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-					      newest->arch, 0,
-					      (uint8_t)(4 + split));
-	f[n++] = (struct sock_filter)BPF_STMT(
-		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	f[n++] = bpf_if(BPF_JEQ, newest->arch, 0, (uint8_t)(4 + split));
+	f[n++] = bpf_load(offsetof(struct seccomp_data, nr));
 	if (split)
-		f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K,
-						      X32_BIT, 2, 0);
-	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K,
-					      newest->nr, 0, 1);
-	f[n++] = (struct sock_filter)BPF_STMT(
-		BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)ENOSYS);
-	f[n++] = (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0);
+		f[n++] = bpf_if(BPF_JGE, X32_BIT, 2, 0);
+	f[n++] = bpf_if(BPF_JGT, newest->nr, 0, 1);
+	f[n++] = bpf_return(SECCOMP_RET_ERRNO | (uint32_t)ENOSYS);
+	f[n++] = bpf_skip(0);
 	return n;
 }
 
@@ -46,8 +40,7 @@ int seccomp_answer_newer(const struct seccomp_newest *v, size_t n, void **insns,
 
 	if (!f)
 		return -ENOMEM;
-	f[len++] = (struct sock_filter)BPF_STMT(
-		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+	f[len++] = bpf_load(offsetof(struct seccomp_data, arch));
 	for (size_t i = 0; i < n; i++)
 		if (v[i].arch != SCMP_ARCH_X32)
 			len += add_section(f + len, &v[i]);

@@ -1,7 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -19,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/uapi.h"
+#include "kernel/bpf.h"
 #include "sandbox/check.h"
 
 enum { STATUS_MAX = 16 * 1024 };
@@ -149,7 +148,7 @@ int probe_namespaces(bool privileged, struct probe_namespaces *ret)
 /* Allows everything; the listener is never asked. */
 static int load_allow(unsigned int flags)
 {
-	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_filter allow = bpf_return(SECCOMP_RET_ALLOW);
 	struct sock_fprog prog = { .len = 1, .filter = &allow };
 
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog);

@@ -200,10 +200,12 @@ int mediation_add_rows(struct mediation *m, const struct handler *rows,
 int mediation_own(struct mediation *m, void *p, void (*free_fn)(void *),
 		  struct error *err)
 {
-	struct owned *v = realloc(m->owned, (m->n_owned + 1) * sizeof(*v));
+	struct owned *v =
+		p ? realloc(m->owned, (m->n_owned + 1) * sizeof(*v)) : NULL;
 
 	if (!v) {
-		free_fn(p);
+		if (p)
+			free_fn(p);
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	}
 	m->owned = v;

@@ -107,7 +107,10 @@ int mediation_add_row(struct mediation *m, const struct handler *h,
 /* All of @rows, up to the first that fails. */
 int mediation_add_rows(struct mediation *m, const struct handler *rows,
 		       size_t n, struct error *err);
-/* Calls @free_fn on @p after the last handler; also if this fails. */
+/*
+ * Calls @free_fn on @p after the last handler; also if this fails. NULL is what
+ * could not be made for want of memory, which it says then.
+ */
 int mediation_own(struct mediation *m, void *p, void (*free_fn)(void *),
 		  struct error *err);
 /* In @begin: what the feature's @started gets. */

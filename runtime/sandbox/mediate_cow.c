@@ -120,8 +120,6 @@ static int begin(struct mediation *m, struct error *err)
 	free(roots);
 	if (r < 0)
 		return r;
-	if (!w)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	r = mediation_own(m, w, free_cow, err);
 	if (r == 0 && deny(c, w) < 0)
 		r = error_set(err, ERR_SYSTEM, ENOMEM, "handlers");

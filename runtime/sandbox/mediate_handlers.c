@@ -109,8 +109,6 @@ static int begin(struct mediation *m, struct error *err)
 	if (r < 0)
 		return r;
 	s = calloc(1, sizeof(*s));
-	if (!s)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	r = mediation_own(m, s, free_state, err);
 	if (r < 0)
 		return r;

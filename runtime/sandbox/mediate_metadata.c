@@ -27,8 +27,6 @@ static int begin(struct mediation *m, struct error *err)
 	size_t n;
 	int r;
 
-	if (!o)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	r = mediation_own(m, o, free, err);
 	if (r < 0)
 		return r;
@@ -38,7 +36,7 @@ static int begin(struct mediation *m, struct error *err)
 		.guard = c->state->init.pid,
 	};
 	n = metadata_rows(o, rows);
-	return r == 0 ? mediation_add_rows(m, rows, n, err) : r;
+	return mediation_add_rows(m, rows, n, err);
 }
 
 const struct mediate_feature mediate_metadata = {

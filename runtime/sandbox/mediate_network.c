@@ -67,15 +67,13 @@ static int begin(struct mediation *m, struct error *err)
 	size_t n;
 	int r;
 
-	if (!net)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "network rules");
 	r = mediation_own(m, net, free_net, err);
 	if (r < 0)
 		return r;
 	mediation_set_net(m, net);
 	mediation_set_state(m, net);
 	n = net_rows(net, rows);
-	return r == 0 ? mediation_add_rows(m, rows, n, err) : r;
+	return mediation_add_rows(m, rows, n, err);
 }
 
 static int started(struct mediation *m, void *state, pid_t pid,

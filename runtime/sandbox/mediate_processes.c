@@ -38,12 +38,12 @@ static int begin(struct mediation *m, struct error *err)
 	size_t n;
 	int r;
 
-	if (!p)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "--max-processes");
-	mediation_set_processes(m, p);
 	r = mediation_own(m, p, free_processes, err);
-	n = r == 0 ? processes_rows(p, rows) : 0;
-	return r == 0 ? mediation_add_rows(m, rows, n, err) : r;
+	if (r < 0)
+		return r;
+	mediation_set_processes(m, p);
+	n = processes_rows(p, rows);
+	return mediation_add_rows(m, rows, n, err);
 }
 
 const struct mediate_feature mediate_processes = {

@@ -27,13 +27,11 @@ static int begin(struct mediation *m, struct error *err)
 	size_t n;
 	int r;
 
-	if (!f)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	r = mediation_own(m, f, free_refusals, err);
 	if (r < 0)
 		return r;
 	rows = refusals_rows(f, &n);
-	return r == 0 ? mediation_add_rows(m, rows, n, err) : r;
+	return mediation_add_rows(m, rows, n, err);
 }
 
 const struct mediate_feature mediate_refusals = {

@@ -57,8 +57,6 @@ static int begin(struct mediation *m, struct error *err)
 	size_t n_roots, n;
 	int r;
 
-	if (!s)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	r = mediation_own(m, s, free_renames, err);
 	if (r < 0)
 		return r;

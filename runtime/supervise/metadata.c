@@ -422,20 +422,14 @@ size_t metadata_rows(const struct metadata_options *o,
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
-		ret[n++] = (struct handler){
-			.name = table[i].name,
-			.nr = table[i].nr,
-			.lane = LANE_LOCAL,
-			.fn = change,
-			.data = (void *)o,
-		};
+		ret[n++] = (struct handler){ table[i].name, table[i].nr,
+					     .fn = change };
 	for (size_t i = 0; i < ARRAY_LEN(tasks); i++)
-		ret[n++] = (struct handler){
-			.name = tasks[i].name,
-			.nr = tasks[i].nr,
-			.lane = LANE_LOCAL,
-			.fn = schedule,
-			.data = (void *)o,
-		};
+		ret[n++] = (struct handler){ tasks[i].name, tasks[i].nr,
+					     .fn = schedule };
+	for (size_t i = 0; i < n; i++) {
+		ret[i].lane = LANE_LOCAL;
+		ret[i].data = (void *)o;
+	}
 	return n;
 }
