@@ -554,6 +554,7 @@ static int handle_message(struct create *c, struct sync_msg *m,
 	case SYNC_PID:
 	case SYNC_MAPPED:
 	case SYNC_HOOKED:
+	case SYNC_BRANCH:
 	case SYNC_SECCOMP_SENT:
 	case SYNC_GO:
 		break;
@@ -613,6 +614,18 @@ static int write_pids(struct create *c, struct error *err)
 				 s->ephemeral ? getpid() : s->init.pid, err);
 }
 
+static int give_branch(void *data, int fd, struct error *err)
+{
+	struct create *c = data;
+	int r = sync_send_fd(c->sync_fd, SYNC_BRANCH, fd);
+
+	/* It died: what it has said of that is read later. */
+	return r < 0 && r != -EPIPE && r != -ECONNRESET
+		       ? error_set(err, ERR_SYSTEM, -r,
+				   "cannot hand over the branch")
+		       : 0;
+}
+
 static int drive_init(struct create *c, struct error *err)
 {
 	struct sandbox_state *s = c->state;
@@ -638,6 +651,8 @@ static int drive_init(struct create *c, struct error *err)
 	r = c->slot ? state_write(c->slot, s, err) : 0;
 	if (r == 0 && c->slot)
 		r = write_pids(c, err);
+	if (r == 0 && c->rootfs)
+		r = rootfs_make_branch(c->rootfs, give_branch, c, err);
 	if (r == 0)
 		r = create_pump(c, SYNC_READY, err);
 	if (r == 0)

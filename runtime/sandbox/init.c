@@ -163,9 +163,19 @@ int init_console(struct create *c, struct error *err)
 				  slave_fd, p->uid, err);
 }
 
+static int take_branch(void *data, int *ret_fd, struct error *err)
+{
+	const struct create *c = data;
+	int r = sync_expect_fd(c->child_sync_fd, SYNC_BRANCH, ret_fd);
+
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
+				 "the branch was not handed over")
+		     : 0;
+}
+
 static int build_root(struct create *c, struct error *err)
 {
-	int r = rootfs_build(c->rootfs, err);
+	int r = rootfs_build(c->rootfs, take_branch, c, err);
 
 	if (r == 0)
 		r = runtime_hooks(c, err);

@@ -86,23 +86,37 @@ static int check_no_mounts(const struct rootfs *r, struct error *err)
 			       "linux.namespaces");
 }
 
-/* Directories and mount points only: what it may hold is bounded. */
-static int open_branches(struct rootfs *r, struct error *err)
+static size_t n_roots(const struct rootfs *r)
 {
-	size_t n = r->o.branch ? branch_n_roots(r->o.branch) : 0;
+	return r->o.skeleton && r->o.branch ? branch_n_roots(r->o.branch) : 0;
+}
+
+/* The next one. */
+static int open_branch(struct rootfs *r, struct error *err)
+{
+	int n = branch_overlay(branch_root(r->o.branch, r->n_branches),
+			       &r->branch_fds[r->n_branches], err);
+
+	r->n_branches += n == 0;
+	return n;
+}
+
+int rootfs_make_branch(struct rootfs *r, rootfs_give_fn *give, void *data,
+		       struct error *err)
+{
 	int e = 0;
 
-	r->branch_fds = calloc(n + 1, sizeof(*r->branch_fds));
-	if (!r->branch_fds)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "root file system");
-	for (size_t i = 0; i < n && e == 0; i++) {
-		e = branch_overlay(branch_root(r->o.branch, i),
-				   &r->branch_fds[i], err);
-		r->n_branches += e == 0;
+	if (!r->parent_opens)
+		return 0;
+	while (e == 0 && r->n_branches < n_roots(r)) {
+		e = open_branch(r, err);
+		if (e == 0)
+			e = give(data, r->branch_fds[r->n_branches - 1], err);
 	}
 	return e;
 }
 
+/* Directories and mount points only: what it may hold is bounded. */
 static int open_skeleton(struct rootfs *r, struct error *err)
 {
 	const struct mount_fs fs = {
@@ -110,9 +124,11 @@ static int open_skeleton(struct rootfs *r, struct error *err)
 		.data = "mode=755,size=1m,nr_inodes=4096",
 		.flags = MS_NOSUID | MS_NODEV,
 	};
-	int n = open_branches(r, err);
 
-	return n == 0 ? mount_new(&fs, &r->root_fd, err) : n;
+	r->branch_fds = calloc(n_roots(r) + 1, sizeof(*r->branch_fds));
+	if (!r->branch_fds)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "root file system");
+	return mount_new(&fs, &r->root_fd, err);
 }
 
 /* Detached; the caller's namespaces are those that will own it. */
@@ -283,6 +299,22 @@ static int mount_branch(struct rootfs *r, size_t i, struct error *err)
 	return rootfs_cover_hidden(r, r->branch_fds[i], &lower, err);
 }
 
+static int get_branches(struct rootfs *r, rootfs_take_fn *take, void *data,
+			struct error *err)
+{
+	int n = 0;
+
+	while (n == 0 && r->n_branches < n_roots(r)) {
+		if (r->parent_opens) {
+			n = take(data, &r->branch_fds[r->n_branches], err);
+			r->n_branches += n == 0;
+		} else {
+			n = open_branch(r, err);
+		}
+	}
+	return n;
+}
+
 /* One may lie within another: what lies in it has the longer path. */
 static int mount_branches(struct rootfs *r, struct error *err)
 {
@@ -339,7 +371,8 @@ static int mount_root(struct rootfs *r, struct error *err)
 	return rootfs_cover_hidden(r, r->root_fd, &dir, err);
 }
 
-int rootfs_build(struct rootfs *r, struct error *err)
+int rootfs_build(struct rootfs *r, rootfs_take_fn *take, void *data,
+		 struct error *err)
 {
 	mode_t mask;
 	int n;
@@ -354,6 +387,8 @@ int rootfs_build(struct rootfs *r, struct error *err)
 	n = mount_root(r, err);
 	if (n == 0)
 		n = rootfs_mount_all(r, err);
+	if (n == 0)
+		n = get_branches(r, take, data, err);
 	if (n == 0)
 		n = mount_branches(r, err);
 	if (n == 0)

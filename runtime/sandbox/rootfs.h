@@ -76,8 +76,20 @@ int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
 void rootfs_free(struct rootfs *r);
 CLEANUP_PTR(struct rootfs, rootfs_free);
 
+/* Hands over the detached mount of a root of the branch; takes the fd. */
+typedef int rootfs_give_fn(void *data, int fd, struct error *err);
+/*
+ * In the parent, while the child is in rootfs_build: with a skeleton it mounts
+ * the branch last, and until then the overlay can be made beside it.
+ */
+int rootfs_make_branch(struct rootfs *r, rootfs_give_fn *give, void *data,
+		       struct error *err);
+
+/* What was given, in the order in which it was. */
+typedef int rootfs_take_fn(void *data, int *ret_fd, struct error *err);
 /* In the child, once it is root in its namespaces. */
-int rootfs_build(struct rootfs *r, struct error *err);
+int rootfs_build(struct rootfs *r, rootfs_take_fn *take, void *data,
+		 struct error *err);
 
 /*
  * /dev/console for a terminal: binds the slave there. Returns master and slave

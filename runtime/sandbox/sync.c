@@ -117,17 +117,26 @@ ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid,
 	return got;
 }
 
-int sync_expect(int sock, enum sync_type type)
+int sync_expect_fd(int sock, enum sync_type type, int *ret_fd)
 {
+	auto_close int fd = -1;
 	struct header h;
-	size_t n_fds = 0;
-	ssize_t n = fd_recv(sock, &h, sizeof(h), NULL, &n_fds);
+	size_t n_fds = ret_fd ? 1 : 0;
+	ssize_t n = fd_recv(sock, &h, sizeof(h), &fd, &n_fds);
 
 	if (n <= 0)
 		return n < 0 && n != -ECONNRESET ? (int)n : -EPIPE;
-	if (n != sizeof(h) || h.type != (uint32_t)type)
+	if (n != sizeof(h) || h.type != (uint32_t)type ||
+	    n_fds != (ret_fd ? 1 : 0))
 		return -EPROTO;
+	if (ret_fd)
+		*ret_fd = take_fd(&fd);
 	return 0;
+}
+
+int sync_expect(int sock, enum sync_type type)
+{
+	return sync_expect_fd(sock, type, NULL);
 }
 
 int sync_take_error(const void *data, size_t n, struct error *err)

@@ -27,6 +27,7 @@ enum sync_type {
 	/* from the parent */
 	SYNC_MAPPED,
 	SYNC_HOOKED,
+	SYNC_BRANCH, /* one fd: the mount of the next root of the branch */
 	SYNC_SECCOMP_SENT,
 	SYNC_GO,
 };
@@ -72,5 +73,7 @@ int sync_hand_terminal(int sock, int console_sock, int master_fd, int slave_fd,
 int sync_hand_listener(int sock, int fd, struct error *err);
 /* Waits for exactly @type; -EPIPE where the peer is gone. */
 int sync_expect(int sock, enum sync_type type);
+/* The same with the one fd that came along. */
+int sync_expect_fd(int sock, enum sync_type type, int *ret_fd);
 
 #endif

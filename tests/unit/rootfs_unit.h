@@ -171,7 +171,7 @@ static inline void inside(struct bundle *b, struct rootfs *r, int in_fd,
 	if (b->userns && (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
 		_exit(97);
 	start = now_us();
-	rep.status = rootfs_build(r, &rep.err);
+	rep.status = rootfs_build(r, NULL, NULL, &rep.err);
 	rep.build_us = now_us() - start;
 	if (rep.status == 0 && b->hook)
 		rep.status = b->hook(r, &rep.err);
