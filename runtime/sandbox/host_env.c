@@ -3,6 +3,7 @@
  * secret, then what was asked for. SANDLOCK tells programs that they are
  * inside.
  */
+#include <ctype.h>
 #include <fnmatch.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,6 +33,20 @@ static const char *const own_names[] = {
 };
 /* clang-format on */
 
+static bool is_same(char a, char b)
+{
+	return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+/* Next to no name gets further: fnmatch is slow. */
+static bool may_match(const char *pattern, const char *name, size_t len)
+{
+	char last = pattern[strlen(pattern) - 1];
+
+	return (*pattern == '*' || is_same(*pattern, *name)) &&
+	       (last == '*' || is_same(last, name[len - 1]));
+}
+
 static bool matches(const char *const *patterns, size_t n, const char *entry)
 {
 	const char *eq = strchr(entry, '=');
@@ -43,7 +58,8 @@ static bool matches(const char *const *patterns, size_t n, const char *entry)
 	memcpy(name, entry, len);
 	name[len] = '\0';
 	for (size_t i = 0; i < n; i++)
-		if (fnmatch(patterns[i], name, FNM_CASEFOLD) == 0)
+		if (may_match(patterns[i], name, len) &&
+		    fnmatch(patterns[i], name, FNM_CASEFOLD) == 0)
 			return true;
 	return false;
 }
