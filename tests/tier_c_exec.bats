@@ -53,7 +53,7 @@ run_exec() {
 	up -- /bin/sh -c ': >up; sleep 1000'
 	run_exec "$N" /bin/sh -c 'kill -SEGV $$'
 	expect_status 139
-	run_exec "$N" nosuch
+	run_exec -e PATH=/usr/bin:/bin "$N" nosuch
 	expect_status 127
 	expect_output 'executable file not found'
 	run_exec "$N" ./one
@@ -143,11 +143,11 @@ while not os.path.exists('stop'):
 
 @test "tier C: what exec started ends with exec, and with the sandbox" {
 	up -- /bin/sh -c ': >up; sleep 1000'
-	"$SANDLOCK" exec "$N" /bin/sh -c ': >in; exec sleep 1006' 3>&- &
+	"$SANDLOCK" exec --pid-file "$W/pid" "$N" sleep 1006 3>&- &
 	local exec=$! pid status=0
 	STARTED+=("$exec")
 	eventually in_list 'sleep 1006'
-	pid=$(sandlock ps -f json "$N" | jq max)
+	pid=$(cat "$W/pid")
 	kill -KILL "$exec"
 	wait "$exec" || true
 	eventually is_dead "$pid"
