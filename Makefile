@@ -45,7 +45,7 @@ base_cflags += -Werror
 endif
 ifdef SAN
 base_cflags += -fsanitize=$(SAN) -fno-sanitize-recover=all \
-	-fno-omit-frame-pointer
+	-fno-omit-frame-pointer -DSANITIZED
 base_ldflags += -fsanitize=$(SAN)
 else ifeq ($(filter -O0,$(CFLAGS)),)
 base_cflags += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
@@ -104,12 +104,13 @@ endif
 
 # The launcher is a program of its own, embedded as bytes: no libc, no start
 # files, no sanitizer, whatever the library is built with.
-launcher_cflags := -std=gnu17 -O2 -ffreestanding -fno-stack-protector -fno-pic \
-	-fno-asynchronous-unwind-tables -Wall -Wextra
+launcher_cflags := -std=gnu17 -O2 -Iruntime -ffreestanding \
+	-fno-stack-protector -fno-pic -fno-asynchronous-unwind-tables \
+	-Wall -Wextra
 launcher_ldflags := -nostdlib -static -no-pie -s -Wl,-z,noseparate-code \
 	-Wl,-z,noexecstack -Wl,--build-id=none
 
-$B/launcher: runtime/sandbox/launcher/main.c $B/flags
+$B/launcher: runtime/sandbox/launcher/main.c runtime/base/raw_call.h $B/flags
 	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(launcher_cflags) $(launcher_ldflags) -o $@ $<
 

@@ -596,7 +596,7 @@ static int join_unified(const struct cgroup *c, struct error *err)
 	return r < 0 ? join_error(dir, -r, err) : 0;
 }
 
-int cgroup_child_join(const struct cgroup *c, struct error *err)
+int cgroup_child_join(const struct cgroup *c, bool already, struct error *err)
 {
 	for (int i = 0; i < CTL_COUNT; i++) {
 		const struct cgroup_node *n = &c->node[i];
@@ -609,7 +609,7 @@ int cgroup_child_join(const struct cgroup *c, struct error *err)
 		if (r < 0)
 			return join_error(n->dir, -r, err);
 	}
-	return join_unified(c, err);
+	return already ? 0 : join_unified(c, err);
 }
 
 int cgroup_attach(const struct cgroup *c, pid_t pid, struct error *err)

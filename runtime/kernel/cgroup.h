@@ -58,11 +58,11 @@ void cgroup_free(struct cgroup *c); /* closes fds; removes nothing */
 int cgroup_membership_fd(const struct cgroup *c);
 
 /*
- * In the single-threaded child: joins the v1 hierarchies (and v2 if the clone
- * could not do it). Before a user namespace is entered, and before a cgroup
- * namespace is made: its root is where the process is then.
+ * In the single-threaded child: joins the v1 hierarchies, and v2 unless it is
+ * there @already, by its clone. Before a user namespace is entered, and before
+ * a cgroup namespace is made: its root is where the process is then.
  */
-int cgroup_child_join(const struct cgroup *c, struct error *err);
+int cgroup_child_join(const struct cgroup *c, bool already, struct error *err);
 /* By the parent, for a process that already runs (exec). */
 int cgroup_attach(const struct cgroup *c, pid_t pid, struct error *err);
 

@@ -14,6 +14,8 @@
 #include "sandbox/rootfs.h"
 #include "sandbox/state.h"
 
+struct clone_args;
+
 struct create {
 	const struct sandbox_env *env;
 	const struct sandbox_bundle *bundle;
@@ -71,6 +73,16 @@ void create_done(struct create *c);
  * written meanwhile. On failure no process is left.
  */
 int spawn_init(struct create *c, pid_t *ret_pid, struct error *err);
+
+/* True if no thread of the caller's process runs beside it. */
+bool spawn_is_single(void);
+
+/*
+ * clone3(2); the child calls @fn. With CLONE_VM, which takes spawn_is_single
+ * and CLONE_VFORK, it must not change what the parent reads. -errno.
+ */
+pid_t spawn_clone(const struct clone_args *args,
+		  void __attribute__((noreturn)) (*fn)(void *data), void *data);
 
 /*
  * In the detour: clones its sibling, says its pid on @sync_fd and ends. Returns

@@ -62,7 +62,8 @@ static int check_status(const struct found *f, const struct sandbox_exec *x,
 }
 
 /* The namespaces of init that are not ours, as flags for setns(2). */
-static int foreign_namespaces(pid_t pid, int *ret, struct error *err)
+static int foreign_namespaces(pid_t pid, const struct spec *s, int *ret,
+			      struct error *err)
 {
 	char path[64];
 	struct stat theirs, ours;
@@ -71,6 +72,11 @@ static int foreign_namespaces(pid_t pid, int *ret, struct error *err)
 	for (int i = 0; i < SPEC_NS_COUNT; i++) {
 		const char *name = spec_ns_table[i].proc_name;
 
+		/* To join what is ours already would be an error for it. */
+		if (s->ns[i].want == SPEC_NS_NEW && i != SPEC_NS_USER) {
+			*ret |= spec_ns_table[i].clone_flag;
+			continue;
+		}
 		(void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid,
 			       name);
 		if (stat(path, &theirs) < 0)
@@ -140,7 +146,7 @@ static int join_cgroups(struct exec *e, struct error *err)
 {
 	const char *const *args = e->request->cgroups;
 	const struct cgroup *cg = e->found->state->cgroup;
-	int r = cg ? cgroup_child_join(cg, err) : 0;
+	int r = cg ? cgroup_child_join(cg, e->in_cgroup, err) : 0;
 
 	for (size_t i = 0; r == 0 && args && args[i]; i++) {
 		if (!cg)
@@ -278,13 +284,13 @@ static int close_others(struct exec *e, struct error *err)
 	return 0;
 }
 
-static void __attribute__((noreturn)) helper_main(struct exec *e)
+/* It may be in our memory, of which it changes nothing. */
+static void __attribute__((noreturn)) helper_main(void *data)
 {
+	struct exec *e = data;
 	struct error err = ERROR_INIT;
 	int r;
 
-	cleanup_close(&e->sync_fd);
-	e->sync_fd = -1;
 	process_reset_signals(&e->original_mask);
 	if (join_init(e, &err) < 0 || close_others(e, &err) < 0)
 		die(e, &err);
@@ -297,15 +303,43 @@ static void __attribute__((noreturn)) helper_main(struct exec *e)
 	process_main(e);
 }
 
-static int spawn_process(struct exec *e, struct error *err)
+/*
+ * A helper that shares our memory costs half of one that has a copy: all it
+ * does is to join and to clone. Not with several threads, which would not wait
+ * for it, and a time namespace takes a memory of one's own.
+ */
+static pid_t spawn_helper(struct exec *e, int cgroup_fd)
 {
-	const struct cgroup *cg = e->found->state->cgroup;
-	int cgroup_fd = cg ? cgroup_membership_fd(cg) : -1;
+	bool share = spawn_is_single() && !(e->namespaces & CLONE_NEWTIME);
 	struct clone_args args = {
-		.flags = CLONE_PIDFD,
+		.flags = CLONE_PIDFD | (share ? CLONE_VM | CLONE_VFORK : 0),
 		.pidfd = (uintptr_t)&e->pidfd,
 		.exit_signal = SIGCHLD,
 	};
+	int dumpable = prctl(PR_GET_DUMPABLE);
+	pid_t pid;
+
+	if (cgroup_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (unsigned int)cgroup_fd;
+	}
+	e->in_cgroup = cgroup_fd >= 0;
+	pid = spawn_clone(&args, helper_main, e);
+	/* It has given its controllers on: cgroup_child_join goes below. */
+	if (pid == -EBUSY && cgroup_fd >= 0) {
+		args.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
+		e->in_cgroup = false;
+		pid = spawn_clone(&args, helper_main, e);
+	}
+	/* It has become undumpable, and with it our memory. */
+	if (share && dumpable == 1)
+		(void)prctl(PR_SET_DUMPABLE, 1);
+	return pid;
+}
+
+static int spawn_process(struct exec *e, struct error *err)
+{
+	const struct cgroup *cg = e->found->state->cgroup;
 	int pair[2];
 	pid_t pid;
 
@@ -314,20 +348,9 @@ static int spawn_process(struct exec *e, struct error *err)
 				 "cannot make a socket pair");
 	e->sync_fd = pair[0];
 	e->child_sync_fd = pair[1];
-	if (cgroup_fd >= 0) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (unsigned int)cgroup_fd;
-	}
-	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	/* It has given its controllers on: cgroup_child_join goes below. */
-	if (pid < 0 && errno == EBUSY && cgroup_fd >= 0) {
-		args.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
-		pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	}
-	if (pid == 0)
-		helper_main(e);
+	pid = spawn_helper(e, cg ? cgroup_membership_fd(cg) : -1);
 	if (pid < 0)
-		return error_set(err, ERR_SYSTEM, errno,
+		return error_set(err, ERR_SYSTEM, -pid,
 				 "cannot start a process");
 	cleanup_close(&e->child_sync_fd);
 	e->child_sync_fd = -1;
@@ -481,7 +504,7 @@ static int get_traps(struct exec *e, struct error *err)
 {
 	struct plan p = { .spec = e->spec, .branch = e->found->state->store };
 
-	mediate_decide_bundle(&p);
+	mediate_want_bundle(&p);
 	return create_get_traps(p.traps, &e->traps, err);
 }
 
@@ -490,7 +513,7 @@ static int open_all(struct exec *e, struct error *err)
 	const struct sandbox_exec *x = e->request;
 	int r = e->found->state->notify
 			? 0
-			: foreign_namespaces(e->found->state->init.pid,
+			: foreign_namespaces(e->found->state->init.pid, e->spec,
 					     &e->namespaces, err);
 
 	if (r == 0)

@@ -347,7 +347,9 @@ static int set_up(struct guard *g, struct error *err)
 	int r = 0;
 
 	if (c->state->cgroup)
-		r = cgroup_child_join(c->state->cgroup, err);
+		r = cgroup_child_join(
+			c->state->cgroup,
+			cgroup_membership_fd(c->state->cgroup) >= 0, err);
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ||

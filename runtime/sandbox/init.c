@@ -81,7 +81,9 @@ static int set_up_namespaces(struct create *c, struct error *err)
 	if (r == 0 && s->process.has_oom_score_adj && !c->plan->privileged)
 		r = process_set_oom_score_adj(0, s->process.oom_score_adj, err);
 	if (r == 0 && c->state->cgroup)
-		r = cgroup_child_join(c->state->cgroup, err);
+		r = cgroup_child_join(
+			c->state->cgroup,
+			cgroup_membership_fd(c->state->cgroup) >= 0, err);
 	if (r == 0 && c->plan->new_cgroup_ns && unshare(CLONE_NEWCGROUP) < 0)
 		r = error_set(err, ERR_SYSTEM, errno,
 			      "cannot make a cgroup namespace");

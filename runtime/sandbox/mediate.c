@@ -128,37 +128,44 @@ static bool has_agent(const struct spec_seccomp *s)
 	return false;
 }
 
-void mediate_decide_bundle(struct plan *p)
+void mediate_want_bundle(struct plan *p)
 {
-	uint32_t mask = 0;
-	unsigned int traps = 0;
-	int why;
-
 	for (size_t i = 0; i < ARRAY_LEN(features); i++) {
 		unsigned int wanted = features[i]->bundle_traps
 					      ? features[i]->bundle_traps(p)
 					      : 0;
 
 		if (wanted)
-			mask |= UINT32_C(1) << i;
-		traps |= wanted;
+			p->mediated |= UINT32_C(1) << i;
+		p->traps |= wanted;
 	}
-	if (!traps)
-		return;
+}
+
+static const char *why_untrapped(const struct plan *p)
+{
 	/* The kernel takes one listener. */
-	if (has_agent(p->spec->seccomp)) {
-		p->untrapped = "linux.seccomp has a listener of its own";
-		return;
+	if (has_agent(p->spec->seccomp))
+		return "linux.seccomp has a listener of its own";
+	switch (probe_listener()) {
+	case 0:
+		return NULL;
+	case EBUSY:
+		return "it is inside another supervised sandbox";
+	default:
+		return "it takes Linux 5.19 or newer";
 	}
-	why = probe_listener();
-	if (why) {
-		p->untrapped = why == EBUSY ? "it is inside another supervised "
-					      "sandbox"
-					    : "it takes Linux 5.19 or newer";
+}
+
+void mediate_decide_bundle(struct plan *p)
+{
+	mediate_want_bundle(p);
+	if (!p->traps)
 		return;
+	p->untrapped = why_untrapped(p);
+	if (p->untrapped) {
+		p->mediated = 0;
+		p->traps = 0;
 	}
-	p->mediated = mask;
-	p->traps = traps;
 }
 
 unsigned int mediate_shared(const struct plan *p)

@@ -97,6 +97,8 @@ int mediate_decide(const struct host_context *h, uint32_t *ret_features,
  * p->untrapped says why.
  */
 void mediate_decide_bundle(struct plan *p);
+/* The same without asking whether it can be: it is. */
+void mediate_want_bundle(struct plan *p);
 /* What the sandbox shares with the host: a mask of enum syscall_when. */
 unsigned int mediate_shared(const struct plan *p);
 

@@ -15,8 +15,13 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define HAVE_SINGLE_THREADED
+#endif
 
 #include "base/fd.h"
+#include "base/raw_call.h"
 #include "base/uapi.h"
 #include "kernel/cgroup.h"
 #include "kernel/userns.h"
@@ -107,6 +112,37 @@ static int detour_join(struct create *c, struct error *err)
 			r = spawn_become_root(c->plan->spec, err);
 	}
 	return r == 0 && denied ? join_namespaces(c, false, NULL, err) : r;
+}
+
+/* What such a child leaves on the stack would be an error to a sanitizer. */
+bool spawn_is_single(void)
+{
+#if defined(RAW_CALL) && defined(HAVE_SINGLE_THREADED) && !defined(SANITIZED)
+	return __libc_single_threaded;
+#else
+	return false;
+#endif
+}
+
+/*
+ * A child that shares our memory runs on our stack, too. So this frame is left
+ * alone: all it does in the child is to call what never returns.
+ */
+pid_t __attribute__((noinline))
+spawn_clone(const struct clone_args *args,
+	    void __attribute__((noreturn)) (*fn)(void *data), void *data)
+{
+#ifdef RAW_CALL
+	long pid = raw_call6(SYS_clone3, (long)args, sizeof(*args), 0, 0, 0, 0);
+#else
+	long pid = syscall(SYS_clone3, args, sizeof(*args));
+
+	if (pid < 0)
+		pid = -errno;
+#endif
+	if (pid == 0)
+		fn(data);
+	return (pid_t)pid;
 }
 
 int spawn_sibling(int sync_fd)

@@ -37,7 +37,7 @@ static int check_created(const struct found *f, struct error *err)
  * The reading end of the status fifo is opened first: whatever init writes
  * after the byte, and its end, is seen.
  */
-static int release_init(const struct found *f, const char *program,
+static int release_init(const struct found *f, int *ret_status_fd,
 			struct error *err)
 {
 	int dir_fd = rundir_slot_fd(f->slot);
@@ -58,7 +58,8 @@ static int release_init(const struct found *f, const char *program,
 	if (unlinkat(dir_fd, "exec.fifo", 0) < 0 && errno != ENOENT)
 		return error_set(err, ERR_SYSTEM, errno, "cannot start '%s'",
 				 f->state->name);
-	return create_wait_exec(status_fd, program, NULL, err);
+	*ret_status_fd = take_fd(&status_fd);
+	return 0;
 }
 
 /* Others may do what they want with it meanwhile, to kill it for instance. */
@@ -71,19 +72,38 @@ static void wait_ready(struct found *f, int notify_fd)
 		sdnotify_forward(notify_fd, pidfd, f->state->init.pid);
 }
 
+/* The specification: where a hook fails stop the container, report it. */
+static int follow(const struct sandbox_env *env, struct found *f, int status_fd,
+		  struct error *err)
+{
+	auto_close int pidfd = -1;
+	struct spec *spec = NULL;
+	/* While init executes the program. */
+	int loaded = state_load_spec(f->slot, f->state, env->log, &spec, err);
+	int r = create_wait_exec(status_fd, spec ? spec->process.args.v[0] : "",
+				 NULL, loaded < 0 ? NULL : err);
+
+	if (r == 0 && loaded == 0)
+		loaded = finish_hooks(f->state, spec, SPEC_HOOK_POSTSTART,
+				      "running", env->log, err);
+	spec_free(spec);
+	if (r < 0 || loaded == 0)
+		return r;
+	pidfd = pidfd_open_id(&f->state->init);
+	(void)finish_processes(f->state, pidfd, 5000, NULL);
+	return loaded;
+}
+
 static int start_found(const struct sandbox_env *env, struct found *f,
 		       struct error *err)
 {
 	auto_close int notify_fd = -1;
-	struct spec *spec = NULL;
+	auto_close int status_fd = -1;
 	int r = check_created(f, err);
 
-	if (r == 0)
-		r = state_load_spec(f->slot, f->state, env->log, &spec, err);
 	if (r < 0)
 		return r;
-	if (!spec->has_process) {
-		spec_free(spec);
+	if (!f->state->command) {
 		(void)error_say(err, ERR_STATE, EINVAL,
 				"cannot start '%s': config.json has no "
 				"process",
@@ -93,18 +113,9 @@ static int start_found(const struct sandbox_env *env, struct found *f,
 	}
 	r = sdnotify_bind(f->slot, &notify_fd, err);
 	if (r == 0)
-		r = release_init(f, spec->process.args.v[0], err);
-	if (r == 0) {
-		r = finish_hooks(f->state, spec, SPEC_HOOK_POSTSTART, "running",
-				 env->log, err);
-		/* The specification: stop the container, report the error. */
-		if (r < 0) {
-			auto_close int pidfd = pidfd_open_id(&f->state->init);
-
-			(void)finish_processes(f->state, pidfd, 5000, NULL);
-		}
-	}
-	spec_free(spec);
+		r = release_init(f, &status_fd, err);
+	if (r == 0)
+		r = follow(env, f, status_fd, err);
 	if (r == 0 && notify_fd >= 0)
 		wait_ready(f, notify_fd);
 	return r;
