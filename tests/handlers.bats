@@ -203,49 +203,6 @@ socket.socket(socket.AF_PACKET)'
 	expect_output "exit 0"
 }
 
-# Each way to say where to go, to the host's ports TCP and UDP.
-write_talk() {
-	cp "$TESTS/helpers/net.py" .
-	host_server a tcp
-	TCP=$PORT
-	host_server b udp
-	UDP=$PORT
-	cat >talk.py <<-'END'
-		import ctypes, os, socket, sys
-		tcp, udp = int(sys.argv[1]), int(sys.argv[2])
-		host = "127.0.0.1"
-
-		def said(what, function, *args):
-		    try:
-		        function(*args)
-		        print(what, "ok", flush=True)
-		    except OSError as e:
-		        print(what, os.strerror(e.errno), flush=True)
-
-		def send_two(fd):
-		    libc = ctypes.CDLL(None, use_errno=True)
-		    name = ctypes.create_string_buffer(
-		        b"\2\0" + udp.to_bytes(2, "big") + bytes([127, 0, 0, 1]) + bytes(8), 16)
-		    v = (ctypes.c_uint64 * 16)()
-		    for i in range(2):
-		        v[i * 8] = ctypes.addressof(name)
-		        v[i * 8 + 1] = 16
-		    if libc.sendmmsg(fd, v, 2, 0) != 2:
-		        raise OSError(ctypes.get_errno(), "")
-
-		u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-		s = socket.socket()
-		said("connect", s.connect, (host, tcp))
-		said("sendto", u.sendto, b"x", (host, udp))
-		said("sendmsg", u.sendmsg, [b"x"], [], 0, (host, udp))
-		said("sendmmsg", send_two, u.fileno())
-		b = socket.socket()
-		b.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-		said("bind", b.bind, (host, int(sys.argv[3])))
-		said("listen", b.listen)
-	END
-}
-
 # All of them go where the handler saw them go, and are answered by it.
 check_talk() {
 	local bind=$((20000 + $$ % 10000)) each
@@ -286,7 +243,7 @@ check_talk() {
 }
 
 @test "handlers: what network rules carry out is asked about first" {
-	write_talk
+	begin_talk
 	check_talk
 	check_talk program.isolation=notify
 }

@@ -43,11 +43,100 @@ teardown() { finish; }
 	expect_output 'cancelled 1'
 }
 
+@test "policy: a question whose time was over in the queue is not put" {
+	export ASK_TIMEOUT=1 GO=$D/go
+	mkfifo said
+	"$HELPERS/policy" slow env 0 -- sh -c '
+		/usr/bin/env & /usr/bin/env & wait; echo both; sh -c "exec /usr/bin/env true"
+		echo then-$?' >said 2>&1 3>&- &
+	started $!
+	while read -r line; do
+		echo "$line"
+		[ "$line" != both ] || : >go
+	done <said >out
+	run cat out
+	# One was put, was late, and then the next one is.
+	[ "$(grep -c "execve .*env$" <<<"$output")" -eq 1 ]
+	expect_output "Operation not permitted"
+	expect_output "then-0"
+}
+
+# Calls of each kind, all of which the callback hears of.
+check_events() {
+	local bind=$((20000 + $$ % 10000)) i
+
+	NET_ALLOW=127.0.0.0/8 NET_BIND=$bind run policy "$1" network 0 -- \
+		/usr/bin/python3 -c "$(cat talk.py)" "$TCP" "$UDP" "$bind"
+	expect_output "event network connect - 127.0.0.1:$TCP"
+	for i in sendto sendmsg sendmmsg; do
+		expect_output "event network $i - 127.0.0.1:$UDP"
+		expect_output "$i ok"
+	done
+	expect_output "event network bind - 127.0.0.1:$bind"
+	expect_output "bind ok"
+	refute_output denied
+	# What rules refuse is told of, and not asked about.
+	NET_ALLOW=127.0.0.1:1 run policy "$1" network 0 -- \
+		/usr/bin/python3 -c "$(cat talk.py)" "$TCP" "$UDP" "$bind"
+	expect_output "event network connect - 127.0.0.1:$TCP denied"
+	for i in sendto sendmsg sendmmsg; do
+		expect_output "event network $i - 127.0.0.1:$UDP denied"
+	done
+	expect_output "event network bind - 127.0.0.1:$bind denied"
+	expect_output "bind Permission denied"
+}
+
+@test "policy: every call of the network is asked about, and refusals are told" {
+	local how
+
+	begin_talk
+	for how in sync later; do
+		check_events $how
+		ISOLATION=notify check_events $how
+	done
+	# Without a network, too; other refusals, and the verdicts of others.
+	run policy sync network 0 -- /usr/bin/python3 -c "import socket
+try: socket.create_connection(('192.0.2.1', 443))
+except OSError as e: print(e)"
+	expect_output "event network connect - 192.0.2.1:443 denied"
+	run policy sync process 0 -- sh -c 'unshare -m true'
+	expect_output "event process unshare - denied"
+	run policy sync env 13 -- sh -c '/usr/bin/env'
+	expect_output 'event process execve /usr/bin/env /usr/bin/env'
+	refute_output "env denied"
+	ONLY=/etc/passwd run policy deny-path /etc/ 0 -- \
+		sh -c 'cat /etc/hostname /etc/passwd; :'
+	expect_output "event file openat /etc/passwd denied"
+}
+
+@test "policy: a flood of refusals holds up neither its callers nor a question" {
+	# One thread of it refuses all the time, slow as the callback is.
+	run policy flood network 0 -- /usr/bin/python3 -c "import os, socket, time
+def refused(n):
+    for i in range(n):
+        try: socket.create_connection(('192.0.2.1', 443))
+        except OSError: pass
+begin = time.monotonic()
+refused(5000)
+print('took', int(time.monotonic() - begin))
+pid = os.fork()
+if not pid:
+    refused(1000000)
+for i in range(20):
+    open('/etc/hostname').close()
+print('opened')
+os.kill(pid, 9)"
+	expect_output opened
+	expect_output "exit 0"
+	expect_match 'flood: [0-9]+ told'
+}
+
 @test "policy: only within what rules allow" {
 	run env NET_ALLOW=127.0.0.1:1 "$HELPERS/policy" sync connect 0 -- \
 		bash -c 'echo >/dev/tcp/127.0.0.1/2'
 	expect_output 'Connection refused'
-	refute_output 'event network'
+	refute_line 'event network connect - 127.0.0.1:2'
+	expect_output 'event network connect - 127.0.0.1:2 denied'
 }
 
 # bash in the sandbox connects to PORT of the test's server: its exit status.
@@ -92,7 +181,8 @@ except OSError as e: print('errno', e.errno)"
 	NET_BIND=$port run policy later bind 0 -- /usr/bin/python3 -c "$binds"
 	expect_output bound
 	NET_BIND=1 run policy sync bind 0 -- /usr/bin/python3 -c "$binds"
-	refute_output 'event network'
+	expect_output "event network bind - 127.0.0.1:$port denied"
+	refute_line "event network bind - 127.0.0.1:$port"
 	expect_output 'errno 13'
 }
 

@@ -22,6 +22,11 @@ SANDLOCK_BEGIN
  * Held are execve, execveat, the open family, and where the sandbox shares the
  * network connect, sendto, sendmsg, sendmmsg and bind, if rules let them. A
  * verdict grants nothing that rules, mounts or the kernel refuse.
+ *
+ * What rules refuse is told of, with @denied, as far as it is on record
+ * (sandlock_denials): there is nothing to decide, verdicts do not count. Of
+ * many at once some are left out (64 wait at most); questions overtake them.
+ * What the callback itself has denied does not come again.
  */
 struct sandlock_event {
 	const char *syscall;  /* "execve" */

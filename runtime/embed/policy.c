@@ -48,6 +48,13 @@ struct sandlock_approval {
 	bool is_answered; /* by us */
 };
 
+/* What was refused, and waits until no question does. */
+struct seen {
+	struct json *v[ASKLINK_SEEN_MAX];
+	size_t n;
+	unsigned int n_done; /* and not told */
+};
+
 struct policy {
 	struct sandlock_sandbox *sandbox;
 	sandlock_policy_fn *fn;
@@ -57,6 +64,7 @@ struct policy {
 	struct link *link;  /* of this run */
 	bool is_restricted; /* what was taken from all cannot be given back */
 	pthread_t thread;
+	struct seen seen; /* of that thread */
 };
 
 struct sandlock_context {
@@ -181,6 +189,9 @@ API int sandlock_approval_resolve(struct sandlock_approval *a, int verdict)
 {
 	int r;
 
+	/* Of an event with nothing to decide. */
+	if (!a)
+		return -EALREADY;
 	(void)pthread_mutex_lock(&a->link->lock);
 	r = check(a);
 	if (r == 0) {
@@ -196,6 +207,8 @@ API bool sandlock_approval_is_cancelled(const struct sandlock_approval *a)
 {
 	int r;
 
+	if (!a)
+		return true;
 	(void)pthread_mutex_lock(&a->link->lock);
 	r = check(a);
 	(void)pthread_mutex_unlock(&a->link->lock);
@@ -268,12 +281,18 @@ static struct sandlock_event event_of(const struct json *e, const char **argv)
 	return r;
 }
 
+/* With room for all words of the event @e; NULL on ENOMEM. */
+static const char **make_argv(const struct json *e)
+{
+	const struct json *words = json_get(e, "argv");
+
+	return calloc(words && words->type == JSON_ARRAY ? words->n + 1 : 1,
+		      sizeof(char *));
+}
+
 static void ask(struct policy *p, const struct json *ask, uint64_t deadline_ns)
 {
-	const struct json *words = json_get(json_get(ask, "event"), "argv");
-	const char **argv =
-		calloc(words && words->type == JSON_ARRAY ? words->n + 1 : 1,
-		       sizeof(*argv));
+	const char **argv = make_argv(json_get(ask, "event"));
 	uint64_t number = (uint64_t)json_int_or(ask, "number", 0);
 	const char *digest = json_str_or(ask, "digest", "");
 	struct sandlock_context ctx = { p };
@@ -281,6 +300,7 @@ static void ask(struct policy *p, const struct json *ask, uint64_t deadline_ns)
 		approval_new(p->link, number, digest, deadline_ns);
 	struct sandlock_event e;
 
+	/* Its time may be over, while another one was decided. */
 	if (argv && a && !sandlock_approval_is_cancelled(a)) {
 		e = event_of(json_get(ask, "event"), argv);
 		if (p->deferred)
@@ -295,6 +315,48 @@ static void ask(struct policy *p, const struct json *ask, uint64_t deadline_ns)
 	}
 	sandlock_approval_free(a);
 	free(argv);
+}
+
+/* There is nothing to decide. */
+static void show(struct policy *p, const struct json *event)
+{
+	const char **argv = make_argv(event);
+	struct sandlock_context ctx = { p };
+	struct sandlock_event e;
+
+	if (!argv)
+		return;
+	e = event_of(event, argv);
+	if (p->deferred)
+		p->deferred(p->data, &e, &ctx, NULL);
+	else
+		(void)p->fn(p->data, &e, &ctx);
+	free(argv);
+}
+
+static void send_seen(struct policy *p)
+{
+	struct link *l = p->link;
+	char text[32];
+	int n = snprintf(text, sizeof(text), "{\"seen\":%u}", p->seen.n_done);
+
+	(void)pthread_mutex_lock(&l->lock);
+	if (l->sock >= 0)
+		(void)send(l->sock, text, (size_t)n, MSG_NOSIGNAL);
+	(void)pthread_mutex_unlock(&l->lock);
+	p->seen.n_done = 0;
+}
+
+/* One of those that wait. */
+static void show_next(struct policy *p)
+{
+	struct seen *s = &p->seen;
+	auto_ptr(json_free) struct json *j = s->v[0];
+
+	memmove(s->v, s->v + 1, --s->n * sizeof(s->v[0]));
+	show(p, json_get(j, "saw"));
+	if (++s->n_done == ASKLINK_SEEN_MAX / 4 || !s->n)
+		send_seen(p);
 }
 
 static void withdraw(struct link *l, uint64_t number)
@@ -323,6 +385,11 @@ static void take_message(struct policy *p, const char *text, size_t n)
 		withdraw(p->link, (uint64_t)json_int_or(j, "closed", 0));
 		return;
 	}
+	if (json_get(j, "saw")) {
+		if (p->seen.n < ASKLINK_SEEN_MAX)
+			p->seen.v[p->seen.n++] = take_ptr(&j);
+		return;
+	}
 	if (json_get(j, "deadline_ns"))
 		(void)json_uint64(json_get(j, "deadline_ns"), &deadline_ns);
 	ask(p, json_get(j, "ask"), deadline_ns);
@@ -336,15 +403,22 @@ static void *serve(void *data)
 	auto_free char *text = malloc(ASKLINK_MAX + 1);
 	ssize_t n = text ? 1 : 0;
 
+	/* Questions overtake what was refused. */
 	while (n > 0) {
-		n = recv(p->link->sock, text, ASKLINK_MAX, 0);
-		if (n < 0 && errno == EINTR)
-			n = 1;
-		else if (n > 0) {
+		n = recv(p->link->sock, text, ASKLINK_MAX,
+			 p->seen.n ? MSG_DONTWAIT : 0);
+		if (n > 0) {
 			text[n] = '\0';
 			take_message(p, text, (size_t)n);
+		} else if (n < 0 && errno == EAGAIN && p->seen.n) {
+			show_next(p);
+			n = 1;
+		} else if (n < 0 && errno == EINTR) {
+			n = 1;
 		}
 	}
+	while (p->seen.n)
+		show_next(p);
 	link_end(p->link);
 	flight_guest_done(p->sandbox);
 	return NULL;

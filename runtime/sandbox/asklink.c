@@ -18,6 +18,7 @@
 #include "sandbox/create.h"
 #include "sandbox/live_limits.h"
 #include "supervise/approvals.h"
+#include "supervise/denials.h"
 #include "supervise/denied_paths.h"
 #include "supervise/net.h"
 
@@ -65,6 +66,11 @@ struct asklink {
 	pthread_t waiter;
 	bool is_waiting;
 	unsigned int turns, seen, naps;
+	/* What was refused: JSON that waits to be sent, and how many were sent
+	 * and not looked at. */
+	pthread_mutex_t saw_lock;
+	char *saw[ASKLINK_SEEN_MAX];
+	size_t n_saw, n_unseen;
 };
 
 /* What the book tells comes of what this thread does, and sees to. */
@@ -183,6 +189,83 @@ static void forget_sent(struct asklink *l, uint64_t id)
 		}
 }
 
+/* ------------------------------------------------------- what was refused --
+ */
+
+static bool has_room(void *data)
+{
+	struct asklink *l = data;
+	bool ret;
+
+	(void)pthread_mutex_lock(&l->saw_lock);
+	ret = l->n_saw + l->n_unseen < ASKLINK_SEEN_MAX;
+	(void)pthread_mutex_unlock(&l->saw_lock);
+	return ret;
+}
+
+static char *saw_text(const struct event *e)
+{
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+	auto_(buf) struct buf b = BUF_INIT;
+
+	json_out_object(o);
+	json_out_key(o, "saw");
+	json_out_object(o);
+	event_to_json(e, o);
+	json_out_object_end(o);
+	json_out_object_end(o);
+	return json_out_end(o, &b) < 0 ? NULL : strdup(buf_str(&b));
+}
+
+static void see(void *data, const struct event *e)
+{
+	struct asklink *l = data;
+	auto_free char *text = saw_text(e);
+
+	(void)pthread_mutex_lock(&l->saw_lock);
+	if (text && l->n_saw + l->n_unseen < ASKLINK_SEEN_MAX)
+		l->saw[l->n_saw++] = take_ptr(&text);
+	(void)pthread_mutex_unlock(&l->saw_lock);
+	wake(l);
+}
+
+/* NULL: there is none. Counted as sent. */
+static char *next_saw(struct asklink *l)
+{
+	char *text = NULL;
+
+	(void)pthread_mutex_lock(&l->saw_lock);
+	if (l->n_saw) {
+		text = l->saw[0];
+		memmove(l->saw, l->saw + 1, --l->n_saw * sizeof(*l->saw));
+		l->n_unseen++;
+	}
+	(void)pthread_mutex_unlock(&l->saw_lock);
+	return text;
+}
+
+static void count_seen(struct asklink *l, int64_t n)
+{
+	(void)pthread_mutex_lock(&l->saw_lock);
+	if (n > 0)
+		l->n_unseen -=
+			(size_t)n < l->n_unseen ? (size_t)n : l->n_unseen;
+	(void)pthread_mutex_unlock(&l->saw_lock);
+}
+
+/* Where there is no room for one it is lost: nothing waits behind it. */
+static void send_saw(struct asklink *l)
+{
+	char *text;
+
+	while ((text = next_saw(l))) {
+		if (send(l->sock, text, strlen(text),
+			 MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+			count_seen(l, 1);
+		free(text);
+	}
+}
+
 /* -------------------------------------------------------------- answers -- */
 
 /* The embedder has looked at the rules. */
@@ -240,6 +323,10 @@ static void take_answer(struct asklink *l, size_t n)
 
 	if (json_parse(l->data, n, &limits, "answer", &j, NULL) < 0)
 		return;
+	if (json_get(j, "seen")) {
+		count_seen(l, json_int_or(j, "seen", 0));
+		return;
+	}
 	if (json_get(j, "restrict_network")) {
 		change_network(l, json_get(j, "restrict_network"),
 			       (pid_t)json_int_or(j, "pid", 0), false);
@@ -404,6 +491,8 @@ static bool serve_once(struct asklink *l, const struct pollfd p[2])
 	}
 	if (p[1].revents && read(p[1].fd, &ticks, sizeof(ticks)) > 0)
 		ok = send_questions(l) && send_closed(l);
+	if (ok && p[1].revents)
+		send_saw(l);
 	if (ok && p[0].revents)
 		ok = receive(l, MSG_DONTWAIT);
 	/* Nobody else reads what is answered to these. */
@@ -440,6 +529,9 @@ static void *serve(void *data)
 
 static void free_link(struct asklink *l)
 {
+	while (l->n_saw)
+		free(l->saw[--l->n_saw]);
+	(void)pthread_mutex_destroy(&l->saw_lock);
 	cleanup_close(&l->wake_fd);
 	(void)pthread_mutex_destroy(&l->lock);
 	(void)pthread_mutex_destroy(&l->wait_lock);
@@ -453,6 +545,7 @@ struct asklink *asklink_start(struct approvals *book, struct net *net,
 	struct asklink *l = calloc(1, sizeof(*l));
 
 	if (!l || pthread_mutex_init(&l->lock, NULL) ||
+	    pthread_mutex_init(&l->saw_lock, NULL) ||
 	    pthread_mutex_init(&l->wait_lock, NULL)) {
 		free(l);
 		return NULL;
@@ -471,6 +564,9 @@ struct asklink *asklink_start(struct approvals *book, struct net *net,
 		free_link(l);
 		return NULL;
 	}
+	denials_observe(c->denials,
+			&(struct denials_observer){
+				.data = l, .has_room = has_room, .see = see });
 	return l;
 }
 
@@ -478,6 +574,10 @@ void asklink_stop(struct asklink *l)
 {
 	if (!l)
 		return;
+	denials_observe(l->create->denials, NULL);
+	(void)pthread_mutex_lock(&l->lock);
+	send_saw(l);
+	(void)pthread_mutex_unlock(&l->lock);
 	(void)shutdown(l->sock, SHUT_RDWR);
 	(void)pthread_join(l->thread, NULL);
 	approvals_untell(l->book, l);

@@ -5,8 +5,10 @@
  * From the supervisor:
  *	{"ask":{...},"deadline_ns":N}
  *	{"closed":NUMBER}		it is not open any more
+ *	{"saw":{...}}			an event that was refused
  * From the embedder:
  *	{"number":N,"digest":"...","error":N}
+ *	{"seen":N}			so many of those were looked at
  *	{"restrict_network":[RULE...],"pid":N}
  *	{"grant_network":[RULE...],"pid":N}
  *	{"restrict_max_memory":BYTES}
@@ -14,8 +16,12 @@
  *	{"deny_path":"..."}
  *	{"allow_path":"..."}
  *
- * "ask" is what approval_to_json writes. The end of the stream withdraws all:
- * what is asked from then on is denied.
+ * At most ASKLINK_SEEN_MAX "saw" are under way or wait, further ones are left
+ * out: however many are refused, nobody waits for that, and a question is not
+ * behind more than these.
+ *
+ * "ask" is what approval_to_json writes, "saw" what event_to_json writes. The
+ *end of the stream withdraws all: what is asked from then on is denied.
  */
 #ifndef SANDLOCK_SANDBOX_ASKLINK_H
 #define SANDLOCK_SANDBOX_ASKLINK_H
@@ -31,7 +37,11 @@ struct create;
 struct event;
 struct net;
 
-enum { ASKLINK_MAX = 64 * 1024, ASKLINK_RULES_MAX = 256 };
+enum {
+	ASKLINK_MAX = 64 * 1024,
+	ASKLINK_RULES_MAX = 256,
+	ASKLINK_SEEN_MAX = 64,
+};
 
 /* Starts a thread that serves @sock, borrowed; @net may be NULL. What is denied
  * and limited is that of @c. NULL on ENOMEM, or where no thread can be made. */

@@ -21,7 +21,7 @@ static void wake(void *data)
 }
 
 static void record(const struct asker *a, struct call *c, const struct event *e,
-		   const char *rule, int error)
+		   const char *rule, int error, bool is_told)
 {
 	auto_(buf) struct buf object = BUF_INIT;
 	const struct denial d = {
@@ -31,6 +31,8 @@ static void record(const struct asker *a, struct call *c, const struct event *e,
 		.object = (event_describe(e, DENIAL_OBJECT_MAX, &object, NULL),
 			   buf_str(&object)),
 		.rule = rule,
+		.event = e,
+		.is_told = is_told,
 	};
 
 	denials_add_call(a->denials, c, &d);
@@ -38,9 +40,9 @@ static void record(const struct asker *a, struct call *c, const struct event *e,
 
 static enum ask_answer deny(const struct asker *a, struct call *c,
 			    const struct event *e, const char *rule, int error,
-			    struct outcome *ret)
+			    bool is_told, struct outcome *ret)
 {
-	record(a, c, e, rule, error);
+	record(a, c, e, rule, error, is_told);
 	*ret = OUTCOME_FAIL(error);
 	return ASK_DENIED;
 }
@@ -69,12 +71,13 @@ enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
 			  const struct event *e, const char *rule,
 			  struct outcome *ret)
 {
+	bool is_told = false;
 	int error = EPERM;
 
 	if (!a->book)
-		return deny(a, c, e, rule, EPERM, ret);
+		return deny(a, c, e, rule, EPERM, false, ret);
 	if (!k->is_asked && begin(a, k, c, e, rule) < 0)
-		return deny(a, c, e, rule, ENOMEM, ret);
+		return deny(a, c, e, rule, ENOMEM, false, ret);
 	switch (approval_look(&k->wait, &error)) {
 	case APPROVAL_WAITING:
 		*ret = OUTCOME_WAIT;
@@ -82,12 +85,13 @@ enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
 	case APPROVAL_ANSWERED:
 		if (error == 0)
 			return ASK_ALLOWED;
+		is_told = a->asks_all;
 		break;
 	case APPROVAL_EXPIRED:
 	case APPROVAL_CANCELLED:
 		break;
 	}
-	return deny(a, c, e, rule, error, ret);
+	return deny(a, c, e, rule, error, is_told, ret);
 }
 
 void ask_done(struct ask *k)
@@ -96,23 +100,38 @@ void ask_done(struct ask *k)
 	k->is_asked = false;
 }
 
-bool ask_is_denied(const struct asker *a, struct call *c, const char *name,
-		   const struct object *o)
+static bool is_denied(const struct asker *a, struct call *c,
+		      const struct event *call, const struct object *o)
 {
+	struct event e = *call;
 	const struct denial d = {
 		.code = "fs.denied",
-		.call = name,
+		.call = e.syscall,
 		.error = EACCES,
 		.object = o->path,
 		.rule = o->is_veiled ? "a path through a link of /proc"
 				     : "denied at run time",
+		.event = &e,
 	};
+
+	e.path = o->path;
 
 	if (!o->is_veiled &&
 	    !denied_paths_has(a->denied_paths, o->path, o->real))
 		return false;
 	denials_add_call(a->denials, c, &d);
 	return true;
+}
+
+bool ask_is_denied(const struct asker *a, struct call *c, const char *name,
+		   const struct object *o)
+{
+	const struct event e = { .syscall = name,
+				 .category = strncmp(name, "exec", 4) == 0
+						     ? EVENT_PROCESS
+						     : EVENT_FILE };
+
+	return is_denied(a, c, &e, o);
 }
 
 void ask_fill_caller(struct event *e, struct call *c)
@@ -135,7 +154,7 @@ struct outcome ask_about_object(const struct asker *a, struct ask *k,
 	auto_free char *path = NULL;
 	struct outcome ret = OUTCOME_GO;
 
-	if (ask_is_denied(a, c, e->syscall, o))
+	if (is_denied(a, c, e, o))
 		return OUTCOME_FAIL(EACCES);
 	if (!rule && !a->asks_all)
 		return OUTCOME_GO;

@@ -12,6 +12,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/utc.h"
+#include "policy/event.h"
+#include "supervise/ask.h"
 #include "supervise/handler.h"
 
 CLEANUP_PTR(struct json_out, json_out_free);
@@ -32,6 +34,7 @@ struct denials {
 	uint64_t numbers, dropped;
 	denials_told_fn *told;
 	void *told_data;
+	struct denials_observer observer;
 };
 
 struct denials *denials_new(void)
@@ -285,11 +288,63 @@ void denials_add(struct denials *d, pid_t pid, const struct denial *x)
 	(void)pthread_mutex_unlock(&d->lock);
 }
 
+static bool has_prefix(const char *s, const char *prefix)
+{
+	return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+/* Its strings are those of @x. */
+static struct event event_of(const struct denial *x)
+{
+	struct event e = { .syscall = x->call, .category = EVENT_PROCESS };
+
+	if (x->event)
+		e = *x->event;
+	else if (has_prefix(x->code, "net.") ||
+		 strcmp(x->code, "syscall.network") == 0)
+		e.category = EVENT_NETWORK;
+	else if (has_prefix(x->code, "fs."))
+		e.category = EVENT_FILE;
+	if (!x->event && has_prefix(x->code, "fs."))
+		e.path = (char *)(uintptr_t)x->object;
+	e.writes = e.writes || strcmp(x->code, "fs.write_file") == 0;
+	e.denied = true;
+	return e;
+}
+
+static void observe(struct denials *d, struct call *c, const struct denial *x)
+{
+	struct denials_observer o;
+	struct event e;
+
+	(void)pthread_mutex_lock(&d->lock);
+	o = d->observer;
+	(void)pthread_mutex_unlock(&d->lock);
+	if (!o.see || x->is_told || !o.has_room(o.data))
+		return;
+	e = event_of(x);
+	e.program = NULL;
+	ask_fill_caller(&e, c);
+	o.see(o.data, &e);
+	free(e.program);
+}
+
 void denials_add_call(struct denials *d, struct call *c, const struct denial *x)
 {
 	pid_t tgid = d ? call_tgid(c) : 0;
 
 	denials_add(d, tgid ? tgid : call_tid(c), x);
+	if (d)
+		observe(d, c, x);
+}
+
+void denials_observe(struct denials *d, const struct denials_observer *o)
+{
+	static const struct denials_observer nobody;
+
+	(void)pthread_mutex_lock(&d->lock);
+	d->observer = o ? *o : nobody;
+	(void)pthread_mutex_unlock(&d->lock);
 }
 
 void denials_tell(struct denials *d, denials_told_fn *fn, void *data)

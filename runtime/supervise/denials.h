@@ -23,6 +23,7 @@
 struct buf;
 struct call;
 struct denials;
+struct event;
 
 enum {
 	DENIALS_MAX = 1000,
@@ -44,6 +45,10 @@ struct denial {
 	const char *where;  /* "dev.toml:12:3", "--net-deny"; or NULL */
 	const char *remedy; /* the narrowest option that would allow it:
 			       "--net-allow 192.0.2.1:443"; NULL: none would */
+	/* For denials_observe, and not kept: what the strings above do not say,
+	 * but for the caller; or NULL. */
+	const struct event *event;
+	bool is_told; /* who observes has decided it */
 };
 
 /* One that is kept. Names may hold any bytes. */
@@ -77,6 +82,18 @@ void denials_add_call(struct denials *d, struct call *c,
  */
 typedef void denials_told_fn(void *data, const char *json);
 void denials_tell(struct denials *d, denials_told_fn *fn, void *data);
+
+/*
+ * Told of each refusal to a call, as an event, on the thread that refuses and
+ * without a lock: @see must not wait. It is not made where there is no room.
+ * NULL: nobody; not while handlers run.
+ */
+struct denials_observer {
+	void *data;
+	bool (*has_room)(void *data);
+	void (*see)(void *data, const struct event *e);
+};
+void denials_observe(struct denials *d, const struct denials_observer *o);
 
 /*
  * {"denials":[...],"next":N,"dropped":N}: the records that are newer than

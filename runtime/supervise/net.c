@@ -257,19 +257,54 @@ static void remedy_text(const struct net_socket *s, bool is_bind,
 	buf_printf(ret, "--net-allow %s%s", scheme, object);
 }
 
+static const char *protocol_of(const struct net_socket *s)
+{
+	switch (s->proto) {
+	case NET_TCP:
+		return "tcp";
+	case NET_UDP:
+		return "udp";
+	case NET_ICMP:
+		return "icmp";
+	case NET_UNIX:
+		return "unix";
+	}
+	return NULL;
+}
+
+/* @host has room for NET_IP_TEXT bytes. */
+static struct event event_of(const struct call *c, const struct net_socket *s,
+			     const struct net_address *a, char *host)
+{
+	struct event e = { .syscall = call_name(c),
+			   .category = EVENT_NETWORK,
+			   .protocol = protocol_of(s) };
+	struct net_ip ip;
+
+	if (a && net_address_inet(a, &ip, &e.port) == 0)
+		e.host = (char *)(uintptr_t)net_ip_format(&ip, host);
+	return e;
+}
+
 void net_refused(struct net *n, struct call *c, const struct net_socket *s,
-		 bool is_bind, const char *object, int rule, int error)
+		 const struct net_address *a, bool is_bind, const char *object,
+		 int rule, int error)
 {
 	auto_(buf) struct buf rule_b = BUF_INIT, remedy = BUF_INIT;
+	char host[NET_IP_TEXT];
+	struct event e = event_of(c, s, a, host);
 	struct denial d = {
 		.code = code_of(s, is_bind),
 		.call = call_name(c),
 		.error = error,
 		.object = object,
+		.event = &e,
 	};
 
 	if (!n->denials)
 		return;
+	if (!e.host)
+		e.path = (char *)(uintptr_t)object;
 	if (rule >= 0) {
 		rule_text(n, is_bind, rule, &rule_b, &d.where);
 		d.rule = buf_str(&rule_b);
@@ -343,7 +378,7 @@ static int judge_inet(struct net *n, struct call *c, struct net_work *w)
 		(void)net_ip_format(&d.ip, text);
 	else
 		(void)net_dest_format(&d.ip, d.port, text);
-	net_refused(n, c, s, false, text, v.rule, ECONNREFUSED);
+	net_refused(n, c, s, a, false, text, v.rule, ECONNREFUSED);
 	return -ECONNREFUSED;
 }
 
@@ -465,39 +500,19 @@ struct outcome net_work_end(struct net_work *w, struct outcome o)
 	return o;
 }
 
-static const char *protocol_of(const struct net_socket *s)
-{
-	switch (s->proto) {
-	case NET_TCP:
-		return "tcp";
-	case NET_UDP:
-		return "udp";
-	case NET_ICMP:
-		return "icmp";
-	case NET_UNIX:
-		return "unix";
-	}
-	return NULL;
-}
-
 static enum ask_answer ask(struct net *n, struct call *c, struct net_work *w)
 {
 	static const struct asker nobody = { .book = NULL };
 	const struct net_list *asked = &n->layers.fixed->ask;
 	char host[NET_IP_TEXT];
 	struct net_dest d = { .proto = w->s.proto };
-	struct event e = { .syscall = call_name(c),
-			   .category = EVENT_NETWORK,
-			   .host = host,
-			   .protocol = protocol_of(&w->s) };
+	struct event e = event_of(c, &w->s, &w->a, host);
 	auto_(buf) struct buf rule = BUF_INIT;
 	enum ask_answer answer;
 	struct net_verdict v;
 
 	/* It was judged, so it is one. */
 	(void)net_address_inet(&w->a, &d.ip, &d.port);
-	(void)net_ip_format(&d.ip, host);
-	e.port = d.port;
 	v = net_decide(&n->layers, &d);
 	if (v.ask >= 0 && call_nr(c) != SYS_bind) {
 		buf_add_str(&rule, "ask.connect ");

@@ -9,7 +9,7 @@
 
 /* The rule's own decision, told where it refuses. */
 static int judge_port(struct net *n, struct call *c, const struct net_socket *s,
-		      uint16_t port)
+		      const struct net_address *a, uint16_t port)
 {
 	struct net_verdict v = net_decide_bind(&n->layers, s->proto, port);
 	char text[8];
@@ -17,7 +17,7 @@ static int judge_port(struct net *n, struct call *c, const struct net_socket *s,
 	if (v.allowed)
 		return 0;
 	(void)snprintf(text, sizeof(text), "%u", port);
-	net_refused(n, c, s, true, text, v.rule, EACCES);
+	net_refused(n, c, s, a, true, text, v.rule, EACCES);
 	return -EACCES;
 }
 
@@ -45,7 +45,7 @@ static int bind_inet(struct net *n, struct call *c, const struct net_socket *s,
 	if (!s->proto)
 		return -EACCES;
 	if (port) {
-		r = judge_port(n, c, s, port);
+		r = judge_port(n, c, s, a, port);
 		if (r == 0 && n->ports)
 			return ports_bind(n->ports, s->fd, s->proto, &a->at.any,
 					  a->len);
@@ -123,32 +123,34 @@ struct outcome net_bind(struct call *c, void *data)
 	return net_work_end(w, bind_work(n, c, w, &own));
 }
 
-static int local_port(const struct net_socket *s, uint16_t *ret)
+static int local_port(const struct net_socket *s, struct net_address *a,
+		      uint16_t *ret)
 {
-	struct net_address a = NET_ADDRESS_INIT;
 	struct net_ip ip;
 
-	a.len = sizeof(a.at);
-	if (getsockname(s->fd, &a.at.any, &a.len) < 0)
+	a->len = sizeof(a->at);
+	if (getsockname(s->fd, &a->at.any, &a->len) < 0)
 		return -errno;
-	return net_address_inet(&a, &ip, ret);
+	return net_address_inet(a, &ip, ret);
 }
 
 /* What listen does to a socket that is not bound, but before it listens. */
-static int bind_any(const struct net_socket *s, uint16_t *ret)
+static int bind_any(const struct net_socket *s, struct net_address *a,
+		    uint16_t *ret)
 {
 	union net_sockaddr any = { .any.sa_family = (sa_family_t)s->family };
 	socklen_t n = s->family == AF_INET ? sizeof(any.in) : sizeof(any.in6);
 
 	if (bind(s->fd, &any.any, n) < 0)
 		return -errno;
-	return local_port(s, ret);
+	return local_port(s, a, ret);
 }
 
 struct outcome net_listen(struct call *c, void *data)
 {
 	struct net *n = ((const struct net_lane *)data)->net;
 	auto_(net_socket) struct net_socket s = NET_SOCKET_INIT;
+	struct net_address a = NET_ADDRESS_INIT;
 	struct act act = { false };
 	uint16_t port = 0;
 	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
@@ -156,12 +158,12 @@ struct outcome net_listen(struct call *c, void *data)
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
 	if (s.proto == NET_TCP) {
-		r = local_port(&s, &port);
+		r = local_port(&s, &a, &port);
 		if (r == 0 && !port)
-			r = bind_any(&s, &port);
+			r = bind_any(&s, &a, &port);
 		if (r == 0 &&
 		    !(n->ports && ports_virtual(n->ports, s.proto, port)))
-			r = judge_port(n, c, &s, port);
+			r = judge_port(n, c, &s, &a, port);
 	}
 	/* The peers of a unix socket see who listens. */
 	if (r == 0 && s.family == AF_UNIX)

@@ -196,9 +196,11 @@ struct outcome net_listen(struct call *c, void *data);
 struct outcome net_getsockname(struct call *c, void *data);
 struct outcome net_getpeername(struct call *c, void *data);
 
-/* Records a refusal; @rule is the index in the list, -1: none. */
+/* Records a refusal of @a (NULL: a unix socket); @rule is the index in the
+ * list, -1: none. */
 void net_refused(struct net *n, struct call *c, const struct net_socket *s,
-		 bool is_bind, const char *object, int rule, int error);
+		 const struct net_address *a, bool is_bind, const char *object,
+		 int rule, int error);
 
 /* "192.0.2.1:443", "[::1]:443", in @ret of NET_DEST_TEXT. */
 enum { NET_DEST_TEXT = NET_IP_TEXT + 10 };

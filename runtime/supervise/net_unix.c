@@ -201,7 +201,8 @@ static int judge_abstract(struct net *n, struct call *c,
 	if (v.allowed)
 		return 0;
 	buf_printf(&object, "@%.*s", (int)len, name);
-	net_refused(n, c, &unix_socket, false, buf_str(&object), -1, EPERM);
+	net_refused(n, c, &unix_socket, NULL, false, buf_str(&object), -1,
+		    EPERM);
 	return -EPERM;
 }
 
@@ -277,7 +278,8 @@ static int judge_path(struct net *n, struct call *c, struct net_address *a)
 		return r;
 	v = net_decide_path(&n->layers, inside, r);
 	if (!v.allowed) {
-		net_refused(n, c, &unix_socket, false, inside, v.rule, EACCES);
+		net_refused(n, c, &unix_socket, NULL, false, inside, v.rule,
+			    EACCES);
 		return -EACCES;
 	}
 	memset(&a->at, 0, sizeof(a->at));

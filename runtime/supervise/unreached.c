@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "policy/event.h"
 #include "policy/net.h"
 #include "supervise/denials.h"
 
@@ -48,7 +49,11 @@ static bool read_address(struct call *c, struct net_ip *ip, uint16_t *port)
 static struct outcome note(struct call *c, void *data)
 {
 	char text[NET_IP_TEXT], object[NET_IP_TEXT + 16], remedy[96];
+	struct event e = { .syscall = "connect",
+			   .category = EVENT_NETWORK,
+			   .host = text };
 	struct denial x = {
+		.event = &e,
 		.code = "net.connect",
 		.call = "connect",
 		.error = ENETUNREACH,
@@ -66,6 +71,7 @@ static struct outcome note(struct call *c, void *data)
 	(void)snprintf(object, sizeof(object),
 		       reached.is_v6 ? "[%s]:%u" : "%s:%u",
 		       net_ip_format(&reached, text), port);
+	e.port = port;
 	(void)snprintf(remedy, sizeof(remedy), "--net-allow %s", object);
 	/* What would help is a rule for the name, which nobody told us. */
 	if (port == PORT_DOMAIN) {

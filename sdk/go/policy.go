@@ -57,7 +57,7 @@ type SyscallEvent struct {
 	Protocol  string // "tcp", "udp"
 	Argv      []string
 	Truncated bool // Argv, or a path, was too long to be passed whole
-	Denied    bool // a rule denies it: there is nothing to decide
+	Denied    bool // a rule has denied it: there is nothing to decide
 }
 
 // ArgvContains: one of the words has sub in it.
@@ -231,8 +231,8 @@ func (x *PolicyContext) changePath(step, path string, allow bool) error {
 type PolicyFunc func(event SyscallEvent, ctx *PolicyContext) PolicyDecision
 
 // DeferredPolicyFunc decides when it likes: the approval is answered then, or
-// later by any goroutine. It is nil where there is nothing to decide. A panic
-// closes the approval.
+// later by any goroutine. It is nil where there is nothing to decide (Denied);
+// then its methods do nothing. A panic closes the approval.
 type DeferredPolicyFunc func(event SyscallEvent, ctx *PolicyContext,
 	approval *Approval)
 
@@ -352,6 +352,9 @@ type Approval struct {
 // closed before, ECANCELED where nobody waits any more, ETIMEDOUT where it
 // comes too late.
 func (a *Approval) Resolve(d PolicyDecision) error {
+	if a == nil {
+		return approvalError(syscall.EALREADY)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.c == nil {
@@ -383,6 +386,9 @@ func approvalError(errno syscall.Errno) error {
 // IsCancelled: an answer would be in vain, because it is too late or because
 // nobody waits.
 func (a *Approval) IsCancelled() bool {
+	if a == nil {
+		return true
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.c == nil {
@@ -393,6 +399,9 @@ func (a *Approval) IsCancelled() bool {
 
 // Close denies what was not answered. It may be called more than once.
 func (a *Approval) Close() {
+	if a == nil {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.release()

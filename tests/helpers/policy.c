@@ -3,8 +3,8 @@
  *
  *	policy MODE [NEEDLE [VERDICT]] -- COMMAND...
  *
- * What has NEEDLE in its path, or is a call of that name, gets VERDICT; all
- * else is allowed. MODE:
+ * What has NEEDLE in its path, or is a call of that name or category, gets
+ * VERDICT; all else is allowed. MODE:
  *	sync		answers at once
  *	later		hands over, and a thread answers 100 ms later
  *	drop		frees unanswered what NEEDLE matches
@@ -16,6 +16,9 @@
  *	grant		as restrict of that process, then grants it MORE, and
  *			with FOR_ALL tries to grant that to all
  *	max-memory	as sync, and limits memory to ONLY bytes; max-processes
+ *	slow		as sync, but the first waits until the file GO is there
+ *	flood		as sync, takes 20 ms to look at a refusal, and counts
+ *			them only
  *	twice		answers twice, and says what came of it
  * Prints the events that NEEDLE matches and the exit status.
  */
@@ -26,18 +29,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct test {
 	const char *mode, *needle;
 	int verdict;
 	struct sandlock_approval *kept;
-	atomic_int freed, late;
+	atomic_int freed, late, told;
 };
 
 static int matches(const struct test *t, const struct sandlock_event *e)
 {
 	return t->needle && ((e->path && strstr(e->path, t->needle)) ||
-			     strcmp(e->syscall, t->needle) == 0);
+			     strcmp(e->syscall, t->needle) == 0 ||
+			     strcmp(e->category, t->needle) == 0);
 }
 
 static void print(const struct sandlock_event *e)
@@ -48,7 +53,7 @@ static void print(const struct sandlock_event *e)
 		printf(" %s", e->argv[i]);
 	if (e->host)
 		printf(" %s:%u", e->host, e->port);
-	printf("\n");
+	printf("%s\n", e->denied ? " denied" : "");
 	fflush(stdout);
 }
 
@@ -102,7 +107,15 @@ static int decide(void *data, const struct sandlock_event *e,
 
 	if (!matches(t, e))
 		return SANDLOCK_VERDICT_ALLOW;
+	if (strcmp(t->mode, "flood") == 0) {
+		usleep(20000);
+		t->told++;
+		return t->verdict;
+	}
 	print(e);
+	if (strcmp(t->mode, "slow") == 0)
+		while (access(getenv("GO"), F_OK) < 0)
+			usleep(5000);
 	if (strcmp(t->mode, "restrict") == 0)
 		restrict_network(e, ctx);
 	if (strcmp(t->mode, "grant") == 0)
@@ -145,8 +158,11 @@ static void defer(void *data, const struct sandlock_event *e,
 	pthread_t thread;
 
 	(void)ctx;
-	if (!a)
+	if (!a) {
+		if (matches(t, e))
+			print(e);
 		return;
+	}
 	if (!matches(t, e)) {
 		(void)sandlock_approval_resolve(a, SANDLOCK_VERDICT_ALLOW);
 		sandlock_approval_free(a);
@@ -203,12 +219,16 @@ int main(int argc, char **argv)
 	if (getenv("NET_ALLOW"))
 		sandlock_request_set(q, "network.allow", getenv("NET_ALLOW"),
 				     "test", &err);
+	if (getenv("ISOLATION"))
+		sandlock_request_set(q, "program.isolation",
+				     getenv("ISOLATION"), "test", &err);
 	if (getenv("NET_BIND"))
 		sandlock_request_set(q, "network.allow_bind",
 				     getenv("NET_BIND"), "test", &err);
 	r = sandlock_sandbox_new(&env, q, &s, &err);
 	if (r == 0 &&
-	    (strcmp(t.mode, "sync") == 0 || strcmp(t.mode, "restrict") == 0 ||
+	    (strcmp(t.mode, "sync") == 0 || strcmp(t.mode, "slow") == 0 ||
+	     strcmp(t.mode, "flood") == 0 || strcmp(t.mode, "restrict") == 0 ||
 	     strcmp(t.mode, "grant") == 0 || strncmp(t.mode, "max-", 4) == 0 ||
 	     strstr(t.mode, "-path")))
 		r = sandlock_sandbox_set_policy(s, decide, &t, count_free,
@@ -222,6 +242,8 @@ int main(int argc, char **argv)
 		printf("error: %s\n", err.msg);
 	else
 		printf("exit %d\n", report->result.exit_value);
+	if (t.told)
+		printf("flood: %d told\n", t.told);
 	printf("freed before %d\n", t.freed);
 	if (t.kept)
 		printf("cancelled %d\n",

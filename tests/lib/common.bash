@@ -317,6 +317,14 @@ refute_output() {
 	}
 }
 
+# No line of the output is exactly that.
+refute_line() {
+	grep -qxF -- "$1" <<<"$output" || return 0
+	echo "not expected as a line of the output: $1" >&2
+	show_run >&2
+	return 1
+}
+
 expect_match() {
 	[[ $output =~ $1 ]] || {
 		echo "expected to match: $1" >&2

@@ -31,3 +31,12 @@ says_hello() {
 	[ "$(/usr/bin/python3 -c "import socket
 print(socket.create_connection(('127.0.0.1', $1), 30).recv(9).decode(), end='')")" = hello ]
 }
+
+# For talk.py, with servers of the host at ports $TCP and $UDP.
+begin_talk() {
+	cp "$TESTS/helpers/net.py" "$TESTS/helpers/talk.py" .
+	host_server a tcp
+	TCP=$PORT
+	host_server b udp
+	UDP=$PORT
+}

@@ -34,7 +34,7 @@ class SyscallEvent:
     argv: Optional[Tuple[str, ...]] = None
     """Of execve and execveat; what is run after an allow has these."""
     denied: bool = False
-    """A rule denies it: there is nothing to decide."""
+    """A rule has denied it: there is nothing to decide, and ``fn`` is told."""
     path: Optional[str] = None
     """What is opened or executed."""
     writes: bool = False

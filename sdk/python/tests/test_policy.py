@@ -194,16 +194,21 @@ class Verdicts(Place):
             context.grant_pid_network(event.pid, ["127.0.0.1"])
 
         def grant_all(event, context):
+            told.append(event.denied)
+            if event.denied:
+                return
             context.restrict_network([])
             try:
                 context.grant_network(["127.0.0.1"])
             except SandboxError as e:
                 refused.append(e.kind)
 
-        refused = []
+        refused, told = [], []
         self.assertEqual(run(grant), 0)
         self.assertEqual(run(grant_all), errno.ECONNREFUSED)
         self.assertEqual(refused, ["state"])
+        # What the restriction refuses then is told of.
+        self.assertEqual(told, [False, True])
         self.assertEqual(run(lambda e, c: c.grant_network(["127.0.0.1"])), 0)
 
     def test_limits_are_set_while_it_runs(self):
