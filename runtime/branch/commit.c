@@ -249,6 +249,7 @@ int root_prepare_nothing(struct branch *b, struct error *err)
 {
 	const struct plan nothing = { .partial = true };
 
+	(void)unlinkat(b->dir_fd, "published", 0);
 	return intent_write(&nothing, b->dir_fd, "prepared", err);
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -45,10 +46,18 @@ bool commit_is_past_return(const struct branch *b)
 	       0;
 }
 
+/* Of several roots one that is not the first: it carries out a decision. */
+static bool is_further_root(const struct branch *b)
+{
+	return strchr(b->meta.name, '~');
+}
+
 /*
  * A part was published: from "published" on there is no way back, because
  * what was displaced leaves upper. "intent" goes first at the end, so that
- * "published" without it means nothing, and the next commit removes it.
+ * "published" without it means nothing, and the next commit removes it. In a
+ * further root it is left until then: as long as the first one's intent stands
+ * it says that no root can go back.
  */
 static int finish_part(struct branch *b, struct site *s, const struct plan *p,
 		       struct error *err)
@@ -65,7 +74,7 @@ static int finish_part(struct branch *b, struct site *s, const struct plan *p,
 	}
 	if (r == 0)
 		r = remove_file(b, "intent", err);
-	if (r == 0)
+	if (r == 0 && !is_further_root(b))
 		r = remove_file(b, "published", err);
 	return r < 0 ? r : site_discard_stage(s, b, err);
 }

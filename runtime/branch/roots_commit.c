@@ -153,6 +153,8 @@ static int go_forward(struct branch *b, bool is_new, int timeout_ms,
 				forward_root(root, is_new, timeout_ms, err),
 				err);
 	}
+	for (size_t i = 0; r == 0 && i < b->n_others; i++)
+		(void)unlinkat(b->others[i]->dir_fd, "published", 0);
 	return r;
 }
 
@@ -164,7 +166,8 @@ static bool is_decided(const struct branch *b)
 /*
  * What the first root decided is carried out, or a part of what a root was
  * asked for is published already, and what was displaced by it gone. Other
- * roots that are done are still whole as long as the first one is not.
+ * roots that are done are still whole as long as the first one is not, and
+ * those of which nothing was asked are what they were.
  */
 static bool is_past_return(struct branch *b)
 {
@@ -176,8 +179,8 @@ static bool is_past_return(struct branch *b)
 
 		if ((i == 0 || !decided || !intent) && root_has(root, "done"))
 			return true;
-		if ((intent && commit_is_past_return(root)) ||
-		    (decided && !intent && !root_has(root, "prepared")))
+		if ((intent || (decided && i > 0)) &&
+		    commit_is_past_return(root))
 			return true;
 	}
 	return false;

@@ -425,6 +425,52 @@ static void so_it_is_for_a_part(void **state)
 	}
 }
 
+static bool is_published(struct roots *r)
+{
+	char path[420];
+
+	(void)snprintf(path, sizeof(path), "%s/branches/b/published",
+		       r->f.store_dir);
+	return access(path, F_OK) == 0;
+}
+
+/* A root of which nothing was asked is in nobody's way back. */
+static void a_root_that_is_left_alone_can_be_gone_back_over(void **state)
+{
+	bool killed = true;
+
+	for (int step = 1, n_back = 0; killed; step++) {
+		struct roots r = { .lower = { "" } };
+		const char *paths[] = { r.lower[0] };
+		struct error err = ERROR_INIT;
+		enum recover_action action;
+		struct branch *b;
+		bool published;
+
+		setup(&r);
+		write_both(&r);
+		killed = commit_killed(&r, step, paths, 1);
+		published = is_published(&r);
+		b = find(&r);
+		assert_non_null(b);
+		if (branch_recover(b, true, &action, &err) < 0) {
+			assert_true(published);
+			assert_int_equal(
+				branch_recover(b, false, &action, &err), 0);
+		} else if (killed && action == RECOVER_BACK && !published) {
+			assert_false(is_gone(&r, 0));
+			n_back++;
+		}
+		assert_true(killed || n_back > 5);
+		assert_false(is_gone(&r, 2));
+		branch_close(b);
+		b = find(&r);
+		assert_int_equal(branch_abort(b, NULL, 0, NULL), 0);
+		branch_close(b);
+		teardown(&r);
+	}
+}
+
 /* The host writes to the first root when another one is done. */
 static char late_path[420];
 
@@ -581,6 +627,8 @@ int main(void)
 		cmocka_unit_test(a_conflict_in_one_root_publishes_nothing),
 		cmocka_unit_test(whatever_the_kill_it_is_all_or_nothing),
 		cmocka_unit_test(so_it_is_for_a_part),
+		cmocka_unit_test(
+			a_root_that_is_left_alone_can_be_gone_back_over),
 		cmocka_unit_test(what_is_found_late_takes_all_back),
 		cmocka_unit_test(nor_does_it_matter_while_it_goes_back),
 		cmocka_unit_test(what_is_said_names_the_branch),
