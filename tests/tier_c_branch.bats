@@ -246,6 +246,40 @@ b/s 4"
 	[ "$(grep -c '^A.d/[0-9]*$' <<<"$output")" = 300 ]
 }
 
+# stage NUMBER SCRIPT
+stage() {
+	printf '[program]\nexec = "/bin/sh"\nargs = ["-c", "%s"]\n' "$2" >"$W/$1.toml"
+}
+
+@test "tier C: stages share a branch, and publish all or nothing" {
+	local before
+	before=$(sum)
+	stage 1 'echo 1 >>one; rm d/two; mkdir n; cp /bin/echo n/e; mkdir k; echo x >k/x; chmod 700 .'
+	stage 2 'cat one; ls d; n/e ran; cd n; pwd; cd ..; rm -r k; mkdir k; ln -s ../one k/l; cat k/l; exit 9'
+	in_branch --stage "$W/1.toml" --stage "$W/2.toml"
+	expect_status 9
+	expect_output "one
+1
+ran
+$W/dir/n
+one
+1"
+	[ "$(sum)" = "$before" ]
+	[ -z "$(sandlock branches --format json | jq -r '.[]?.name')" ]
+	sed -i 's/; exit 9//' "$W/2.toml"
+	in_branch --stage "$W/1.toml" --stage "$W/2.toml"
+	expect_status 0
+	[ "$(cat one)" = $'one\n1' ]
+	[ ! -e d/two ]
+	[ "$(ls -A k)" = l ]
+	[ "$(n/e ran)" = ran ]
+	[ "$(stat -c %a .)" = 700 ]
+	in_branch --keep-stages --stage "$W/1.toml" --stage "$W/2.toml"
+	[ "$status" -ne 0 ]
+	expect_output 'savepoints need an overlay'
+	[ "$(cat one)" = $'one\n1' ]
+}
+
 @test "tier C: what a branch cannot have here is refused" {
 	in_branch --ask-open "$W/dir/one" -- true
 	expect_status 125

@@ -38,10 +38,6 @@ static int check(const struct command_options *o, struct error *err)
 	bool asks = q->ask_exec.n || q->ask_open.n ||
 		    (q->ask_by && strcmp(q->ask_by, "callback") == 0);
 
-	if (o->join || o->hand_on)
-		return error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
-				 "the stages of a transaction cannot share a "
-				 "branch without namespaces");
 	if (!asks && !q->handled.n)
 		return 0;
 	(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
