@@ -293,6 +293,38 @@ s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 	same "$W/p.toml" "$W/q.toml"
 }
 
+@test "net: an echo over remapped ports of UDP, by any call" {
+	cat >echo.py <<-'END'
+		import asyncio, os, socket
+
+		def bound(port):
+		    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+		    s.bind(("127.0.0.1", port))
+		    return s
+
+		server, client = bound(7753), bound(7754)
+		if not os.fork():
+		    while True:
+		        data, _, _, who = server.recvmsg(100)
+		        server.sendmsg([data, b"!"], [], 0, who)
+		client.sendto(b"one", ("127.0.0.1", 7753))
+		print(client.recvmsg(100)[::3], flush=True)
+		client.sendto(b"two", ("127.0.0.1", 7753))
+		print(client.recvfrom(100), flush=True)
+		client.sendto(b"three", ("127.0.0.1", 7753))
+		print(client.recvmsg_into([bytearray(5), bytearray(9)])[::3], flush=True)
+		client.connect(("127.0.0.1", 7753))
+		client.send(b"four")
+		print(client.recv(100), flush=True)
+	END
+	run sandlock run --on-exit=abort --port-remap \
+		--net-allow 127.0.0.1 -- /usr/bin/python3 -B echo.py
+	expect_output "(b'one!', ('127.0.0.1', 7753))"
+	expect_output "(b'two!', ('127.0.0.1', 7753))"
+	expect_output "(6, ('127.0.0.1', 7753))"
+	expect_output "b'four!'"
+}
+
 @test "net: what was refused is on record with the rule that would allow it" {
 	host_server a tcp
 	sandlock run --on-error=abort --on-exit=abort --name "$N" \

@@ -54,6 +54,8 @@ static const struct trap_row trap_rows[] = {
 	{ "getsockname", TRAP_PORTS },
 	{ "getpeername", TRAP_PORTS },
 	{ "recvfrom",    TRAP_PORTS, with_address, ARRAY_LEN(with_address) },
+	{ "recvmsg",     TRAP_PORTS },
+	{ "recvmmsg",    TRAP_PORTS },
 	{ "clone",       TRAP_FORK, no_thread, ARRAY_LEN(no_thread) },
 	{ "fork",        TRAP_FORK },
 	{ "vfork",       TRAP_FORK },

@@ -166,6 +166,9 @@ void call_block_end(struct call *c);
 /* True once the caller was answered over this handler's head, or died. */
 bool call_is_abandoned(const struct call *c);
 
+/* The row behind this one has nothing to do, and need not be waited for. */
+void call_skip(struct call *c);
+
 /*
  * Holding a call without a thread: a handler that waits for a decision returns
  * OUTCOME_WAIT, and is run again, in its lane or a higher one, once somebody

@@ -674,12 +674,16 @@ size_t net_rows(struct net *n, struct handler ret[NET_ROWS])
 		{ "listen",   SYS_listen,   LANE_LOCAL,    net_listen,     &n->quick, NULL },
 		{ "getsockname", SYS_getsockname, LANE_LOCAL, net_getsockname, &n->quick, NULL },
 		{ "getpeername", SYS_getpeername, LANE_LOCAL, net_getpeername, &n->quick, NULL },
-		{ "recvfrom", SYS_recvfrom, LANE_LOCAL,    net_recvfrom,   &n->quick, NULL },
-		{ "recvfrom", SYS_recvfrom, LANE_EXTERNAL, net_recvfrom,   &n->slow,  NULL },
+		{ "recvfrom", SYS_recvfrom, LANE_LOCAL,    net_receive,    &n->quick, NULL },
+		{ "recvfrom", SYS_recvfrom, LANE_EXTERNAL, net_receive,    &n->slow,  NULL },
+		{ "recvmsg",  SYS_recvmsg,  LANE_LOCAL,    net_receive,    &n->quick, NULL },
+		{ "recvmsg",  SYS_recvmsg,  LANE_EXTERNAL, net_receive,    &n->slow,  NULL },
+		{ "recvmmsg", SYS_recvmmsg, LANE_LOCAL,    net_receive,    &n->quick, NULL },
+		{ "recvmmsg", SYS_recvmmsg, LANE_EXTERNAL, net_receive,    &n->slow,  NULL },
 	};
 	/* clang-format on */
 	/* The last ones only say what ports are called. */
-	size_t len = ARRAY_LEN(rows) - (n->ports ? 0 : 4);
+	size_t len = ARRAY_LEN(rows) - (n->ports ? 0 : 8);
 
 	memcpy(ret, rows, len * sizeof(*rows));
 	return len;

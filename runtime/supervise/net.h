@@ -55,7 +55,7 @@ struct net_options {
 		*request; /* borrowed: where rules stand; or NULL */
 };
 
-enum { NET_ROWS = 16 };
+enum { NET_ROWS = 20 };
 
 struct net *net_new(const struct net_options *o);
 void net_free(struct net *n);

@@ -190,7 +190,7 @@ int net_write_name(struct call *c, const struct net_address *a, uint64_t at,
 /* net_send.c, net_recv.c, net_bind.c: the handlers. */
 struct outcome net_sendto(struct call *c, void *data); /* and sendmsg */
 struct outcome net_sendmmsg(struct call *c, void *data);
-struct outcome net_recvfrom(struct call *c, void *data);
+struct outcome net_receive(struct call *c, void *data); /* recv* */
 struct outcome net_bind(struct call *c, void *data);
 struct outcome net_listen(struct call *c, void *data);
 struct outcome net_getsockname(struct call *c, void *data);

@@ -21,11 +21,12 @@
 #include "supervise/supervisor.h"
 
 static const int trapped_nrs[] = {
-	SYS_connect, SYS_sendto,      SYS_sendmsg,     SYS_sendmmsg, SYS_bind,
-	SYS_listen,  SYS_getsockname, SYS_getpeername, SYS_recvfrom
+	SYS_connect,  SYS_sendto,  SYS_sendmsg,	    SYS_sendmmsg,
+	SYS_bind,     SYS_listen,  SYS_getsockname, SYS_getpeername,
+	SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg
 };
 /* Without remapping nobody asks for names. */
-enum { NRS_NAMES = 3, DEADLINE_MS = 1000, PATIENCE_S = 60, RACES = 4000 };
+enum { NRS_NAMES = 5, DEADLINE_MS = 1000, PATIENCE_S = 60, RACES = 4000 };
 
 static struct error err;
 static _Atomic(struct net *) net; /* of the run that is on */

@@ -56,14 +56,49 @@ static void ports_are_bound_by_rule(void **state)
 	assert_non_null(strstr(said, "net.bind_udp"));
 }
 
-/* Who sent, as recvfrom says it; 0 and the errno if it fails. */
+enum how { BY_RECVFROM, BY_RECVMSG, BY_RECVMMSG, HOWS };
+
+static enum how how;
+
+/* In two pieces, with what else there is to know. */
+static ssize_t receive_message(int fd, int flags, char *data, size_t room,
+			       struct sockaddr_in *a)
+{
+	char control[64];
+	struct iovec v[] = { { data, 1 }, { data + 1, room - 1 } };
+	struct mmsghdr m = { .msg_hdr = { .msg_name = a,
+					  .msg_namelen = sizeof(*a),
+					  .msg_iov = v,
+					  .msg_iovlen = 2,
+					  .msg_control = control,
+					  .msg_controllen = sizeof(control) } };
+	ssize_t n = how == BY_RECVMSG ? recvmsg(fd, &m.msg_hdr, flags)
+				      : recvmmsg(fd, &m, 1, flags, NULL);
+
+	if (n < 0)
+		return n;
+	if (how == BY_RECVMMSG) {
+		MUST(n == 1);
+		n = (ssize_t)m.msg_len;
+	}
+	MUST(m.msg_hdr.msg_namelen == sizeof(*a));
+	MUST(!(m.msg_hdr.msg_flags & MSG_TRUNC) == (room >= 4 || n == 1));
+	MUST(m.msg_hdr.msg_controllen == CMSG_SPACE(sizeof(int)));
+	MUST(CMSG_FIRSTHDR(&m.msg_hdr)->cmsg_type == IP_TTL);
+	return n;
+}
+
+/* Who sent, as the kernel says it; 0 and the errno if it fails. */
 static uint16_t sender(int fd, int flags, size_t room, ssize_t *ret_n)
 {
 	struct sockaddr_in a;
 	socklen_t n = sizeof(a);
 	char data[8];
 
-	*ret_n = recvfrom(fd, data, room, flags, (struct sockaddr *)&a, &n);
+	*ret_n = how == BY_RECVFROM
+			 ? recvfrom(fd, data, room, flags,
+				    (struct sockaddr *)&a, &n)
+			 : receive_message(fd, flags, data, room, &a);
 	MUST(*ret_n <= 0 || data[0] == 'd');
 	return *ret_n < 0 ? 0 : ntohs(a.sin_port);
 }
@@ -83,13 +118,16 @@ static int datagrams_tell_virtual_ports(void *arg)
 {
 	const struct timeval brief = { .tv_usec = 50000 };
 	struct sockaddr_in a = loopback(81);
+	int fds[2], other, one = 1;
 	pthread_t late;
-	int fds[2];
 	ssize_t n;
 
-	(void)arg;
+	how = *(enum how *)arg;
 	MUST(bind_port(SOCK_DGRAM, 80, &fds[0]) == 0);
 	MUST(bind_port(SOCK_DGRAM, 81, &fds[1]) == 0);
+	for (int i = 0; i < 2; i++)
+		MUST(setsockopt(fds[i], IPPROTO_IP, IP_RECVTTL, &one,
+				sizeof(one)) == 0);
 	MUST(sender(fds[1], MSG_DONTWAIT, 8, &n) == 0 && errno == EAGAIN);
 	MUST(sendto(fds[0], "data", 4, 0, (struct sockaddr *)&a, sizeof(a)) ==
 	     4);
@@ -104,9 +142,9 @@ static int datagrams_tell_virtual_ports(void *arg)
 	MUST(sender(fds[1], 0, 8, &n) == 0 && errno == EAGAIN);
 	/* Others keep their number. */
 	a = loopback(80);
-	fds[1] = socket(AF_INET, SOCK_DGRAM, 0);
-	MUST(sendto(fds[1], "d", 1, 0, (struct sockaddr *)&a, sizeof(a)) == 1);
-	MUST(sender(fds[0], 0, 8, &n) == port_of(fds[1]) && n == 1);
+	other = socket(AF_INET, SOCK_DGRAM, 0);
+	MUST(sendto(other, "d", 1, 0, (struct sockaddr *)&a, sizeof(a)) == 1);
+	MUST(sender(fds[0], 0, 8, &n) == port_of(other) && n == 1);
 	return 0;
 }
 
@@ -115,7 +153,53 @@ static void who_sent_has_a_virtual_port(void **state)
 	static const char *const pairs[] = { "network.port_remap", "true",
 					     NULL };
 
-	free(run(pairs, datagrams_tell_virtual_ports, NULL));
+	for (enum how i = 0; i < HOWS; i++)
+		free(run(pairs, datagrams_tell_virtual_ports, &i));
+}
+
+/* As many as there are, and what is no datagram as ever. */
+static int many_at_once(void *arg)
+{
+	struct sockaddr_in a = loopback(81), from[3];
+	struct timespec brief = { .tv_sec = 0 };
+	struct mmsghdr m[3] = { 0 };
+	char data[3];
+	struct iovec v[3];
+	int fds[2], pair[2];
+	size_t n;
+
+	(void)arg;
+	MUST(bind_port(SOCK_DGRAM, 80, &fds[0]) == 0);
+	MUST(bind_port(SOCK_DGRAM, 81, &fds[1]) == 0);
+	for (int i = 0; i < 3; i++) {
+		v[i] = (struct iovec){ &data[i], 1 };
+		m[i].msg_hdr = (struct msghdr){ .msg_name = &from[i],
+						.msg_namelen = sizeof(from[i]),
+						.msg_iov = &v[i],
+						.msg_iovlen = 1 };
+	}
+	for (int i = 0; i < 2; i++)
+		MUST(sendto(fds[0], i ? "b" : "a", 1, 0, (struct sockaddr *)&a,
+			    sizeof(a)) == 1);
+	MUST(recvmmsg(fds[1], m, 3, MSG_WAITFORONE, NULL) == 2);
+	MUST(data[0] == 'a' && data[1] == 'b' && m[1].msg_len == 1);
+	MUST(ntohs(from[0].sin_port) == 80 && ntohs(from[1].sin_port) == 80);
+	MUST(sendto(fds[0], "c", 1, 0, (struct sockaddr *)&a, sizeof(a)) == 1);
+	/* Its time is looked at behind a datagram. */
+	MUST(recvmmsg(fds[1], m, 3, 0, &brief) == 1 && data[0] == 'c');
+	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	MUST(fd_send(pair[0], "ab", 2, &fds[0], 1) == 0);
+	n = 1;
+	MUST(fd_recv(pair[1], data, 2, &fds[0], &n) == 2 && n == 1);
+	return 0;
+}
+
+static void several_datagrams_are_received(void **state)
+{
+	static const char *const pairs[] = { "network.port_remap", "true",
+					     NULL };
+
+	free(run(pairs, many_at_once, NULL));
 }
 
 struct talk {
@@ -383,6 +467,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ports_are_bound_by_rule),
 		cmocka_unit_test(who_sent_has_a_virtual_port),
+		cmocka_unit_test(several_datagrams_are_received),
 		cmocka_unit_test(ports_are_remapped_while_they_are_bound),
 		cmocka_unit_test(live_rules_take_away_and_never_add),
 		cmocka_unit_test(an_orphan_keeps_live_rules),
