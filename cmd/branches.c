@@ -75,7 +75,12 @@ static void add_branch(struct json_out *o, const struct sandlock_branch_info *b)
 	json_out_object(o);
 	json_out_str_member(o, "name", b->name);
 	json_out_str_member(o, "state", b->state);
-	utc_member(o, "created", &b->created, 0);
+	if (b->created.tv_sec) {
+		utc_member(o, "created", &b->created, 0);
+	} else { /* damaged: nothing is known */
+		json_out_key(o, "created");
+		json_out_null(o);
+	}
 	json_out_bytes_member(o, "lower", b->lower);
 	json_out_bytes_member(o, "upper", b->upper);
 	if (b->n_roots > 1)
@@ -124,9 +129,12 @@ static int print_branches_table(struct ctx *ctx, const struct args *args,
 			continue;
 		table_add(&t, v[i].name, 0);
 		table_add(&t, v[i].state, 0);
-		table_add(&t, utc_text(&v[i].created, 0, when), 0);
+		table_add(&t,
+			  v[i].created.tv_sec ? utc_text(&v[i].created, 0, when)
+					      : "-",
+			  0);
 		buf_clear(&lower);
-		buf_add_str(&lower, v[i].lower);
+		buf_add_str(&lower, *v[i].lower ? v[i].lower : "-");
 		if (v[i].n_roots > 1)
 			buf_printf(&lower, " (and %zu more)", v[i].n_roots - 1);
 		table_add(&t, buf_str(&lower), 0);

@@ -42,10 +42,15 @@ static int print_result(struct ctx *ctx, const char *name,
 	if (c->n_paths && !c->gone)
 		printf("committed %zu change%s of '%s', the rest is pending\n",
 		       c->n_published, plural(c->n_published), name);
-	else if (c->n_skipped || !c->gone)
+	else if (!c->gone)
 		printf("committed %zu change%s of '%s', %zu stay%s pending\n",
 		       c->n_published, plural(c->n_published), name,
 		       c->n_skipped, c->n_skipped == 1 ? "s" : "");
+	else if (c->n_skipped)
+		printf("committed %zu change%s of '%s', left out %zu: sockets, "
+		       "or locks of a dead git\n",
+		       c->n_published, plural(c->n_published), name,
+		       c->n_skipped);
 	else
 		printf("committed %zu change%s of '%s'\n", c->n_published,
 		       plural(c->n_published), name);

@@ -35,7 +35,9 @@ no_branch() {
 	run sandlock branches
 	expect_status 0
 	expect_match "$N +damaged"
+	expect_match "$N +damaged +- +-"
 	equal state "$(branches_json | jq -r '.[0].state')" damaged
+	equal created "$(branches_json | jq -r '.[0].created')" null
 	rm -r "$SANDLOCK_STORE/branches/$N"
 }
 
@@ -46,6 +48,26 @@ no_branch() {
 	grep -q "3 changes" "$W/note"
 	grep -q "sandlock diff $N" "$W/note"
 	equal state "$(branch_state "$N")" pending
+}
+
+@test "run: a large branch is counted without the root's own times" {
+	change 'dd if=/dev/zero of=/data/big bs=1M count=0 seek=20 2>/dev/null
+		echo x >>/data/a'
+	grep -q "^sandlock: 2 changes wait" "$W/note"
+}
+
+@test "a branch whose storage is gone: how to mount it, or give it up" {
+	mkdir "$W/disk"
+	script 'echo x >/data/new'
+	sandlock run -b "$B" --storage "$W/disk" "$N" 2>"$W/note"
+	mv "$W/disk" "$W/away"
+	run sandlock commit "$N"
+	expect_status 1
+	expect_output "is not in its storage '$W/disk'"
+	expect_output "remove the link '$SANDLOCK_STORE/branches/$N'"
+	rm "$SANDLOCK_STORE/branches/$N"
+	run sandlock run -b "$B" --on-exit=abort "$N"
+	expect_status 0
 }
 
 @test "run: a failing poststart does not lose what the program wrote" {

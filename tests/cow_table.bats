@@ -689,6 +689,9 @@ sys.stdin.read()' <"$W/hold" >"$W/out" 3>&- &
 	[ "$status" -ne 0 ]
 	[ ! -e "$D/f" ]
 	equal a "$(cat "$D/a")" one
+	run sandlock commit --force "$N"
+	expect_status 3
+	expect_output "--force does not overrule this"
 	chattr -i "$D/b"
 	sandlock commit --force "$N"
 	[ ! -e "$D/b" ]

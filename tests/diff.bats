@@ -245,6 +245,7 @@ D fake"; printf x >"/data/$(printf "bidi\342\200\256x")"; printf x >"/data/quote
 		jq '[.. | objects | select(.stale_lock)] | length')" 1
 	run sandlock commit "$N"
 	expect_status 0
+	expect_output "committed 1 change of '$N', left out 1"
 	[ -e "$R/.git/HEAD" ]
 	[ ! -e "$R/.git/index.lock" ]
 }

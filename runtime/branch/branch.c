@@ -252,7 +252,10 @@ static int follow_link(struct branch *b, const char *name, struct error *err)
 	}
 	(void)error_set(err, ERR_NOT_FOUND, -r,
 			"branch '%s' is not in its storage '%s'", name, target);
-	return error_hint(err, "is that file system mounted?");
+	return error_hint(err,
+			  "is that file system mounted? if it is lost, remove "
+			  "the link '%s/branches/%s'",
+			  b->store->home.path, name);
 }
 
 static int set_paths(struct branch *b, const char *name, struct error *err)

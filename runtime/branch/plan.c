@@ -622,8 +622,11 @@ static int check_conflicts(const struct planner *pl, struct error *err)
 	}
 	return error_hint(err,
 			  "nothing was published; see 'sandlock diff %s', "
-			  "then commit with --skip-conflicts or --force",
-			  pl->branch->meta.name);
+			  "then commit with --skip-conflicts%s",
+			  pl->branch->meta.name,
+			  pl->options->conflicts == CONFLICT_FORCE
+				  ? ": --force does not overrule this"
+				  : " or --force");
 }
 
 int plan_commit(struct plan *p, struct branch *b, const struct site *s,
