@@ -39,7 +39,10 @@ static const char *plural(size_t n)
 static int print_result(struct ctx *ctx, const char *name,
 			const struct sandlock_commit *c)
 {
-	if (c->n_paths && !c->gone)
+	if (c->gone && !c->n_published)
+		printf("'%s' is committed: nothing was left to publish\n",
+		       name);
+	else if (c->n_paths && !c->gone)
 		printf("committed %zu change%s of '%s', the rest is pending\n",
 		       c->n_published, plural(c->n_published), name);
 	else if (!c->gone)

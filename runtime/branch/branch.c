@@ -18,6 +18,7 @@
 #include "branch/internal.h"
 #include "branch/layers.h"
 #include "branch/merged.h"
+#include "branch/recover.h"
 
 enum {
 	LOCK_POLL_NS = 5 * 1000 * 1000,
@@ -355,6 +356,43 @@ bool branch_is_there(const struct branch *b)
 	       here.st_dev == now.st_dev;
 }
 
+/*
+ * Who removes a branch tells those that wait for its lock what became of it, in
+ * the file that they hold.
+ */
+static const char committed_note[] = "committed\n";
+
+static void note_end(const struct branch *b)
+{
+	ssize_t n = 0;
+
+	if (root_has(b, "done"))
+		n = pwrite(b->lock_fd, committed_note,
+			   sizeof(committed_note) - 1, 0);
+	/* What is not written is called gone, as what was aborted. */
+	(void)n;
+}
+
+static bool was_committed(const struct branch *b)
+{
+	char text[sizeof(committed_note)];
+	ssize_t n = pread(b->lock_fd, text, sizeof(text), 0);
+
+	return n == sizeof(committed_note) - 1 &&
+	       memcmp(text, committed_note, (size_t)n) == 0;
+}
+
+static int say_gone(struct branch *b, struct error *err)
+{
+	b->was_committed = was_committed(b);
+	return error_say(err, ERR_NOT_FOUND, ENOENT,
+			 b->was_committed
+				 ? "branch '%s' was committed meanwhile"
+				 : "branch '%s' is gone: committed or "
+				   "aborted meanwhile",
+			 b->meta.name);
+}
+
 /* Another process may have written meta.json, or removed the branch. */
 static int refresh(struct branch *b, struct error *err)
 {
@@ -364,10 +402,7 @@ static int refresh(struct branch *b, struct error *err)
 
 	if (!branch_is_there(b) ||
 	    fstatat(b->dir_fd, "meta.json", &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return error_say(err, ERR_NOT_FOUND, ENOENT,
-				 "branch '%s' is gone: committed or aborted "
-				 "meanwhile",
-				 b->meta.name);
+		return say_gone(b, err);
 	if (st.st_ino == b->meta_ino &&
 	    st.st_ctim.tv_sec == b->meta_ctime.tv_sec &&
 	    st.st_ctim.tv_nsec == b->meta_ctime.tv_nsec)
@@ -722,9 +757,11 @@ static int finish_removal(struct branch *b, int r, struct error *err)
  */
 int branch_remove(struct branch *b, struct error *err)
 {
-	int r = trash_put(b->home, b->home->branches_fd, b->meta.name, true,
-			  &b->meta, err);
+	int r;
 
+	note_end(b);
+	r = trash_put(b->home, b->home->branches_fd, b->meta.name, true,
+		      &b->meta, err);
 	return finish_removal(b, r, err);
 }
 

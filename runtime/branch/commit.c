@@ -222,6 +222,11 @@ int root_commit(struct branch *b, const struct commit_options *o,
 	bool held = b->locked;
 	int r = branch_lock(b, o->lock_timeout_ms, err);
 
+	/* What was asked for is done. */
+	if (r == -ENOENT && b->was_committed) {
+		*ret = (struct commit_result){ .gone = true };
+		return 0;
+	}
 	if (r < 0)
 		return r;
 	r = commit_locked(b, o, ret, err);

@@ -181,7 +181,8 @@ struct branch {
 	/* The roots after the first one, in their order; see roots.c. */
 	struct branch **others;
 	size_t n_others;
-	bool keep; /* stays, even with nothing in it */
+	bool keep;	    /* stays, even with nothing in it */
+	bool was_committed; /* by somebody else, who was faster */
 	/* Of the meta.json that meta was read from or written to. */
 	uint64_t meta_ino;
 	struct timespec meta_ctime;

@@ -29,8 +29,16 @@ static int lock_all(struct branch *b, int timeout_ms, struct error *err)
 {
 	int r = branch_lock(b, timeout_ms, err);
 
-	for (size_t i = 0; r == 0 && i < b->n_others; i++)
+	for (size_t i = 0; r == 0 && i < b->n_others;) {
 		r = branch_lock(b->others[i], timeout_ms, err);
+		/* Somebody was about to remove all, and got no further. */
+		if (r == -ENOENT && b->others[i]->was_committed) {
+			roots_forget(b, i + 1);
+			r = 0;
+		} else {
+			i++;
+		}
+	}
 	if (r < 0)
 		unlock_others(b);
 	return roots_said(b, r, err);
@@ -338,6 +346,10 @@ int branch_commit(struct branch *b, const struct commit_options *o,
 	if (!b->n_others)
 		return root_commit(b, o, ret, err);
 	r = lock_all(b, o->lock_timeout_ms, err);
+	if (r == -ENOENT && b->was_committed) {
+		*ret = (struct commit_result){ .gone = true };
+		return 0;
+	}
 	if (r < 0)
 		return r;
 	r = commit_all(b, o, &result, err);

@@ -109,9 +109,52 @@ static void the_name_of_the_stage_may_be_taken(void **state)
 	}
 }
 
+/* By a process that held the lock when ours came to it. */
+static void what_another_process_has_committed_is_done(void **state)
+{
+	const struct commit_options o = { .lock_timeout_ms = 5000 };
+	struct commit_result result = { .gone = false };
+	struct error err = ERROR_INIT;
+	struct branch *late;
+	struct fixture f;
+
+	fixture_open(&f, "echo 1 > a");
+	fixture_run(&f, "echo 2 > a", NULL);
+	assert_int_equal(branch_find(f.store, "b", &late, &err), 0);
+	commit(&f, CONFLICT_REFUSE);
+	assert_int_equal(branch_commit(late, &o, &result, &err), 0);
+	assert_true(result.gone);
+	assert_int_equal(result.n_published, 0);
+	assert_int_equal(branch_abort(late, NULL, 0, &err), -ENOENT);
+	assert_string_equal(err.msg, "branch 'b' was committed meanwhile");
+	branch_close(late);
+	assert_committed(&f);
+	fixture_close(&f);
+}
+
+static void what_another_process_has_discarded_is_gone(void **state)
+{
+	const struct commit_options o = { .lock_timeout_ms = 5000 };
+	struct commit_result result;
+	struct error err = ERROR_INIT;
+	struct branch *late;
+	struct fixture f;
+
+	fixture_open(&f, "echo 1 > a");
+	fixture_run(&f, "echo 2 > a", NULL);
+	assert_int_equal(branch_find(f.store, "b", &late, &err), 0);
+	assert_int_equal(branch_abort(f.branch, NULL, 0, &err), 0);
+	assert_int_equal(branch_commit(late, &o, &result, &err), -ENOENT);
+	branch_close(late);
+	fixture_close(&f);
+}
+
 int main(void)
 {
-	struct CMUnitTest tests[ARRAY_LEN(rows) + 3] = {
+	enum { OWN = 5 };
+	struct CMUnitTest tests[ARRAY_LEN(rows) + OWN] = {
+		cmocka_unit_test(what_another_process_has_committed_is_done),
+		cmocka_unit_test(what_another_process_has_discarded_is_gone),
 		cmocka_unit_test(the_name_of_the_stage_may_be_taken),
 		cmocka_unit_test(row_64_another_file_system),
 		cmocka_unit_test(row_65_another_mount),
@@ -120,7 +163,7 @@ int main(void)
 	if (geteuid() != 0)
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		tests[i + 3] = (struct CMUnitTest){
+		tests[i + OWN] = (struct CMUnitTest){
 			.name = rows[i].name,
 			.test_func = check_row,
 			.initial_state = (void *)&rows[i],

@@ -352,6 +352,29 @@ static void recovered(struct roots *r, bool rollback)
 	assert_null(find(r));
 }
 
+/* Opened before another commit was killed. */
+static void a_late_commit_finishes_or_finds_it_done(void **state)
+{
+	bool killed = true;
+
+	for (int step = 1; killed; step++) {
+		struct roots r = { .lower = { "" } };
+		struct commit_result ret;
+		struct branch *late;
+
+		setup(&r);
+		write_both(&r);
+		late = find(&r);
+		killed = commit_killed(&r, step, NULL, 0);
+		assert_int_equal(commit(late, NULL, 0, &ret), 0);
+		assert_true(ret.gone);
+		branch_close(late);
+		assert_true(is_new(&r, 0) && is_new(&r, 2));
+		assert_null(find(&r));
+		teardown(&r);
+	}
+}
+
 static void whatever_the_kill_it_is_all_or_nothing(void **state)
 {
 	bool killed[2] = { true, true };
@@ -627,6 +650,7 @@ int main(void)
 		cmocka_unit_test(a_conflict_in_one_root_publishes_nothing),
 		cmocka_unit_test(whatever_the_kill_it_is_all_or_nothing),
 		cmocka_unit_test(so_it_is_for_a_part),
+		cmocka_unit_test(a_late_commit_finishes_or_finds_it_done),
 		cmocka_unit_test(
 			a_root_that_is_left_alone_can_be_gone_back_over),
 		cmocka_unit_test(what_is_found_late_takes_all_back),
