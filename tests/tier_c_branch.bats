@@ -246,6 +246,38 @@ b/s 4"
 	[ "$(grep -c '^A.d/[0-9]*$' <<<"$output")" = 300 ]
 }
 
+@test "tier C: TMPDIR is in no workdir" {
+	TMPDIR=$W/dir/d in_branch -- /bin/sh -c 'echo x >"$TMPDIR/x"; echo "$TMPDIR"'
+	refute_output "$W/dir"
+	run sandlock diff "$N"
+	[ "$status" -ne 0 ]
+}
+
+@test "tier C: --workdir / takes all of the machine's directories" {
+	[ "$(id -u)" -eq 0 ] || skip "only root can work in '/'"
+	local before
+	before=$(sha256sum /etc/hostname /etc/passwd; ls /opt /usr/local)
+	in_branch --workdir / --cwd "$W/dir" -- /bin/sh -c '
+		echo x >>/etc/hostname; mkdir -p /opt/sandlock-test; cp /bin/echo /opt/sandlock-test/e
+		/opt/sandlock-test/e ran; cd /opt/sandlock-test; ./e "$PWD"; rm /usr/bin/yes
+		ls /usr/bin/yes; cat /etc/shadow; ls "$1"; echo x >/dev/null; cp /etc/hostname "$2"' \
+		- "$SANDLOCK_STORE" "$W/dir"
+	expect_status 0
+	expect_output $'ran\n/opt/sandlock-test'
+	expect_output "cannot access '/usr/bin/yes'"
+	expect_output '/etc/shadow: Permission denied'
+	expect_output "'$SANDLOCK_STORE': Permission denied"
+	[ "$before" = "$(sha256sum /etc/hostname /etc/passwd; ls /opt /usr/local)" ]
+	[ -e /usr/bin/yes ]
+	run sandlock diff "$N"
+	expect_output 'D /usr/bin/yes'
+	expect_output 'M /etc/hostname (+2 bytes)'
+	expect_output 'A /opt/sandlock-test/e'
+	expect_output "A $W/dir/hostname"
+	run sandlock abort "$N"
+	expect_status 0
+}
+
 # stage NUMBER SCRIPT
 stage() {
 	printf '[program]\nexec = "/bin/sh"\nargs = ["-c", "%s"]\n' "$2" >"$W/$1.toml"

@@ -116,7 +116,6 @@ sum() {
 @test "tier C: a workdir may hold the store and the runtime directory" {
 	mkdir "$W/whole" "$W/whole/d"
 	export SANDLOCK_STORE=$W/whole/.store SANDLOCK_ROOT=$W/whole/.run
-	mkdir -m 700 "$SANDLOCK_STORE" "$SANDLOCK_ROOT"
 	cd "$W/whole" || return 1
 	in_branch --workdir "$W/whole" -- /bin/sh -c '
 		ls .store .run; cat .run/*/state.json; mv .store s; rm -rf .run
@@ -132,6 +131,9 @@ $W/whole/n"
 	expect_status 0
 	[ "$(ls -A)" = $'.run\n.store\nn' ]
 	[ "$(n/e there)" = there ]
+	in_branch --workdir "$W/whole" --storage kept -- /bin/sh -c 'ls kept; : >new; ls -A'
+	expect_output "'kept': Permission denied"
+	expect_output $'kept\nn\nnew'
 }
 
 @test "tier C: --explain says what was out of reach, by which rule, and what helps" {

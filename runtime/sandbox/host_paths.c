@@ -81,14 +81,40 @@ static bool is_out_of_reach(const char *path, const struct stat *st)
 	       faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) < 0;
 }
 
+/* The real path of a directory that may be made later; malloc'ed or NULL. */
+static char *real_or_will_be(const char *path)
+{
+	auto_free char *here = *path == '/' ? strdup("/") : realpath(".", NULL);
+	auto_free char *named = here ? path_join(here, path) : NULL;
+	auto_free char *dir = named ? path_normalize(named) : NULL;
+	auto_free char *rest = strdup("");
+	char *whole;
+
+	for (;;) {
+		auto_free char *real = dir ? realpath(dir, NULL) : NULL;
+		char *slash = dir ? strrchr(dir, '/') : NULL;
+
+		if (real)
+			return *rest ? path_join(real, rest) : take_ptr(&real);
+		if (!slash || !slash[1] || !rest)
+			return NULL;
+		whole = *rest ? path_join(slash + 1, rest) : strdup(slash + 1);
+		free(rest);
+		rest = whole;
+		slash[slash == dir] = '\0';
+	}
+}
+
 static int deny(struct paths *p, const char *path, bool is_ours)
 {
-	auto_free char *real = realpath(path, NULL);
+	auto_free char *real =
+		is_ours ? real_or_will_be(path) : realpath(path, NULL);
+	struct stat st = { .st_mode = S_IFDIR, .st_uid = geteuid() };
 	struct denied *v;
-	struct stat st;
 
 	/* What is not there is not shown, as in tier A. */
-	if (!real || stat(real, &st) < 0 || is_out_of_reach(real, &st))
+	if (!real || (stat(real, &st) < 0 && !is_ours) ||
+	    is_out_of_reach(real, &st))
 		return 0;
 	v = reallocarray(p->denied, p->n_denied + 1, sizeof(*v));
 	if (!v)
@@ -122,7 +148,11 @@ static int deny_ours(struct paths *p, const struct sandbox_env *env)
 	if (n < 0)
 		return no_memory(p);
 	n = deny(p, root, true);
-	return n == 0 && store ? deny(p, store, true) : n;
+	if (n == 0 && store)
+		n = deny(p, store, true);
+	return n == 0 && p->h->request->storage
+		       ? deny(p, p->h->request->storage, true)
+		       : n;
 }
 
 static bool is_denied(const struct paths *p, const char *path)

@@ -41,15 +41,6 @@ static bool allows(const struct request *r, const char *group)
 	return false;
 }
 
-/* Its roots are mounts, and files that the kernel makes up lie between them. */
-static bool wants_whole(const struct request *r)
-{
-	for (size_t i = 0; i < r->workdirs.n; i++)
-		if (strcmp(r->workdirs.v[i], "/") == 0)
-			return true;
-	return false;
-}
-
 static bool wants_chroot(const struct request *r)
 {
 	return r->chroot;
@@ -91,8 +82,8 @@ static const struct {
 	  "drop --no-supervisor" },
 	{ wants_chroot, "--chroot", "a root of its own takes a mount namespace",
 	  "-r and -w say what may be read and written" },
-	{ wants_other_user, "--user", "other ids take a user namespace",
-	  "drop --user" },
+	{ wants_other_user, "--user", "the supervisor reads what its own user's processes ask",
+	  "run sandlock itself as that user: setpriv --reuid=UID --regid=GID --clear-groups sandlock run" },
 	{ wants_sysv, "--extra-allow-syscall sysv_ipc", "those objects would be the host's",
 	  "drop it: pipes and shared mappings work" },
 	{ wants_keys, "--extra-allow-syscall keys", "the keyrings would be the host's",
@@ -101,8 +92,6 @@ static const struct {
 	  "drop it: programs fall back to other calls" },
 	{ waives_signals, "to waive signal-scope", "it is what holds the processes together",
 	  "drop it; the protection takes Linux 6.12" },
-	{ wants_whole, "--workdir /", "it takes a mount namespace",
-	  "name the directories that are to be changed" },
 };
 /* clang-format on */
 

@@ -56,6 +56,11 @@ static int add_root(struct mediation *m, struct branch *b, struct cow_root *ret,
 	if (!merged)
 		return error_set(err, ERR_SYSTEM, errno, "branch '%s'",
 				 branch_name(b));
+	/* Another root may hold it. */
+	if (spec_strings_add(&mediation_create(m)->plan->denied,
+			     branch_storage(b)) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "branch '%s'",
+				 branch_name(b));
 	*ret = (struct cow_root){ .lower = branch_lower(b),
 				  .upper = branch_upper(b),
 				  .merged = merged };

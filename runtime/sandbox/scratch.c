@@ -8,9 +8,34 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/path.h"
 #include "branch/trash.h"
 #include "kernel/landlock.h"
 #include "sandbox/create.h"
+
+static bool suits(const struct plan *p, const char *dir)
+{
+	auto_free char *real = dir && *dir == '/' ? realpath(dir, NULL) : NULL;
+
+	if (!real || access(real, W_OK) < 0)
+		return false;
+	/* There it would be of the branch. */
+	for (size_t i = 0; i < p->workdirs.n; i++)
+		if (path_is_under(real, p->workdirs.v[i]))
+			return false;
+	return true;
+}
+
+static const char *find_place(const struct plan *p)
+{
+	const char *const places[] = { getenv("TMPDIR"), "/tmp", "/var/tmp",
+				       "/dev/shm" };
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		if (suits(p, places[i]))
+			return places[i];
+	return "/tmp";
+}
 
 /*
  * Tier C has no tmpfs of its own: a directory of the host takes the place of
@@ -18,12 +43,10 @@
  */
 int scratch_make(struct create *c, struct error *err)
 {
-	const char *dir = getenv("TMPDIR");
+	const char *dir = find_place(c->plan);
 	auto_free char *path = NULL;
 	auto_free char *entry = NULL;
 
-	if (!dir || dir[0] != '/' || access(dir, W_OK) < 0)
-		dir = "/tmp";
 	if (asprintf(&path, "%s/sandlock-tmp.XXXXXX", dir) < 0)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "TMPDIR");
 	if (!mkdtemp(path))
