@@ -512,16 +512,21 @@ static int parse_digits(const char *s, uint64_t *ret)
 	return 0;
 }
 
+static int parse_integer(const struct json *j, bool *ret_negative,
+			 uint64_t *ret)
+{
+	if (!j || j->type != JSON_NUMBER)
+		return -EINVAL;
+	*ret_negative = j->text[0] == '-';
+	return parse_digits(j->text + *ret_negative, ret);
+}
+
 int json_uint64(const struct json *j, uint64_t *ret)
 {
 	bool negative;
 	uint64_t v;
-	int r;
+	int r = parse_integer(j, &negative, &v);
 
-	if (!j || j->type != JSON_NUMBER)
-		return -EINVAL;
-	negative = j->text[0] == '-';
-	r = parse_digits(j->text + negative, &v);
 	if (r < 0)
 		return r;
 	if (negative && v > 0)
@@ -534,12 +539,8 @@ int json_int64(const struct json *j, int64_t *ret)
 {
 	bool negative;
 	uint64_t v;
-	int r;
+	int r = parse_integer(j, &negative, &v);
 
-	if (!j || j->type != JSON_NUMBER)
-		return -EINVAL;
-	negative = j->text[0] == '-';
-	r = parse_digits(j->text + negative, &v);
 	if (r < 0)
 		return r;
 	if (v > (uint64_t)INT64_MAX + negative)

@@ -132,11 +132,7 @@ static int abort_all(struct branch *b, struct error *err)
 		return r;
 	switch (state) {
 	case BRANCH_OPEN:
-		(void)error_say(err, ERR_STATE, EBUSY,
-				"the sandbox of branch '%s' is running",
-				b->meta.name);
-		return error_hint(err, "'sandlock kill %s' ends it",
-				  b->meta.name);
+		return root_say_running(b, err);
 	case BRANCH_COMMITTING:
 		(void)error_say(err, ERR_STATE, EBUSY,
 				"a commit of branch '%s' was interrupted",

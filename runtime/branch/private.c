@@ -141,19 +141,28 @@ static int drop(struct keeper *k, const struct plan_op *op, bool undo,
 	return r < 0 ? fail(k, op->dir, NULL, -r, "set the times of", err) : 0;
 }
 
+static int prepare_all(struct keeper *k, bool undo, struct error *err)
+{
+	const struct plan *p = k->plan;
+	int r = 0;
+
+	for (size_t i = 0; i < p->n_ops && r == 0; i++) {
+		if (p->ops[i].kind == OP_DROP)
+			r = drop(k, &p->ops[i], undo, err);
+		else
+			r = strip(k, &p->ops[i], undo, err);
+	}
+	return r;
+}
+
 int publish_prepare(const struct site *s, const struct plan *p,
 		    struct error *err)
 {
 	struct keeper k;
-	int r = 0;
+	int r;
 
 	keeper_init(&k, s, p);
-	for (size_t i = 0; i < p->n_ops && r == 0; i++) {
-		if (p->ops[i].kind == OP_DROP)
-			r = drop(&k, &p->ops[i], false, err);
-		else
-			r = strip(&k, &p->ops[i], false, err);
-	}
+	r = prepare_all(&k, false, err);
 	keeper_done(&k);
 	return r;
 }
@@ -177,15 +186,10 @@ int publish_undo_prepare(const struct site *s, const struct plan *p,
 			 struct error *err)
 {
 	struct keeper k;
-	int r = 0;
+	int r;
 
 	keeper_init(&k, s, p);
-	for (size_t i = 0; i < p->n_ops && r == 0; i++) {
-		if (p->ops[i].kind == OP_DROP)
-			r = drop(&k, &p->ops[i], true, err);
-		else
-			r = strip(&k, &p->ops[i], true, err);
-	}
+	r = prepare_all(&k, true, err);
 	if (r == 0)
 		r = restore_mtimes(&k, DIR_TOUCHED | DIR_MOVED, err);
 	keeper_done(&k);

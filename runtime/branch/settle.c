@@ -235,11 +235,7 @@ static int check_state(struct branch *b, bool caller_waited, struct error *err)
 	case BRANCH_COMMITTED:
 		return 0;
 	case BRANCH_OPEN:
-		(void)error_say(err, ERR_STATE, EBUSY,
-				"the sandbox of branch '%s' is running",
-				b->meta.name);
-		return error_hint(err, "'sandlock kill %s' ends it",
-				  b->meta.name);
+		return root_say_running(b, err);
 	case BRANCH_TORN:
 		(void)error_say(err, ERR_TORN, EIO,
 				"branch '%s' was cut off by a reboot: some of "

@@ -532,26 +532,40 @@ int trash_new(struct storage *s, int *ret_trash_fd,
 	return 0;
 }
 
+/* The trash, and a name that nothing in it has. */
+static int open_trash(struct storage *s, int *ret_fd, char unique[UNIQUE_LEN],
+		      struct error *err)
+{
+	int r = storage_open_private(s->fd, s->path, "trash", true, ret_fd,
+				     err);
+
+	if (r < 0)
+		return r;
+	r = unique_name(unique);
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "trash") : 0;
+}
+
+static int cannot_move(int r, const struct storage *s, const char *name,
+		       struct error *err)
+{
+	return error_set(err, ERR_SYSTEM, -r, "cannot move '%s' to '%s/trash'",
+			 name, s->path);
+}
+
 int trash_put(struct storage *s, int dirfd, const char *name, bool whole,
 	      const struct branch_meta *m, struct error *err)
 {
 	auto_close int trash_fd = -1;
 	auto_close int entry_fd = -1;
 	char unique[UNIQUE_LEN];
-	int r = storage_open_private(s->fd, s->path, "trash", true, &trash_fd,
-				     err);
+	int r = open_trash(s, &trash_fd, unique, err);
 
 	if (r < 0)
 		return r;
-	r = unique_name(unique);
-	if (r == 0)
-		r = whole ? put_whole(trash_fd, unique, dirfd, name, &entry_fd)
-			  : put_in_entry(trash_fd, unique, dirfd, name, m,
-					 &entry_fd);
+	r = whole ? put_whole(trash_fd, unique, dirfd, name, &entry_fd)
+		  : put_in_entry(trash_fd, unique, dirfd, name, m, &entry_fd);
 	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "cannot move '%s' to '%s/trash'", name,
-				 s->path);
+		return cannot_move(r, s, name, err);
 	/* Without the lock somebody else is at it already. */
 	if (entry_fd >= 0)
 		start_remover(trash_fd, unique, entry_fd);
@@ -563,19 +577,12 @@ int trash_put_lazily(struct storage *s, int dirfd, const char *name,
 {
 	auto_close int trash_fd = -1;
 	char unique[UNIQUE_LEN];
-	int r = storage_open_private(s->fd, s->path, "trash", true, &trash_fd,
-				     err);
+	int r = open_trash(s, &trash_fd, unique, err);
 
 	if (r < 0)
 		return r;
-	r = unique_name(unique);
-	if (r == 0 &&
-	    renameat2(dirfd, name, trash_fd, unique, RENAME_NOREPLACE) < 0)
-		r = -errno;
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "cannot move '%s' to '%s/trash'", name,
-				 s->path);
+	if (renameat2(dirfd, name, trash_fd, unique, RENAME_NOREPLACE) < 0)
+		return cannot_move(-errno, s, name, err);
 	resume(trash_fd, TRASH_LAZY_MAX);
 	return 0;
 }

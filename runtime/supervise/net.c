@@ -490,6 +490,16 @@ int net_work_open(struct call *c, struct net_work *w)
 	return r;
 }
 
+int net_work_open_at(struct call *c, struct net_work *w)
+{
+	int r = net_work_open(c, w);
+
+	if (r == 0 && !w->is_read)
+		r = net_address_read(c, call_arg(c, 1), call_arg(c, 2), &w->a);
+	w->is_read = true;
+	return r;
+}
+
 struct outcome net_work_end(struct net_work *w, struct outcome o)
 {
 	/* The next row goes on with it. */
@@ -628,11 +638,8 @@ static struct outcome connect_work(const struct net_lane *lane, struct call *c,
 				   struct net_work *w, struct net_work **own)
 {
 	bool waits;
-	int r = net_work_open(c, w);
+	int r = net_work_open_at(c, w);
 
-	if (r == 0 && !w->is_read)
-		r = net_address_read(c, call_arg(c, 1), call_arg(c, 2), &w->a);
-	w->is_read = true;
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
 	waits = !w->s.nonblock && w->s.type != SOCK_DGRAM &&

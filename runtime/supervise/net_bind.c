@@ -82,11 +82,8 @@ static bool must_ask(const struct net *n, const struct net_work *w)
 static struct outcome bind_work(struct net *n, struct call *c,
 				struct net_work *w, struct net_work **own)
 {
-	int r = net_work_open(c, w);
+	int r = net_work_open_at(c, w);
 
-	if (r == 0 && !w->is_read)
-		r = net_address_read(c, call_arg(c, 1), call_arg(c, 2), &w->a);
-	w->is_read = true;
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
 	if (must_ask(n, w) && !net_ask(n, c, w, own))

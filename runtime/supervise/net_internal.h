@@ -119,6 +119,8 @@ CLEANUP_PTR(struct net_work, net_work_free);
 /* The next message: nothing is known of it. */
 void net_work_next(struct net_work *w);
 int net_work_open(struct call *c, struct net_work *w);
+/* And reads the address of connect and bind, once. */
+int net_work_open_at(struct call *c, struct net_work *w);
 
 /*
  * Judges where w->a leads, and asks where rules say so: true, or w->outcome is
