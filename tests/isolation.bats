@@ -339,6 +339,26 @@ pts/ptmx"
 	refute_output "master:"
 }
 
+@test "rootfsPropagation slave: the host's mounts below the root arrive, none go back" {
+	only_sandlock
+	skip_unless_root
+	mkdir -p "$R/mnt"
+	mount --bind "$R" "$R"
+	mount --make-shared "$R"
+	config '.linux.rootfsPropagation = "rslave"'
+	set_args sleep 1000
+	create_running "$N" --branch=none
+	mount -t tmpfs late "$R/mnt"
+	touch "$R/mnt/late"
+	run sandlock exec "$N" sh -c 'grep " / rw" /proc/self/mountinfo; ls /mnt'
+	umount "$R/mnt"
+	sandlock delete --force "$N"
+	umount "$R"
+	expect_output "master:"
+	refute_output "shared:"
+	expect_output late
+}
+
 @test "mounts of a sandbox do not spread to the host" {
 	before=$(wc -l </proc/self/mountinfo)
 	set_args sleep 1000

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -359,8 +360,22 @@ int rundir_read_pids(const struct rundir_slot *s, pid_t *ret_init,
 	return 0;
 }
 
-/* A directory of ours holds files and nothing else. */
-static int remove_directory(int dir_fd, const char *name)
+/*
+ * A payload with CAP_SYS_ADMIN may have written to one of ours (notify/), and
+ * made directories of any depth: they move up and are met again.
+ */
+static void move_up(int from_fd, const char *name, int to_fd, unsigned int *n)
+{
+	char to[32];
+
+	do
+		(void)snprintf(to, sizeof(to), "gone.%u", (*n)++);
+	while (renameat2(from_fd, name, to_fd, to, RENAME_NOREPLACE) < 0 &&
+	       errno == EEXIST);
+}
+
+/* *@n counts what has moved up. */
+static int remove_directory(int dir_fd, const char *name, unsigned int *n)
 {
 	auto_close int fd = openat(
 		dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -370,8 +385,10 @@ static int remove_directory(int dir_fd, const char *name)
 		return errno == ENOENT ? 0 : -errno;
 	(void)take_fd(&fd);
 	for (struct dirent *e = readdir(dir); e; e = readdir(dir))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			(void)unlinkat(dirfd(dir), e->d_name, 0);
+		if (strcmp(e->d_name, ".") != 0 &&
+		    strcmp(e->d_name, "..") != 0 &&
+		    unlinkat(dirfd(dir), e->d_name, 0) < 0)
+			move_up(dirfd(dir), e->d_name, dir_fd, n);
 	return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT
 		       ? -errno
 		       : 0;
@@ -391,7 +408,8 @@ static bool goes_last(const char *name)
 	return false;
 }
 
-static int remove_contents(int dir_fd)
+/* All but that, and what moved up meanwhile. */
+static int remove_first(int dir_fd, unsigned int *n)
 {
 	auto_close int fd =
 		openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -407,10 +425,24 @@ static int remove_contents(int dir_fd)
 			continue;
 		if (unlinkat(dir_fd, e->d_name, 0) == 0 || errno == ENOENT)
 			continue;
-		r = remove_directory(dir_fd, e->d_name);
+		r = remove_directory(dir_fd, e->d_name, n);
 		if (r < 0)
 			return r;
 	}
+	return 0;
+}
+
+static int remove_contents(int dir_fd)
+{
+	unsigned int n = 0, before;
+	int r;
+
+	do {
+		before = n;
+		r = remove_first(dir_fd, &n);
+	} while (r == 0 && n != before);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < ARRAY_LEN(last_names); i++)
 		if (unlinkat(dir_fd, last_names[i], 0) < 0 && errno != ENOENT)
 			return -errno;

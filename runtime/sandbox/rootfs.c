@@ -340,8 +340,11 @@ static int mount_branches(struct rootfs *r, struct error *err)
 
 static int mount_root(struct rootfs *r, struct error *err)
 {
-	struct mount_change c = { .recursive = true,
-				  .propagation = MS_PRIVATE };
+	bool is_slave = r->o.spec->root_propagation & MS_SLAVE;
+	struct mount_change c = {
+		.recursive = true,
+		.propagation = is_slave ? MS_SLAVE : MS_PRIVATE,
+	};
 	struct stat dir = { .st_dev = r->dev, .st_ino = r->ino };
 	struct statx st;
 	int n;
@@ -354,7 +357,8 @@ static int mount_root(struct rootfs *r, struct error *err)
 	/* As in a workdir: devices there are none of a command's business. */
 	if (r->o.host_sources)
 		c.set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-	/* linux.rootfsPropagation comes last, when the host is out of reach. */
+	/* The rest of linux.rootfsPropagation comes last, when the host is out
+	 * of reach; but a slave of nobody is private. */
 	n = r->o.branch && !c.set ? 0 : mount_change(r->root_fd, &c);
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n,

@@ -110,6 +110,33 @@ static void test_pid_file_has_two_lines(void **state)
 	rundir_slot_close(s);
 }
 
+/* By a payload that may unmount and mount. */
+static void test_what_others_put_there_goes_too(void **state)
+{
+	enum { DEPTH = 3000 };
+	struct fixture *f = *state;
+	struct rundir_slot *s = NULL;
+	int fd, next;
+
+	assert_int_equal(rundir_claim(f->dir, "web", &s, NULL), 0);
+	assert_int_equal(mkdirat(rundir_slot_fd(s), "gone.0", 0700), 0);
+	assert_int_equal(mkdirat(rundir_slot_fd(s), "notify", 0700), 0);
+	fd = openat(rundir_slot_fd(s), "notify", O_DIRECTORY | O_CLOEXEC);
+	for (int i = 0; i < DEPTH; i++) {
+		assert_int_equal(mkdirat(fd, "a", 0700), 0);
+		assert_int_equal(mkdirat(fd, "b", 0700), 0);
+		assert_int_equal(symlinkat("/", fd, "link"), 0);
+		next = openat(fd, "a", O_DIRECTORY | O_CLOEXEC);
+		assert_true(next >= 0);
+		(void)close(fd);
+		fd = next;
+	}
+	(void)close(fd);
+	assert_int_equal(rundir_remove(s, NULL), 0);
+	rundir_slot_close(s);
+	assert_int_equal(rundir_find(f->dir, "web", &s, NULL), -ENOENT);
+}
+
 static void test_lock_excludes_others(void **state)
 {
 	struct fixture *f = *state;
@@ -196,6 +223,7 @@ int main(void)
 		T(test_bad_names_make_nothing),
 		T(test_late_removal_spares_a_successor),
 		T(test_pid_file_has_two_lines),
+		T(test_what_others_put_there_goes_too),
 		T(test_lock_excludes_others),
 		T(test_open_root_is_tightened),
 		T(test_foreign_root_is_refused),
