@@ -107,6 +107,31 @@ static int add_frame(struct buf *frame, const struct buf *body)
 	return buf_failed(frame) ? -ENOMEM : 0;
 }
 
+int control_demand(struct buf *frame, pid_t pid, int fd)
+{
+	auto_(buf) struct buf body = BUF_INIT;
+
+	buf_printf(&body,
+		   "{\"v\":%d,\"ok\":false,\"err\":\"permission denied\","
+		   "\"prove\":{\"pid\":%d,\"fd\":%d}}",
+		   CONTROL_VERSION, (int)pid, fd);
+	return add_frame(frame, &body);
+}
+
+bool control_read_demand(const char *body, size_t len, pid_t *ret_pid,
+			 int *ret_fd)
+{
+	auto_ptr(json_free) struct json *root = NULL;
+	const struct json *prove;
+
+	if (json_parse(body, len, &limits, "answer", &root, NULL) < 0)
+		return false;
+	prove = json_get(root, "prove");
+	*ret_pid = (pid_t)json_int_or(prove, "pid", 0);
+	*ret_fd = (int)json_int_or(prove, "fd", -1);
+	return *ret_pid > 0 && *ret_fd >= 0;
+}
+
 int control_request(struct buf *frame, const char *verb, const char *args)
 {
 	auto_(buf) struct buf body = BUF_INIT;

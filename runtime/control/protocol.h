@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -47,6 +48,14 @@ int control_request(struct buf *frame, const char *verb, const char *args);
  * says what failed. What is too long becomes the error that says so. -ENOMEM.
  */
 int control_answer(struct buf *frame, const char *data, const char *why);
+
+/*
+ * Appends a refusal of who has to prove something first (control/peer.h), with
+ * where: "prove":{"pid":N,"fd":N}. -ENOMEM. And reads it: false, it is none.
+ */
+int control_demand(struct buf *frame, pid_t pid, int fd);
+bool control_read_demand(const char *body, size_t len, pid_t *ret_pid,
+			 int *ret_fd);
 
 /*
  * Appends the frame of an event: @data is JSON text, @event a word of ours.

@@ -52,6 +52,7 @@ struct control_server {
 	bool lost;	      /* an event did not fit: all subscribers go */
 	control_answer_fn *answer;
 	void *data;
+	struct peer_proofs proofs;
 	struct connection c[MAX_CONNECTIONS];
 };
 
@@ -116,16 +117,21 @@ static void send_answer(struct control_server *s, struct connection *c)
 	end_sending(s, c);
 }
 
-static void answer_with(struct control_server *s, struct connection *c,
-			const char *data, const char *why)
+/* @r: what came of making it. */
+static void answer_frame(struct control_server *s, struct connection *c, int r)
 {
-	if (control_answer(&c->out, data, why) < 0 ||
-	    watch(s, c->fd, (uint32_t)(c - s->c), EPOLL_CTL_MOD, EPOLLOUT) <
-		    0) {
+	if (r < 0 || watch(s, c->fd, (uint32_t)(c - s->c), EPOLL_CTL_MOD,
+			   EPOLLOUT) < 0) {
 		drop(s, c);
 		return;
 	}
 	send_answer(s, c);
+}
+
+static void answer_with(struct control_server *s, struct connection *c,
+			const char *data, const char *why)
+{
+	answer_frame(s, c, control_answer(&c->out, data, why));
 }
 
 static int subscribe(struct control_server *s, struct connection *c,
@@ -233,6 +239,7 @@ static struct connection *take_slot(struct control_server *s)
 static struct connection *add_client(struct control_server *s, int fd)
 {
 	struct connection *c = take_slot(s);
+	int r;
 
 	c->fd = fd;
 	c->end_ms = now_ms() + CONTROL_TIMEOUT_MS;
@@ -240,11 +247,16 @@ static struct connection *add_client(struct control_server *s, int fd)
 		drop(s, c);
 		return NULL;
 	}
-	if (peer_check(fd) < 0) {
+	r = peer_check(fd, &s->proofs);
+	if (r == 0)
+		return c;
+	if (r == -EAGAIN)
+		answer_frame(
+			s, c,
+			control_demand(&c->out, getpid(), s->proofs.write_fd));
+	else
 		answer_with(s, c, NULL, "permission denied");
-		return NULL;
-	}
-	return c;
+	return NULL;
 }
 
 static void accept_one(struct control_server *s, int fd)
@@ -460,6 +472,7 @@ int control_server_adopt(int listen_fd, control_answer_fn *answer, void *data,
 		return error_set(err, ERR_SYSTEM, ENOMEM, "control socket");
 	s->answer = answer;
 	s->data = data;
+	s->proofs = (struct peer_proofs)PEER_PROOFS_INIT;
 	s->listen_fd = take_fd(&fd);
 	(void)pthread_mutex_init(&s->lock, NULL);
 	for (size_t i = 0; i < MAX_CONNECTIONS; i++)
@@ -510,6 +523,7 @@ void control_server_stop(struct control_server *s)
 	for (size_t i = 0; i < MAX_CONNECTIONS; i++)
 		drop(s, &s->c[i]);
 	buf_done(&s->events);
+	peer_proofs_done(&s->proofs);
 	(void)pthread_mutex_destroy(&s->lock);
 	cleanup_close(&s->listen_fd);
 	cleanup_close(&s->wake_fd);

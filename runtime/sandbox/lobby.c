@@ -76,7 +76,7 @@ static enum stay take_listener(struct lobby_guest *g)
 		(void)answer(g->fd, NULL, "listen takes a pid and an fd");
 		return GOES;
 	}
-	if (peer_check(g->fd) < 0) {
+	if (peer_check(g->fd, NULL) < 0) {
 		(void)answer(g->fd, NULL, "permission denied");
 		return GOES;
 	}

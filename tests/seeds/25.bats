@@ -132,3 +132,32 @@ default_spec_again() {
 	run "$PROBE" ask "$SOCKET" '{"v":1,"verb":"ports"}'
 	expect_output '"ok":true'
 }
+
+# With a filter and no_new_privs as such, and whoever shares all with the host.
+@test "row 25: a hardened service of the host may ask, what we confine may not" {
+	local hardened="$TESTS/helpers/hardened.py" denied='permission denied'
+
+	run "$hardened" "$SANDLOCK" --root "$SANDLOCK_ROOT" inspect "$N"
+	expect_output sleep
+	refute_output "$denied"
+	run "$hardened" "$SANDLOCK" --root "$SANDLOCK_ROOT" ports "$N"
+	expect_status 0
+	# It has to prove it: a process that is no client of ours is refused, in
+	# namespaces of its own nothing helps.
+	run "$hardened" "$PROBE" ask "$SOCKET" "$KILL"
+	expect_output "$denied"
+	run unshare -m "$hardened" "$SANDLOCK" --root "$SANDLOCK_ROOT" ports "$N"
+	expect_output "$denied"
+	run unshare -pf --mount-proc "$hardened" "$SANDLOCK" \
+		--root "$SANDLOCK_ROOT" ports "$N"
+	expect_output "$denied"
+	# All files may be had, but no other process be looked into.
+	run env SANDLOCK_LIBRARY="$BUILD/libsandlock.so" \
+		PYTHONPATH="$REPO/sdk/python" python3 -B -c "
+import sandlock, subprocess, sys
+sandlock.confine(sandlock.Sandbox(fs_readable=['/'], fs_writable=['/dev/shm', '$W']))
+sys.exit(subprocess.run(sys.argv[1:]).returncode)" \
+		"$SANDLOCK" --root "$SANDLOCK_ROOT" ports "$N"
+	expect_output "$denied"
+	unharmed
+}
