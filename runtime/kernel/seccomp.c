@@ -19,6 +19,7 @@
 #include "kernel/bpf.h"
 #include "kernel/seccomp_cache.h"
 #include "kernel/seccomp_newer.h"
+#include "kernel/seccomp_shrink.h"
 #include "spec/spec.h"
 
 enum { OPTIMIZE_BY_PRIORITY = 1, OPTIMIZE_BINARY_TREE = 2 };
@@ -362,7 +363,11 @@ static int compile(const struct spec_seccomp *s, uint32_t optimize,
 			return r;
 	}
 	r = export_program(ctx, ret, ret_n, err);
-	return r == 0 ? answer_newer(s, ret, ret_n, err) : r;
+	if (r == 0)
+		r = answer_newer(s, ret, ret_n, err);
+	if (r == 0 && seccomp_shrink(*ret, ret_n) < 0)
+		r = error_set(err, ERR_SYSTEM, ENOMEM, "seccomp");
+	return r;
 }
 
 /* A tree is faster to load and to run, but has some instructions more. */

@@ -25,7 +25,7 @@
 #include "spec/spec.h"
 
 enum {
-	FORMAT_VERSION = 2,
+	FORMAT_VERSION = 3,
 	ENTRIES_MAX = 128, /* above, the cache is emptied and starts again */
 };
 
