@@ -11,8 +11,9 @@
  * Last, how long stat(2) takes in a sandbox while an approval waits, against
  * one where none does.
  *
- * Both loops use sync wake-up. The rounds of a loop and of ours alternate; what
- * counts is the median of the rounds.
+ * With a word only that line is measured. Both loops use sync wake-up. The
+ *rounds of a loop and of ours alternate; what counts is the median of the
+ *rounds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,20 @@
 
 enum { ROUNDS = 31, CALLS = 3000, STATS = 100000, PATH_SIZE = 4096 };
 
-enum what { CONTINUE, OPEN, POLICY };
+enum what { CONTINUE, OPEN, POLICY, WAITING };
+
+struct step {
+	const char *name;
+	enum what what;
+	unsigned int percent; /* at most, of the bare one */
+};
+
+static const struct step steps[] = {
+	{ "continue", CONTINUE, 125 },
+	{ "open", OPEN, 130 },
+	{ "policy", POLICY, 300 },
+	{ "stat", WAITING, 120 },
+};
 
 #define FILE_NAME "/etc/passwd"
 #define HELD_NAME "/etc/group"
@@ -300,7 +314,8 @@ static uint64_t run_inside(const char *word, bool deferred)
 	struct sandlock_approval *held = NULL;
 	struct sandlock_sandbox *s = NULL;
 	struct sandlock_error e = { 0 };
-	const char *const argv[] = { "/bench/bench/notify", word, NULL };
+	const char *const argv[] = { "/bench/bench/notify", "inside", word,
+				     NULL };
 	char mount[PATH_MAX + 16];
 	uint64_t took;
 	int r;
@@ -378,29 +393,28 @@ static uint64_t median(uint64_t *v)
 	return v[ROUNDS / 2];
 }
 
-static void report(const char *name, const char *first, uint64_t a, uint64_t b,
-		   unsigned int percent)
+static void report(const struct step *s, const char *first, uint64_t a,
+		   uint64_t b)
 {
 	(void)printf("%-10s %s %6.2f us   ours %6.2f us   %.2fx (at most "
 		     "%.2fx)\n",
-		     name, first, (double)a / 1e3, (double)b / 1e3,
-		     (double)b / (double)a, percent / 100.0);
+		     s->name, first, (double)a / 1e3, (double)b / 1e3,
+		     (double)b / (double)a, s->percent / 100.0);
 }
 
-static void measure(enum what what, const char *name, unsigned int percent,
-		    size_t size)
+static void measure(const struct step *s, size_t size)
 {
 	uint64_t bare[ROUNDS], ours[ROUNDS];
 
 	for (int i = 0; i < ROUNDS; i++) {
-		bare[i] = run_bare(what, size);
-		ours[i] = what == POLICY ? run_inside("opens", false)
-					 : run_ours(what);
+		bare[i] = run_bare(s->what, size);
+		ours[i] = s->what == POLICY ? run_inside("opens", false)
+					    : run_ours(s->what);
 	}
-	report(name, "bare", median(bare), median(ours), percent);
+	report(s, "bare", median(bare), median(ours));
 }
 
-static void measure_waiting(void)
+static void measure_waiting(const struct step *s)
 {
 	uint64_t idle[ROUNDS], waiting[ROUNDS];
 
@@ -408,7 +422,7 @@ static void measure_waiting(void)
 		idle[i] = run_inside("stats", true);
 		waiting[i] = run_inside("stats-waiting", true);
 	}
-	report("stat", "idle", median(idle), median(waiting), 120);
+	report(s, "idle", median(idle), median(waiting));
 }
 
 static int be_inside(const char *word)
@@ -425,16 +439,22 @@ int main(int argc, char **argv)
 	struct error err = ERROR_INIT;
 	size_t size;
 
-	if (argc > 1)
-		return be_inside(argv[1]);
+	if (argc > 2 && strcmp(argv[1], "inside") == 0)
+		return be_inside(argv[2]);
 
 	if (notify_request_size(&size, &err) < 0) {
 		(void)fprintf(stderr, "notify: %s\n", err.msg);
 		return 1;
 	}
-	measure(CONTINUE, "continue", 125, size);
-	measure(OPEN, "open", 130, size);
-	measure(POLICY, "policy", 300, size);
-	measure_waiting();
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		const struct step *s = &steps[i];
+
+		if (argc > 1 && strcmp(argv[1], s->name) != 0)
+			continue;
+		if (s->what == WAITING)
+			measure_waiting(s);
+		else
+			measure(s, size);
+	}
 	return 0;
 }

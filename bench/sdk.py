@@ -1,5 +1,6 @@
 """Rows of bench/run for the APIs: `true` from a process that stays."""
 import os
+import re
 import subprocess
 import sys
 
@@ -38,6 +39,8 @@ for line in sys.stdin:
 """
 
 CALLS = "1000"
+# Microseconds.
+OPEN = "an open, a callback: us"
 
 
 class Embedder:
@@ -70,6 +73,7 @@ class Sdk:
         self.bench = bench
         self.program = program
         self.api = os.path.join(build, "bench", "api")
+        self.notify = os.path.join(build, "bench", "notify")
         self.ours = os.path.join(repo, "sdk", "python")
         self.library = os.path.join(build, "libsandlock.so")
         # make bench-peers
@@ -124,6 +128,19 @@ class Sdk:
             for embedder in embedders.values():
                 embedder.close()
 
+    def policy(self):
+        """Opens that a callback is asked about, against a bare loop."""
+        if not os.access(self.notify, os.X_OK):
+            raise RuntimeError("'%s' is missing: run make bench" % self.notify)
+        out = subprocess.run([self.notify, "policy"], text=True,
+                             env=self.env(), stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT).stdout
+        times = re.search(r"bare +([\d.]+) us +ours +([\d.]+) us", out)
+        if not times:
+            raise RuntimeError(out.strip()[-300:])
+        self.bench.put(OPEN, "bare", float(times[1]))
+        self.bench.put(OPEN, "C API", float(times[2]))
+
     def one(self, row, who, embedder, embedders):
         """One that cannot do it here is left out, and said so."""
         try:
@@ -151,6 +168,7 @@ class Sdk:
         rows = [
             ratio("true by API", "sandlock", 1.2, "C API"),
             ratio("true by API", "python rust", 0.8, "python"),
+            ratio(OPEN, "bare", 3.0, "C API"),
         ]
         if leaks is not None:
             rows.append((row, leaks, 0, ""))

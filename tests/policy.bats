@@ -291,3 +291,29 @@ shows_denied() {
 	refute_output lost
 	refute_output 'not permitted'
 }
+
+@test "policy: who has left a group does not open by it any more" {
+	run policy sync grouped 0 -- python3 -c '
+import os
+open("/tmp/grouped", "w").write("secret")
+os.chown("/tmp/grouped", 4243, 4242)
+os.chmod("/tmp/grouped", 0o040)
+def look():
+    os.seteuid(4244)
+    try:
+        print("got", open("/tmp/grouped").read(), flush=True)
+    except PermissionError:
+        print("refused", flush=True)
+    os.seteuid(0)
+os.setgroups([4242])
+if os.fork() == 0:
+    for _ in range(3):
+        look()
+    os.setgroups([])
+    look()
+    os._exit(0)
+os.wait()'
+	expect_output 'event file openat /tmp/grouped'
+	expect_output refused
+	[ "$(grep -c 'got secret' <<<"$output")" = 3 ]
+}

@@ -58,6 +58,18 @@ void buf_add(struct buf *b, const void *data, size_t len)
 	b->data[b->len] = '\0';
 }
 
+char *buf_extend(struct buf *b, size_t len)
+{
+	char *at;
+
+	if (!reserve(b, len))
+		return NULL;
+	at = b->data + b->len;
+	b->len += len;
+	b->data[b->len] = '\0';
+	return at;
+}
+
 void buf_add_str(struct buf *b, const char *s)
 {
 	buf_add(b, s, strlen(s));
@@ -66,6 +78,17 @@ void buf_add_str(struct buf *b, const char *s)
 void buf_add_char(struct buf *b, char c)
 {
 	buf_add(b, &c, 1);
+}
+
+void buf_add_uint(struct buf *b, uint64_t v)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do
+		digits[--at] = (char)('0' + v % 10);
+	while (v /= 10);
+	buf_add(b, digits + at, sizeof(digits) - at);
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...)

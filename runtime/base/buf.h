@@ -26,8 +26,11 @@ struct buf {
 void buf_done(struct buf *b);
 void buf_clear(struct buf *b);
 void buf_add(struct buf *b, const void *data, size_t len);
+/* Makes @len bytes more, to be written there; NULL if that failed. */
+char *buf_extend(struct buf *b, size_t len);
 void buf_add_str(struct buf *b, const char *s);
 void buf_add_char(struct buf *b, char c);
+void buf_add_uint(struct buf *b, uint64_t v);
 void buf_printf(struct buf *b, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)

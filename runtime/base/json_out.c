@@ -172,8 +172,23 @@ static size_t plain_span(const char *s, size_t n)
 	return i;
 }
 
+static void add_plain(struct buf *b, const char *s, size_t n)
+{
+	char *at = buf_extend(b, n + 2);
+
+	if (!at)
+		return;
+	at[0] = '"';
+	memcpy(at + 1, s, n);
+	at[n + 1] = '"';
+}
+
 static void add_string(struct buf *b, const char *s, size_t n)
 {
+	if (plain_span(s, n) == n) {
+		add_plain(b, s, n);
+		return;
+	}
 	buf_add_char(b, '"');
 	while (n > 0) {
 		size_t len = plain_span(s, n);
@@ -269,21 +284,17 @@ void json_out_bytes(struct json_out *o, const char *s, size_t n)
 
 void json_out_int(struct json_out *o, int64_t v)
 {
-	if (begin_value(o))
-		buf_printf(&o->text, "%" PRId64, v);
+	if (!begin_value(o))
+		return;
+	if (v < 0)
+		buf_add_char(&o->text, '-');
+	buf_add_uint(&o->text, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
 void json_out_uint(struct json_out *o, uint64_t v)
 {
-	char digits[20];
-	size_t at = sizeof(digits);
-
-	if (!begin_value(o))
-		return;
-	do
-		digits[--at] = (char)('0' + v % 10);
-	while (v /= 10);
-	buf_add(&o->text, digits + at, sizeof(digits) - at);
+	if (begin_value(o))
+		buf_add_uint(&o->text, v);
 }
 
 void json_out_bool(struct json_out *o, bool v)

@@ -190,10 +190,12 @@ void text_cut(struct buf *b, const char *s, size_t max)
 void text_escape(struct buf *b, const char *s, size_t n)
 {
 	while (n > 0) {
+		size_t plain = utf8_plain_span(s, n), len = plain;
 		uint32_t cp;
-		size_t len = utf8_decode(s, n, &cp);
 
-		if (len > 0 && !utf8_is_hidden(cp)) {
+		if (!plain)
+			len = utf8_decode(s, n, &cp);
+		if (plain || (len > 0 && !utf8_is_hidden(cp))) {
 			buf_add(b, s, len);
 		} else {
 			len = len ? len : 1;

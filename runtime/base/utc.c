@@ -1,24 +1,41 @@
 #include "base/utc.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/json.h"
 
+/* The last @width digits of @v. */
+static char *put(char *at, unsigned long v, int width, char behind)
+{
+	for (int i = width; i-- > 0; v /= 10)
+		at[i] = (char)('0' + v % 10);
+	at[width] = behind;
+	return at + width + 1;
+}
+
 const char *utc_text(const struct timespec *t, int digits, char ret[UTC_MAX])
 {
-	char day[32], fraction[16];
+	unsigned long fraction = (unsigned long)t->tv_nsec;
+	char *at = ret;
 	struct tm tm;
 
-	if (!gmtime_r(&t->tv_sec, &tm) ||
-	    !strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm)) {
-		(void)snprintf(ret, UTC_MAX, "-");
+	if (!gmtime_r(&t->tv_sec, &tm) || tm.tm_year < -1900 ||
+	    tm.tm_year > 9999 - 1900) {
+		(void)strcpy(ret, "-");
 		return ret;
 	}
-	(void)snprintf(fraction, sizeof(fraction), ".%09ld", t->tv_nsec);
-	(void)snprintf(ret, UTC_MAX, "%s%.*sZ", day, digits ? digits + 1 : 0,
-		       fraction);
+	at = put(at, (unsigned long)tm.tm_year + 1900, 4, '-');
+	at = put(at, (unsigned long)tm.tm_mon + 1, 2, '-');
+	at = put(at, (unsigned long)tm.tm_mday, 2, 'T');
+	at = put(at, (unsigned long)tm.tm_hour, 2, ':');
+	at = put(at, (unsigned long)tm.tm_min, 2, ':');
+	at = put(at, (unsigned long)tm.tm_sec, 2, digits ? '.' : 'Z');
+	for (int i = digits; i < 9; i++)
+		fraction /= 10;
+	if (digits)
+		at = put(at, fraction, digits, 'Z');
+	*at = '\0';
 	return ret;
 }
 

@@ -37,12 +37,24 @@ size_t utf8_decode(const char *s, size_t n, uint32_t *ret)
 	return len;
 }
 
+size_t utf8_plain_span(const char *s, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && s[i] >= ' ' && s[i] < 0x7f)
+		i++;
+	return i;
+}
+
 bool utf8_is_valid(const char *s, size_t n)
 {
 	uint32_t cp;
 
 	while (n > 0) {
-		size_t len = utf8_decode(s, n, &cp);
+		size_t len = utf8_plain_span(s, n);
+
+		if (!len)
+			len = utf8_decode(s, n, &cp);
 
 		if (len == 0)
 			return false;

@@ -8,6 +8,8 @@
 
 /* The length (1 to 4) of the code point at @s, or 0 if there is none. */
 size_t utf8_decode(const char *s, size_t n, uint32_t *ret);
+/* How much of @s is printable ASCII. */
+size_t utf8_plain_span(const char *s, size_t n);
 bool utf8_is_valid(const char *s, size_t n);
 
 /*

@@ -373,12 +373,17 @@ static void wake(struct control_server *s)
 	(void)fd_write_full(s->wake_fd, &one, sizeof(one));
 }
 
+bool control_server_is_heard(struct control_server *s)
+{
+	return s && atomic_load(&s->subscribers);
+}
+
 void control_server_publish(struct control_server *s, const char *event,
 			    const char *json)
 {
 	auto_(buf) struct buf frame = BUF_INIT;
 
-	if (!s || !atomic_load(&s->subscribers))
+	if (!control_server_is_heard(s))
 		return;
 	if (control_event(&frame, event, json) < 0)
 		return;

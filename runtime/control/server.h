@@ -50,6 +50,8 @@ int control_server_begin(struct control_server *s, struct error *err);
  */
 void control_server_publish(struct control_server *s, const char *event,
 			    const char *json);
+/* False if nobody would hear it. */
+bool control_server_is_heard(struct control_server *s);
 /* Ends the thread and closes all; the file stays. NULL is fine. */
 void control_server_stop(struct control_server *s);
 

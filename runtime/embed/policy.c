@@ -21,6 +21,7 @@
 #include "base/quiet_thread.h"
 #include "base/utf8.h"
 #include "embed/handle.h"
+#include "kernel/cpu.h"
 #include "sandbox/asklink.h"
 #include "spec/net_rule.h"
 #include "spec/request.h"
@@ -43,14 +44,14 @@ struct sandlock_approval {
 	struct link *link;
 	struct sandlock_approval *prev, *next; /* while it may be answered */
 	uint64_t number, deadline_ns;
-	char digest[65];
+	char digest[EVENT_DIGEST_LEN + 1];
 	bool is_open;	  /* the supervisor waits for it */
 	bool is_answered; /* by us */
 };
 
 /* What was refused, and waits until no question does. */
 struct seen {
-	struct json *v[ASKLINK_SEEN_MAX];
+	struct buf v[ASKLINK_SEEN_MAX]; /* as event_pack has written them */
 	size_t n;
 	unsigned int n_done; /* and not told */
 };
@@ -65,6 +66,7 @@ struct policy {
 	bool is_restricted; /* what was taken from all cannot be given back */
 	pthread_t thread;
 	struct seen seen; /* of that thread */
+	unsigned int turns;
 };
 
 struct sandlock_context {
@@ -131,13 +133,13 @@ static void link_end(struct link *l)
 static void send_answer(struct link *l, uint64_t number, const char *digest,
 			int error)
 {
-	char text[160];
-	int n = snprintf(text, sizeof(text),
-			 "{\"number\":%llu,\"digest\":\"%s\",\"error\":%d}",
-			 (unsigned long long)number, digest, error);
+	struct asklink_answer a = { .kind = ASKLINK_ANSWER,
+				    .error = error,
+				    .number = number };
 
+	memcpy(a.digest, digest, EVENT_DIGEST_LEN);
 	if (l->sock >= 0)
-		(void)send(l->sock, text, (size_t)n, MSG_NOSIGNAL);
+		(void)send(l->sock, &a, sizeof(a), MSG_NOSIGNAL);
 }
 
 static int error_of(int verdict)
@@ -163,7 +165,7 @@ static struct sandlock_approval *approval_new(struct link *l, uint64_t number,
 	a->link = l;
 	a->number = number;
 	a->deadline_ns = deadline_ns;
-	(void)snprintf(a->digest, sizeof(a->digest), "%s", digest);
+	memcpy(a->digest, digest, sizeof(a->digest));
 	a->is_open = true;
 	(void)pthread_mutex_lock(&l->lock);
 	l->refs++;
@@ -229,109 +231,86 @@ API void sandlock_approval_free(struct sandlock_approval *a)
 
 /* --------------------------------------------------------------- events -- */
 
-/* A name that is no UTF-8 comes as an object. */
-static const char *text_of(const struct json *obj, const char *key)
+static struct sandlock_event event_of(const struct event_view *v)
 {
-	const struct json *j = json_get(obj, key);
-
-	return json_str_or(obj, key,
-			   j && j->type == JSON_OBJECT
-				   ? json_str_or(j, "display", NULL)
-				   : NULL);
-}
-
-static size_t read_argv(const struct json *e, const char **v)
-{
-	const struct json *a = json_get(e, "argv");
-	size_t n = 0;
-
-	if (!a || a->type != JSON_ARRAY)
-		return 0;
-	for (size_t i = 0; i < a->n; i++) {
-		const struct json *w = &a->items[i];
-
-		if (w->type == JSON_STRING)
-			v[n++] = w->text;
-		else
-			v[n++] = json_str_or(w, "display", "");
-	}
-	return n;
-}
-
-static struct sandlock_event event_of(const struct json *e, const char **argv)
-{
-	struct sandlock_event r = {
-		.syscall = json_str_or(e, "syscall", ""),
-		.category = json_str_or(e, "category", ""),
-		.pid = (pid_t)json_int_or(e, "pid", 0),
-		.parent_pid = (pid_t)json_int_or(e, "parent_pid", 0),
-		.program = text_of(e, "program"),
-		.path = text_of(e, "path"),
-		.writes = json_bool_or(e, "writes", false),
-		.host = text_of(e, "host"),
-		.port = (uint16_t)json_int_or(e, "port", 0),
-		.protocol = text_of(e, "protocol"),
-		.is_cut = json_bool_or(e, "argv_cut", false) ||
-			  json_bool_or(e, "path_cut", false),
-		.denied = json_bool_or(e, "denied", false),
+	return (struct sandlock_event){
+		.syscall = v->syscall ? v->syscall : "",
+		.category = event_category_name(v->category),
+		.pid = v->pid,
+		.parent_pid = v->parent_pid,
+		.program = v->program,
+		.path = v->path,
+		.writes = v->writes,
+		.host = v->host,
+		.port = v->port,
+		.protocol = v->protocol,
+		.argv = v->argv,
+		.n_argv = v->n_argv,
+		.is_cut = v->is_cut,
+		.denied = v->denied,
 	};
-
-	r.n_argv = read_argv(e, argv);
-	r.argv = r.n_argv ? argv : NULL;
-	return r;
 }
 
-/* With room for all words of the event @e; NULL on ENOMEM. */
-static const char **make_argv(const struct json *e)
+static void deny(struct link *l, const struct asklink_question *q)
 {
-	const struct json *words = json_get(e, "argv");
-
-	return calloc(words && words->type == JSON_ARRAY ? words->n + 1 : 1,
-		      sizeof(char *));
+	(void)pthread_mutex_lock(&l->lock);
+	send_answer(l, q->number, q->digest, ENOMEM);
+	(void)pthread_mutex_unlock(&l->lock);
 }
 
-static void ask(struct policy *p, const struct json *ask, uint64_t deadline_ns)
+static void answer_now(struct sandlock_approval *a, int verdict)
 {
-	const char **argv = make_argv(json_get(ask, "event"));
-	uint64_t number = (uint64_t)json_int_or(ask, "number", 0);
-	const char *digest = json_str_or(ask, "digest", "");
+	(void)sandlock_approval_resolve(a, verdict);
+	sandlock_approval_free(a);
+}
+
+static void ask(struct policy *p, const char *text, size_t n)
+{
+	auto_(event_view) struct event_view v = { .syscall = NULL };
 	struct sandlock_context ctx = { p };
-	struct sandlock_approval *a =
-		approval_new(p->link, number, digest, deadline_ns);
+	struct sandlock_approval *a;
+	struct asklink_question q;
 	struct sandlock_event e;
 
-	/* Its time may be over, while another one was decided. */
-	if (argv && a && !sandlock_approval_is_cancelled(a)) {
-		e = event_of(json_get(ask, "event"), argv);
-		if (p->deferred)
-			p->deferred(p->data, &e, &ctx, take_ptr(&a));
-		else
-			(void)sandlock_approval_resolve(
-				a, p->fn(p->data, &e, &ctx));
-	} else if (!a) {
-		(void)pthread_mutex_lock(&p->link->lock);
-		send_answer(p->link, number, digest, ENOMEM);
-		(void)pthread_mutex_unlock(&p->link->lock);
+	if (n < sizeof(q))
+		return;
+	memcpy(&q, text, sizeof(q));
+	q.digest[EVENT_DIGEST_LEN] = '\0';
+	if (p->turns++ % CPU_LOOK_TURNS == 0)
+		cpu_go_to(q.cpu);
+	if (event_unpack(text + sizeof(q), n - sizeof(q), &v) < 0) {
+		deny(p->link, &q);
+		return;
 	}
-	sandlock_approval_free(a);
-	free(argv);
+	a = approval_new(p->link, q.number, q.digest, q.deadline_ns);
+	if (!a) {
+		deny(p->link, &q);
+		return;
+	}
+	e = event_of(&v);
+	/* Its time may be over, while another one was decided. */
+	if (sandlock_approval_is_cancelled(a))
+		sandlock_approval_free(a);
+	else if (p->deferred)
+		p->deferred(p->data, &e, &ctx, a);
+	else
+		answer_now(a, p->fn(p->data, &e, &ctx));
 }
 
 /* There is nothing to decide. */
-static void show(struct policy *p, const struct json *event)
+static void show(struct policy *p, const struct buf *event)
 {
-	const char **argv = make_argv(event);
+	auto_(event_view) struct event_view v = { .syscall = NULL };
 	struct sandlock_context ctx = { p };
 	struct sandlock_event e;
 
-	if (!argv)
+	if (event_unpack(event->data, event->len, &v) < 0)
 		return;
-	e = event_of(event, argv);
+	e = event_of(&v);
 	if (p->deferred)
 		p->deferred(p->data, &e, &ctx, NULL);
 	else
 		(void)p->fn(p->data, &e, &ctx);
-	free(argv);
 }
 
 static void send_seen(struct policy *p)
@@ -351,10 +330,10 @@ static void send_seen(struct policy *p)
 static void show_next(struct policy *p)
 {
 	struct seen *s = &p->seen;
-	auto_ptr(json_free) struct json *j = s->v[0];
+	auto_(buf) struct buf event = s->v[0];
 
 	memmove(s->v, s->v + 1, --s->n * sizeof(s->v[0]));
-	show(p, json_get(j, "saw"));
+	show(p, &event);
 	if (++s->n_done == ASKLINK_SEEN_MAX / 4 || !s->n)
 		send_seen(p);
 }
@@ -371,28 +350,31 @@ static void withdraw(struct link *l, uint64_t number)
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
+static void keep_seen(struct policy *p, const char *event, size_t n)
+{
+	struct buf b = BUF_INIT;
+
+	buf_add(&b, event, n);
+	if (!buf_failed(&b) && p->seen.n < ASKLINK_SEEN_MAX)
+		p->seen.v[p->seen.n++] = b;
+	else
+		buf_done(&b);
+}
+
 static void take_message(struct policy *p, const char *text, size_t n)
 {
 	static const struct json_limits limits = { .bytes = ASKLINK_MAX,
 						   .depth = 8,
-						   .values = 16 * 1024 };
+						   .values = 16 };
 	auto_ptr(json_free) struct json *j = NULL;
-	uint64_t deadline_ns = 0;
 
-	if (json_parse(text, n, &limits, "question", &j, NULL) < 0)
-		return;
-	if (json_get(j, "closed")) {
+	if (*text == ASKLINK_QUESTION)
+		ask(p, text, n);
+	else if (*text == ASKLINK_SAW)
+		keep_seen(p, text + 1, n - 1);
+	else if (json_parse(text, n, &limits, "message", &j, NULL) == 0 &&
+		 json_get(j, "closed"))
 		withdraw(p->link, (uint64_t)json_int_or(j, "closed", 0));
-		return;
-	}
-	if (json_get(j, "saw")) {
-		if (p->seen.n < ASKLINK_SEEN_MAX)
-			p->seen.v[p->seen.n++] = take_ptr(&j);
-		return;
-	}
-	if (json_get(j, "deadline_ns"))
-		(void)json_uint64(json_get(j, "deadline_ns"), &deadline_ns);
-	ask(p, json_get(j, "ask"), deadline_ns);
 }
 
 /* --------------------------------------------------------------- thread -- */
@@ -400,7 +382,7 @@ static void take_message(struct policy *p, const char *text, size_t n)
 static void *serve(void *data)
 {
 	struct policy *p = data;
-	auto_free char *text = malloc(ASKLINK_MAX + 1);
+	auto_free char *text = malloc(ASKLINK_MAX);
 	ssize_t n = text ? 1 : 0;
 
 	/* Questions overtake what was refused. */
@@ -408,7 +390,6 @@ static void *serve(void *data)
 		n = recv(p->link->sock, text, ASKLINK_MAX,
 			 p->seen.n ? MSG_DONTWAIT : 0);
 		if (n > 0) {
-			text[n] = '\0';
 			take_message(p, text, (size_t)n);
 		} else if (n < 0 && errno == EAGAIN && p->seen.n) {
 			show_next(p);

@@ -65,7 +65,7 @@ static int parse_stat(char *text, struct proc_stat *ret)
 {
 	/* The name is the process's own and may hold ") R 1 (". */
 	const char *field3 = strrchr(text, ')');
-	uint64_t ppid, start, threads, code = 0;
+	uint64_t ppid, start, threads, cpu = 0, code = 0;
 
 	if (!field3 || field3[1] != ' ' || !field3[2])
 		return -EIO;
@@ -74,11 +74,13 @@ static int parse_stat(char *text, struct proc_stat *ret)
 	    !stat_number(field3, 20, &threads) ||
 	    !stat_number(field3, 22, &start))
 		return -EIO;
+	(void)stat_number(field3, 39, &cpu);
 	(void)stat_number(field3, 52, &code);
 	ret->state = field3[0];
 	ret->ppid = (pid_t)ppid;
 	ret->start_time = start;
 	ret->exit_code = (int)code;
+	ret->cpu = (int)cpu;
 	ret->threads = threads;
 	return 0;
 }

@@ -8,12 +8,6 @@
 #include "base/json.h"
 #include "base/path.h"
 
-/*
- * What is cut in JSON, so that one event fits into one message however much
- * of it has to be escaped.
- */
-enum { ARGV_JSON_MAX = 4 * 1024, TEXT_JSON_MAX = 1024 };
-
 const char *event_category_name(enum event_category c)
 {
 	switch (c) {
@@ -204,12 +198,12 @@ static void add_bytes(struct json_out *o, const char *key, const char *s)
 	if (!s)
 		return;
 	json_out_key(o, key);
-	json_out_bytes(o, s, strnlen(s, TEXT_JSON_MAX));
+	json_out_bytes(o, s, strnlen(s, EVENT_TEXT_MAX));
 }
 
 static bool is_long(const char *s)
 {
-	return s && strlen(s) > TEXT_JSON_MAX;
+	return s && strlen(s) > EVENT_TEXT_MAX;
 }
 
 static void add_argv(const struct event *e, struct json_out *o)
@@ -221,7 +215,7 @@ static void add_argv(const struct event *e, struct json_out *o)
 	while (at < e->argv_len) {
 		size_t len = strnlen(e->argv + at, e->argv_len - at);
 
-		if (at + len > ARGV_JSON_MAX)
+		if (at + len > EVENT_ARGV_MAX)
 			break;
 		json_out_bytes(o, e->argv + at, len);
 		at += len + 1;

@@ -25,7 +25,15 @@ enum event_category {
 /* "file", "network", "process", "memory". */
 const char *event_category_name(enum event_category c);
 
-enum { EVENT_DIGEST_LEN = 64 };
+/*
+ * EVENT_TEXT_MAX, EVENT_ARGV_MAX: what is cut for who is asked, so that one
+ * event fits into one message however much of it has to be escaped.
+ */
+enum {
+	EVENT_DIGEST_LEN = 64,
+	EVENT_TEXT_MAX = 1024,
+	EVENT_ARGV_MAX = 4 * 1024,
+};
 
 struct event {
 	const char *syscall; /* static */
@@ -65,5 +73,23 @@ void event_describe(const struct event *e, size_t max, struct buf *ret,
 
 /* The members of an object that is open. Long argv are cut ("argv_cut"). */
 void event_to_json(const struct event *e, struct json_out *o);
+
+/*
+ * The same for another process of ours, in bytes that are read as they are:
+ * texts are UTF-8, those that were not are escaped. event_unpack borrows
+ * @data; -EBADMSG, -ENOMEM.
+ */
+struct event_view {
+	const char *syscall, *program, *path, *host, *protocol; /* or NULL */
+	enum event_category category;
+	pid_t pid, parent_pid;
+	uint16_t port;
+	bool writes, denied, is_cut;
+	const char **argv; /* ends with NULL; for event_view_done */
+	size_t n_argv;
+};
+void event_pack(const struct event *e, struct buf *b);
+int event_unpack(const char *data, size_t n, struct event_view *ret);
+void event_view_done(struct event_view *v);
 
 #endif

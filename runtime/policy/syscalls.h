@@ -83,7 +83,7 @@ enum syscall_trap {
 	TRAP_CONNECT = 1 << 8,	 /* connections alone, for the record */
 	TRAP_MEMORY = 1 << 9,	 /* memory that is no process's */
 	TRAP_HANDLED = 1 << 10,	 /* what an embedder handles: request.handled */
-	TRAP_LANDLOCK = 1 << 11, /* restrictions that a process adds */
+	TRAP_OPENER = 1 << 11,	 /* what changes how a caller opens */
 	TRAP_METADATA = 1 << 12, /* owners, modes, times, attributes of files */
 	TRAP_TASKS = 1 << 13,	 /* how a process named by number is run */
 	TRAP_COW = 1 << 14,	 /* files of a branch that is not mounted */

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "base/json.h"
 #include "base/quiet_thread.h"
 #include "kernel/pidfd.h"
+#include "sandbox/audit.h"
 #include "sandbox/create.h"
 #include "sandbox/live_limits.h"
 #include "supervise/approvals.h"
@@ -23,7 +25,6 @@
 #include "supervise/net.h"
 
 CLEANUP_PTR(struct json, json_free);
-CLEANUP_PTR(struct json_out, json_out_free);
 
 enum {
 	OPEN_MAX = 4096,
@@ -38,6 +39,7 @@ enum {
 struct asklink {
 	struct approvals *book;
 	struct net *net; /* NULL: the network is not shared */
+	struct audit *audit;
 	const struct create *create;
 	int sock;
 	int wake_fd; /* our thread has to look */
@@ -58,7 +60,7 @@ struct asklink {
 	uint64_t open[OPEN_MAX]; /* as it is now */
 	size_t n_open;
 	struct buf out;
-	char data[ASKLINK_MAX + 1];
+	char data[ASKLINK_MAX];
 	/* Who waits for an answer, how often somebody did, and what our thread
 	 * saw of that. */
 	atomic_bool is_watched;
@@ -66,10 +68,10 @@ struct asklink {
 	pthread_t waiter;
 	bool is_waiting;
 	unsigned int turns, seen, naps;
-	/* What was refused: JSON that waits to be sent, and how many were sent
-	 * and not looked at. */
+	/* What was refused: messages that wait to be sent, and how many were
+	 * sent and not looked at. */
 	pthread_mutex_t saw_lock;
-	char *saw[ASKLINK_SEEN_MAX];
+	struct buf saw[ASKLINK_SEEN_MAX];
 	size_t n_saw, n_unseen;
 };
 
@@ -124,17 +126,18 @@ static bool note_open(void *data, const struct approval_info *i)
 /* The next one that was not sent; sending under the book's lock could wait. */
 static bool write_next(void *data, const struct approval_info *i)
 {
-	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+	struct asklink_question q = { .kind = ASKLINK_QUESTION,
+				      .cpu = sched_getcpu(),
+				      .number = i->id,
+				      .deadline_ns = i->deadline_ns };
 	struct asklink *l = data;
 
 	if (l->n_sent == OPEN_MAX)
 		return false;
-	json_out_object(o);
-	json_out_key(o, "ask");
-	approval_to_json(i, o);
-	json_out_uint_member(o, "deadline_ns", i->deadline_ns);
-	json_out_object_end(o);
-	if (json_out_end(o, &l->out) < 0)
+	memcpy(q.digest, i->digest, EVENT_DIGEST_LEN);
+	buf_add(&l->out, &q, sizeof(q));
+	event_pack(i->event, &l->out);
+	if (buf_failed(&l->out))
 		buf_clear(&l->out);
 	l->last = i->id;
 	l->sent[l->n_sent++] = i->id;
@@ -203,45 +206,36 @@ static bool has_room(void *data)
 	return ret;
 }
 
-static char *saw_text(const struct event *e)
-{
-	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
-	auto_(buf) struct buf b = BUF_INIT;
-
-	json_out_object(o);
-	json_out_key(o, "saw");
-	json_out_object(o);
-	event_to_json(e, o);
-	json_out_object_end(o);
-	json_out_object_end(o);
-	return json_out_end(o, &b) < 0 ? NULL : strdup(buf_str(&b));
-}
-
 static void see(void *data, const struct event *e)
 {
 	struct asklink *l = data;
-	auto_free char *text = saw_text(e);
+	auto_(buf) struct buf b = BUF_INIT;
 
+	buf_add_char(&b, ASKLINK_SAW);
+	event_pack(e, &b);
 	(void)pthread_mutex_lock(&l->saw_lock);
-	if (text && l->n_saw + l->n_unseen < ASKLINK_SEEN_MAX)
-		l->saw[l->n_saw++] = take_ptr(&text);
+	if (!buf_failed(&b) && l->n_saw + l->n_unseen < ASKLINK_SEEN_MAX) {
+		l->saw[l->n_saw++] = b;
+		b = (struct buf)BUF_INIT;
+	}
 	(void)pthread_mutex_unlock(&l->saw_lock);
 	wake(l);
 }
 
-/* NULL: there is none. Counted as sent. */
-static char *next_saw(struct asklink *l)
+/* False if there is none. Counted as sent. */
+static bool next_saw(struct asklink *l, struct buf *ret)
 {
-	char *text = NULL;
+	bool found;
 
 	(void)pthread_mutex_lock(&l->saw_lock);
-	if (l->n_saw) {
-		text = l->saw[0];
+	found = l->n_saw;
+	if (found) {
+		*ret = l->saw[0];
 		memmove(l->saw, l->saw + 1, --l->n_saw * sizeof(*l->saw));
 		l->n_unseen++;
 	}
 	(void)pthread_mutex_unlock(&l->saw_lock);
-	return text;
+	return found;
 }
 
 static void count_seen(struct asklink *l, int64_t n)
@@ -256,13 +250,13 @@ static void count_seen(struct asklink *l, int64_t n)
 /* Where there is no room for one it is lost: nothing waits behind it. */
 static void send_saw(struct asklink *l)
 {
-	char *text;
+	struct buf b;
 
-	while ((text = next_saw(l))) {
-		if (send(l->sock, text, strlen(text),
-			 MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	while (next_saw(l, &b)) {
+		if (send(l->sock, b.data, b.len, MSG_NOSIGNAL | MSG_DONTWAIT) <
+		    0)
 			count_seen(l, 1);
-		free(text);
+		buf_done(&b);
 	}
 }
 
@@ -292,8 +286,8 @@ static void change_network(struct asklink *l, const struct json *rules,
 		(void)net_restrict(l->net, 0, NULL, 0, &err);
 }
 
-/* False if it is none. What cannot be read is the least. */
-static bool take_limit(struct asklink *l, const struct json *j)
+/* What cannot be read is the least. */
+static void take_limit(struct asklink *l, const struct json *j)
 {
 	const struct json *memory = json_get(j, "restrict_max_memory");
 	const struct json *processes = json_get(j, "restrict_max_processes");
@@ -307,11 +301,9 @@ static bool take_limit(struct asklink *l, const struct json *j)
 		live_limits_processes(
 			l->create->limits,
 			(uint32_t)json_int_or(j, "restrict_max_processes", 1));
-	return memory || processes;
 }
 
-/* One that comes too late, or twice, changes nothing. */
-static void take_answer(struct asklink *l, size_t n)
+static void take_order(struct asklink *l, size_t n)
 {
 	static const struct json_limits limits = {
 		.bytes = ASKLINK_MAX,
@@ -319,45 +311,42 @@ static void take_answer(struct asklink *l, size_t n)
 		.values = ASKLINK_RULES_MAX + 16,
 	};
 	auto_ptr(json_free) struct json *j = NULL;
-	int64_t id, error;
 
-	if (json_parse(l->data, n, &limits, "answer", &j, NULL) < 0)
+	if (json_parse(l->data, n, &limits, "order", &j, NULL) < 0)
 		return;
-	if (json_get(j, "seen")) {
+	if (json_get(j, "seen"))
 		count_seen(l, json_int_or(j, "seen", 0));
-		return;
-	}
-	if (json_get(j, "restrict_network")) {
+	else if (json_get(j, "restrict_network"))
 		change_network(l, json_get(j, "restrict_network"),
 			       (pid_t)json_int_or(j, "pid", 0), false);
-		return;
-	}
-	if (json_get(j, "grant_network")) {
+	else if (json_get(j, "grant_network"))
 		change_network(l, json_get(j, "grant_network"),
 			       (pid_t)json_int_or(j, "pid", 0), true);
-		return;
-	}
-	if (json_get(j, "deny_path")) {
+	else if (json_get(j, "deny_path"))
 		(void)denied_paths_add(l->create->denied_paths,
 				       json_str_or(j, "deny_path", ""));
-		return;
-	}
-	if (json_get(j, "allow_path")) {
+	else if (json_get(j, "allow_path"))
 		denied_paths_remove(l->create->denied_paths,
 				    json_str_or(j, "allow_path", ""));
+	else
+		take_limit(l, j);
+}
+
+/* One that comes too late, or twice, changes nothing. */
+static void take_answer(struct asklink *l, size_t n)
+{
+	struct asklink_answer a;
+
+	if (n != sizeof(a))
 		return;
-	}
-	if (take_limit(l, j))
-		return;
-	id = json_int_or(j, "number", 0);
-	error = json_int_or(j, "error", 1);
-	if (id <= 0 || error < 0 || error >= 4096)
+	memcpy(&a, l->data, sizeof(a));
+	a.digest[EVENT_DIGEST_LEN] = '\0';
+	if (a.error < 0 || a.error >= 4096)
 		return;
 	is_own = true;
-	if (approvals_resolve(l->book, (uint64_t)id,
-			      json_str_or(j, "digest", ""), (int)error,
-			      "callback", NULL, NULL) == 0)
-		forget_sent(l, (uint64_t)id);
+	if (approvals_resolve(l->book, a.number, a.digest, a.error, "callback",
+			      NULL, NULL) == 0)
+		forget_sent(l, a.number);
 	is_own = false;
 }
 
@@ -369,8 +358,10 @@ static bool receive(struct asklink *l, int flags)
 		return flags && (errno == EAGAIN || errno == EINTR);
 	if (n == 0)
 		return false;
-	l->data[n] = '\0';
-	take_answer(l, (size_t)n);
+	if (*l->data == ASKLINK_ANSWER)
+		take_answer(l, (size_t)n);
+	else
+		take_order(l, (size_t)n);
 	return true;
 }
 
@@ -517,6 +508,7 @@ static void *serve(void *data)
 		/* Who sleeps for long is the one to hear of orders that come
 		 * behind an answer. */
 		p[0].events = ms >= 0 && atomic_load(&l->is_quick) ? 0 : POLLIN;
+		audit_flush(l->audit);
 		if (poll(p, 2, ms) > 0)
 			ok = serve_once(l, p);
 	}
@@ -530,7 +522,7 @@ static void *serve(void *data)
 static void free_link(struct asklink *l)
 {
 	while (l->n_saw)
-		free(l->saw[--l->n_saw]);
+		buf_done(&l->saw[--l->n_saw]);
 	(void)pthread_mutex_destroy(&l->saw_lock);
 	cleanup_close(&l->wake_fd);
 	(void)pthread_mutex_destroy(&l->lock);
@@ -540,7 +532,8 @@ static void free_link(struct asklink *l)
 }
 
 struct asklink *asklink_start(struct approvals *book, struct net *net,
-			      const struct create *c, int sock)
+			      struct audit *audit, const struct create *c,
+			      int sock)
 {
 	struct asklink *l = calloc(1, sizeof(*l));
 
@@ -553,6 +546,7 @@ struct asklink *asklink_start(struct approvals *book, struct net *net,
 	l->book = book;
 	l->net = net;
 	l->create = c;
+	l->audit = audit;
 	l->sock = sock;
 	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->wake_fd < 0 || approvals_tell(book, told, l) < 0) {
@@ -564,6 +558,7 @@ struct asklink *asklink_start(struct approvals *book, struct net *net,
 		free_link(l);
 		return NULL;
 	}
+	audit_set_lazy(audit);
 	denials_observe(c->denials,
 			&(struct denials_observer){
 				.data = l, .has_room = has_room, .see = see });

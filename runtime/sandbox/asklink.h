@@ -1,13 +1,13 @@
 /*
- * Questions to an embedder, over a SOCK_SEQPACKET socket: one JSON object a
- * message.
+ * Questions to an embedder, over a SOCK_SEQPACKET socket. What each system
+ * call takes is in bytes, all else one JSON object a message.
  *
  * From the supervisor:
- *	{"ask":{...},"deadline_ns":N}
+ *	struct asklink_question, and what event_pack writes
  *	{"closed":NUMBER}		it is not open any more
- *	{"saw":{...}}			an event that was refused
+ *	ASKLINK_SAW, and what event_pack writes of one that was refused
  * From the embedder:
- *	{"number":N,"digest":"...","error":N}
+ *	struct asklink_answer
  *	{"seen":N}			so many of those were looked at
  *	{"restrict_network":[RULE...],"pid":N}
  *	{"grant_network":[RULE...],"pid":N}
@@ -16,12 +16,11 @@
  *	{"deny_path":"..."}
  *	{"allow_path":"..."}
  *
- * At most ASKLINK_SEEN_MAX "saw" are under way or wait, further ones are left
- * out: however many are refused, nobody waits for that, and a question is not
- * behind more than these.
+ * At most ASKLINK_SEEN_MAX of those are under way or wait, further ones are
+ * left out: however many are refused, nobody waits for that, and a question is
+ * not behind more than these.
  *
- * "ask" is what approval_to_json writes, "saw" what event_to_json writes. The
- *end of the stream withdraws all: what is asked from then on is denied.
+ * The end of the stream withdraws all: what is asked from then on is denied.
  */
 #ifndef SANDLOCK_SANDBOX_ASKLINK_H
 #define SANDLOCK_SANDBOX_ASKLINK_H
@@ -29,12 +28,13 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
+#include "policy/event.h"
 
 struct approval_wait;
 struct approvals;
 struct asklink;
+struct audit;
 struct create;
-struct event;
 struct net;
 
 enum {
@@ -43,10 +43,29 @@ enum {
 	ASKLINK_SEEN_MAX = 64,
 };
 
+/* The first byte of a message; that of an object is '{'. */
+enum { ASKLINK_QUESTION = 'Q', ASKLINK_SAW = 'S', ASKLINK_ANSWER = 'A' };
+
+struct asklink_question {
+	char kind;
+	char digest[EVENT_DIGEST_LEN + 1];
+	int32_t cpu; /* where who asks waits */
+	uint64_t number, deadline_ns;
+};
+
+struct asklink_answer {
+	char kind;
+	char digest[EVENT_DIGEST_LEN + 1];
+	int32_t error; /* 0: allowed */
+	uint64_t number;
+};
+
 /* Starts a thread that serves @sock, borrowed; @net may be NULL. What is denied
- * and limited is that of @c. NULL on ENOMEM, or where no thread can be made. */
+ * and limited is that of @c; @audit is flushed. NULL on ENOMEM, or where no
+ * thread can be made. */
 struct asklink *asklink_start(struct approvals *book, struct net *net,
-			      const struct create *c, int sock);
+			      struct audit *audit, const struct create *c,
+			      int sock);
 /*
  * approval_join for those who ask the embedder; @data is the link. Waits for an
  * answer that comes at once. An ask_join_fn.

@@ -27,6 +27,7 @@ struct ask_state {
 	struct exec_asker exec;
 	struct open_asker open;
 	struct opener opener;
+	bool has_opener;
 	struct audit *audit;
 	struct approvals *book; /* of the create */
 	struct askhook *hook;	/* a program that is asked */
@@ -44,10 +45,10 @@ static unsigned int traps(const struct host_context *h)
 	const struct request *q = h->request;
 
 	if (is_callback(q))
-		return TRAP_EXEC | TRAP_OPEN | TRAP_LANDLOCK |
+		return TRAP_EXEC | TRAP_OPEN | TRAP_OPENER |
 		       (h->shared_network ? TRAP_NETWORK : 0);
 	return (q->ask_exec.n ? TRAP_EXEC : 0) |
-	       (q->ask_open.n ? TRAP_OPEN | TRAP_LANDLOCK : 0) |
+	       (q->ask_open.n ? TRAP_OPEN | TRAP_OPENER : 0) |
 	       (q->ask_connect.n ? TRAP_NETWORK : 0);
 }
 
@@ -62,6 +63,8 @@ static void free_state(void *p)
 
 	askhook_stop(s->hook);
 	freezer_free(s->freezer);
+	if (s->has_opener)
+		opener_done(&s->opener);
 	if (s->book)
 		approvals_untell(s->book, s->audit);
 	audit_close(s->audit);
@@ -118,8 +121,10 @@ static int add_open(struct mediation *m, struct ask_state *s, struct error *err)
 	struct handler rows[OPEN_ROWS + OPENER_ROWS];
 	size_t n;
 
-	opener_init(&s->opener,
-		    c->plan->spec->ns[SPEC_NS_MOUNT].want != SPEC_NS_INHERIT);
+	if (opener_init(&s->opener, c->plan->spec->ns[SPEC_NS_MOUNT].want !=
+					    SPEC_NS_INHERIT) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	s->has_opener = true;
 	s->open = (struct open_asker){
 		.asker = &s->asker,
 		.rules = &c->command->request->ask_open,
@@ -229,7 +234,7 @@ static int started(struct mediation *m, void *state, pid_t pid,
 	}
 	if (!s->asker.asks_all)
 		return 0;
-	link = asklink_start(s->book, mediation_net(m), s->create,
+	link = asklink_start(s->book, mediation_net(m), s->audit, s->create,
 			     s->events_fd);
 	if (!link)
 		return error_set(err, ERR_SYSTEM, ENOMEM,

@@ -598,9 +598,12 @@ static void publish_denial(void *data, const char *json)
 
 static void publish_approval(void *data, const struct approval_info *i)
 {
-	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+	auto_ptr(json_out_free) struct json_out *o = NULL;
 	auto_(buf) struct buf b = BUF_INIT;
 
+	if (!control_server_is_heard(data))
+		return;
+	o = json_out_new(false);
 	approval_to_json(i, o);
 	if (json_out_end(o, &b) == 0)
 		control_server_publish(data, "approval", buf_str(&b));

@@ -9,7 +9,6 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "kernel/pidfd.h"
 #include "supervise/denials.h"
 #include "supervise/denied_paths.h"
 #include "supervise/internal.h"
@@ -137,11 +136,9 @@ bool ask_is_denied(const struct asker *a, struct call *c, const char *name,
 void ask_fill_caller(struct event *e, struct call *c)
 {
 	char link[32], path[PATH_MAX];
-	struct proc_stat st;
 
 	e->pid = call_tgid(c);
-	if (proc_read_stat(e->pid, &st) == 0)
-		e->parent_pid = st.ppid;
+	e->parent_pid = call_ppid(c);
 	(void)snprintf(link, sizeof(link), "/proc/%d/exe", (int)e->pid);
 	if (fd_read_link(AT_FDCWD, link, path) == 0)
 		e->program = strdup(path);

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/uapi.h"
+#include "kernel/pidfd.h"
 #include "supervise/internal.h"
 
 /* Strings are read in pieces that do not cross a page. */
@@ -43,6 +44,16 @@ pid_t call_tgid(struct call *c)
 	    call_is_valid(c))
 		c->tgid = task.tgid;
 	return c->tgid;
+}
+
+pid_t call_ppid(struct call *c)
+{
+	struct proc_stat st;
+
+	if (c->ppid == 0 && proc_read_stat(call_tid(c), &st) == 0 &&
+	    call_is_valid(c))
+		c->ppid = st.ppid;
+	return c->ppid;
 }
 
 uint64_t call_deadline_ns(const struct call *c)
@@ -286,7 +297,7 @@ void call_reset(struct call *c)
 	captured_drop(&c->captured);
 	/* An answer that came before it was waited for. */
 	atomic_store_explicit(&c->hold, HOLD_NOT, memory_order_relaxed);
-	c->tgid = 0;
+	c->tgid = c->ppid = 0;
 	c->has_gate = false;
 	atomic_store_explicit(&c->is_finishing, false, memory_order_relaxed);
 	c->is_blocking = false;

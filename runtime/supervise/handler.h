@@ -99,6 +99,7 @@ uint64_t call_arg(const struct call *c, unsigned int i); /* 0..5 */
 const struct seccomp_notif *call_notification(const struct call *c);
 pid_t call_tid(const struct call *c); /* thread, as we see it */
 pid_t call_tgid(struct call *c);      /* process; 0 if it is gone */
+pid_t call_ppid(struct call *c);      /* its parent; 0 if it is gone */
 /* Absolute CLOCK_MONOTONIC, ns: when the parks of this call must be over. */
 uint64_t call_deadline_ns(const struct call *c);
 

@@ -75,7 +75,7 @@ struct call {
 	uint64_t deadline_ns;
 	/* Of the thread that runs the handlers. */
 	struct chain chain; /* what is still to run */
-	pid_t tgid;	    /* 0: not asked yet */
+	pid_t tgid, ppid;   /* 0: not asked yet */
 	void *kept;
 	void (*free_kept)(void *);
 	struct captured *captured; /* NULL: nothing */
@@ -229,7 +229,8 @@ struct thread {
 	atomic_bool in_receive;
 	pthread_t self;
 	pid_t tid;
-	bool is_monitor; /* to begin with */
+	bool is_monitor;    /* to begin with */
+	unsigned int turns; /* as a receiver */
 };
 
 enum monitor_state { MONITOR_NONE, MONITOR_ASLEEP, MONITOR_AWAKE };

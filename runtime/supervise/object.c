@@ -210,12 +210,20 @@ int object_find(struct call *c, int dirfd, const char *path, bool follow,
 		struct object *ret)
 {
 	auto_close int root_fd = call_open_root(c);
-	auto_close int fd = -1;
-	int r;
 
 	*ret = (struct object){ .exists = false };
 	if (root_fd < 0)
 		return root_fd;
+	return object_find_from(c, root_fd, dirfd, path, follow, ret);
+}
+
+int object_find_from(struct call *c, int root_fd, int dirfd, const char *path,
+		     bool follow, struct object *ret)
+{
+	auto_close int fd = -1;
+	int r;
+
+	*ret = (struct object){ .exists = false };
 	if (*path != '/') {
 		r = begin_at(c, dirfd, &ret->dir);
 		if (r < 0)
@@ -231,6 +239,7 @@ int object_find(struct call *c, int dirfd, const char *path, bool follow,
 			     O_PATH | (follow ? 0 : O_NOFOLLOW), 0);
 	if (fd >= 0 && fstat(fd, &ret->st) == 0) {
 		ret->exists = true;
+		ret->mount = object_mount(fd);
 		ret->real = real_path(fd);
 	} else if (fd < 0) {
 		r = find_unopened(root_fd, ret->walk, fd, ret);
@@ -238,6 +247,16 @@ int object_find(struct call *c, int dirfd, const char *path, bool follow,
 			return r;
 	}
 	return call_is_valid(c) ? 0 : -ESRCH;
+}
+
+uint64_t object_mount(int fd)
+{
+	struct statx s;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &s) < 0 ||
+	    !(s.stx_mask & STATX_MNT_ID))
+		return 0;
+	return s.stx_mnt_id;
 }
 
 void object_done(struct object *t)

@@ -6,6 +6,7 @@
 #define SANDLOCK_SUPERVISE_OBJECT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 struct call;
@@ -20,6 +21,7 @@ struct object {
 	bool is_veiled;
 	bool exists;
 	struct stat st; /* if it exists */
+	uint64_t mount; /* STATX_MNT_ID; 0: cannot be known */
 };
 
 /*
@@ -29,7 +31,12 @@ struct object {
  */
 int object_find(struct call *c, int dirfd, const char *path, bool follow,
 		struct object *ret);
+/* The same for who has the caller's root already. */
+int object_find_from(struct call *c, int root_fd, int dirfd, const char *path,
+		     bool follow, struct object *ret);
 void object_done(struct object *t);
+/* The mount that an fd is of, as in @mount. */
+uint64_t object_mount(int fd);
 
 /* The same object, under the same name. */
 bool object_is_same(const struct object *a, const struct object *b);

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "policy/ask.h"
 #include "supervise/internal.h"
 #include "supervise/object.h"
@@ -32,6 +33,7 @@ struct snapshot {
 
 struct opening {
 	struct snapshot s;
+	int root_fd; /* the caller's, unless it waits; or -1 */
 	struct who who;
 	bool has_who; /* it is known */
 	struct ask ask;
@@ -44,7 +46,15 @@ static void opening_free(void *data)
 
 	ask_done(&x->ask);
 	object_done(&x->s.object);
+	cleanup_close(&x->root_fd);
 	free(x);
+}
+
+/* One that waits for long holds no descriptor. */
+static void drop_root(struct opening *x)
+{
+	cleanup_close(&x->root_fd);
+	x->root_fd = -1;
 }
 
 /* openat2 has its flags in memory; it may have more of them than we know. */
@@ -138,10 +148,11 @@ static bool follows(const struct open_how *how)
 	       (how->flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
 }
 
-static int read_snapshot(struct call *c, struct snapshot *s)
+/* The path, and what it leads to; @i is the number of its argument. */
+static int read_path(struct call *c, unsigned int i, int root_fd,
+		     struct snapshot *s)
 {
-	unsigned int i = 0;
-	int r = open_call_read(c, &s->dirfd, &s->how, &i);
+	int r = root_fd < 0 ? root_fd : 0;
 
 	if (r == 0)
 		r = call_read_string(c, call_arg(c, i), s->path,
@@ -152,8 +163,8 @@ static int read_snapshot(struct call *c, struct snapshot *s)
 	if (r == 0 && s->how.resolve & RESOLVE_IN_ROOT && *s->path == '/')
 		return -EPERM;
 	if (r == 0)
-		r = object_find(c, s->dirfd, s->path, follows(&s->how),
-				&s->object);
+		r = object_find_from(c, root_fd, s->dirfd, s->path,
+				     follows(&s->how), &s->object);
 	return r;
 }
 
@@ -163,12 +174,31 @@ bool open_is_write(const struct open_how *how)
 	       how->flags & (O_CREAT | O_TRUNC);
 }
 
-/* One look at its status, for all that want something of it. */
-static void find_caller(struct call *c, struct opening *x)
+/* One look at it, for all that want something of it. */
+static void find_caller(const struct open_asker *a, struct call *c,
+			struct opening *x)
 {
-	x->has_who = who_read(call_tid(c), &x->who) == 0 && call_is_valid(c);
-	if (x->has_who)
-		c->tgid = x->who.tgid;
+	x->has_who =
+		callers_find(&a->opener->callers, c, x->s.how.flags & O_CREAT,
+			     &x->who, &x->root_fd) == 0;
+	if (!x->has_who) {
+		x->root_fd = call_open_root(c);
+		return;
+	}
+	c->tgid = x->who.tgid;
+	c->ppid = x->who.ppid;
+}
+
+static int capture(const struct open_asker *a, struct call *c,
+		   struct opening *x)
+{
+	unsigned int i = 0;
+	int r = open_call_read(c, &x->s.dirfd, &x->s.how, &i);
+
+	if (r < 0)
+		return r;
+	find_caller(a, c, x);
+	return read_path(c, i, x->root_fd, &x->s);
 }
 
 static struct outcome before_open(struct call *c, void *data)
@@ -177,17 +207,18 @@ static struct outcome before_open(struct call *c, void *data)
 	struct event e = { .syscall = open_call_name(c),
 			   .category = EVENT_FILE };
 	struct opening *x = call_kept(c);
+	struct outcome o;
 	int r;
 
 	if (!x) {
 		x = calloc(1, sizeof(*x));
 		if (!x)
 			return OUTCOME_FAIL(ENOMEM);
+		x->root_fd = -1;
 		call_keep(c, x, opening_free);
-		r = read_snapshot(c, &x->s);
+		r = capture(a, c, x);
 		if (r < 0)
 			return OUTCOME_FAIL(-r);
-		find_caller(c, x);
 		/* There is nothing to ask about, nor to open. */
 		if (!x->s.object.exists && x->s.object.real &&
 		    !(x->s.how.flags & O_CREAT))
@@ -196,8 +227,10 @@ static struct outcome before_open(struct call *c, void *data)
 					 x->s.object.real);
 	}
 	e.writes = open_is_write(&x->s.how);
-	return ask_about_object(a->asker, &x->ask, c, &e, &x->s.object,
-				x->rule);
+	o = ask_about_object(a->asker, &x->ask, c, &e, &x->s.object, x->rule);
+	if (o.kind == OUTCOME_HELD)
+		drop_root(x);
+	return o;
 }
 
 /* Of openat2 the kernel checks more than of the others. */
@@ -211,7 +244,7 @@ static bool is_checked(struct call *c, const struct open_how *how)
 static struct outcome open_instead(struct call *c, void *data, bool may_wait)
 {
 	const struct open_asker *a = data;
-	const struct opening *x = call_kept(c);
+	struct opening *x = call_kept(c);
 	const struct open_how *how = x ? &x->s.how : NULL;
 	int fd;
 
@@ -222,10 +255,14 @@ static struct outcome open_instead(struct call *c, void *data, bool may_wait)
 		return OUTCOME_FAIL(EACCES);
 	if (!x->has_who || is_checked(c, how))
 		return OUTCOME_GO;
-	fd = opener_open(a->opener, c, &x->who, &x->s.object, x->s.dirfd, how,
-			 follows(how), may_wait);
-	if (fd == -EINPROGRESS)
+	if (x->root_fd < 0)
+		x->root_fd = call_open_root(c);
+	fd = opener_open(a->opener, c, &x->who, &x->s.object, x->root_fd,
+			 x->s.dirfd, how, follows(how), may_wait);
+	if (fd == -EINPROGRESS) {
+		drop_root(x);
 		return OUTCOME_WAIT;
+	}
 	return fd < 0 ? OUTCOME_GO : OUTCOME_OPEN(fd, how->flags & O_CLOEXEC);
 }
 
@@ -241,7 +278,12 @@ static int check_again(const struct open_asker *a, struct call *c,
 		       const struct opening *x)
 {
 	struct snapshot *now = calloc(1, sizeof(*now));
-	int r = now ? read_snapshot(c, now) : -ENOMEM;
+	auto_close int root_fd = call_open_root(c);
+	unsigned int i = 0;
+	int r = now ? open_call_read(c, &now->dirfd, &now->how, &i) : -ENOMEM;
+
+	if (r == 0)
+		r = read_path(c, i, root_fd, now);
 
 	if (r == 0 &&
 	    (strcmp(x->s.path, now->path) != 0 ||

@@ -55,13 +55,22 @@ static ssize_t read_label(pid_t tid, char ret[LABEL_MAX])
 	return fd < 0 ? -errno : read(fd, ret, LABEL_MAX);
 }
 
-void opener_init(struct opener *o, bool has_mounts)
+int opener_init(struct opener *o, bool has_mounts)
 {
 	char label[LABEL_MAX];
 
 	o->has_mounts = has_mounts;
 	o->has_labels = read_label(getpid(), label) > 0;
 	atomic_init(&o->has_domains, false);
+	atomic_init(&o->self_fd, -1);
+	return callers_init(&o->callers);
+}
+
+void opener_done(struct opener *o)
+{
+	callers_done(&o->callers);
+	if (atomic_load(&o->self_fd) >= 0)
+		(void)close(atomic_load(&o->self_fd));
 }
 
 static bool has_our_label(const struct opener *o, struct call *c)
@@ -157,9 +166,9 @@ static bool is_shown(int fd, const struct object *x)
 {
 	struct stat st;
 
-	return x->exists && fstat(fd, &st) == 0 && is_same_inode(&st, &x->st) &&
-	       st.st_mode == x->st.st_mode &&
-	       leads_to(fd, x->real, strlen(x->real)) && is_plain(fd);
+	return x->exists && x->mount && fstat(fd, &st) == 0 &&
+	       is_same_inode(&st, &x->st) && st.st_mode == x->st.st_mode &&
+	       object_mount(fd) == x->mount && is_plain(fd);
 }
 
 /* Its directory is the one that was shown, and nothing is there. */
@@ -243,6 +252,29 @@ static int make(const struct place *p, const struct open_how *how, mode_t mask)
 	return fd;
 }
 
+/*
+ * fd_reopen, without the way to /proc/self/fd each time. Not before it is
+ * needed: a process that was forked has another one.
+ */
+static int reopen(struct opener *o, int fd, int flags)
+{
+	int dir_fd = atomic_load(&o->self_fd), none = -1, r;
+	char name[12];
+
+	if (dir_fd < 0) {
+		dir_fd =
+			open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (dir_fd >= 0 && !atomic_compare_exchange_strong(
+					   &o->self_fd, &none, dir_fd)) {
+			(void)close(dir_fd);
+			dir_fd = none;
+		}
+	}
+	(void)snprintf(name, sizeof(name), "%d", fd);
+	r = openat(dir_fd, name, (flags & ~O_NOFOLLOW) | O_CLOEXEC);
+	return r < 0 ? -errno : r;
+}
+
 /* A FIFO waits for the other end. */
 static bool waits(const struct object *x, const struct open_how *how)
 {
@@ -263,7 +295,7 @@ static int open_waiting(struct call *c, int fd, int flags)
 	return r;
 }
 
-static int open_found(struct call *c, const struct place *p,
+static int open_found(struct opener *o, struct call *c, const struct place *p,
 		      const struct object *x, const struct open_how *how,
 		      mode_t mask)
 {
@@ -276,20 +308,21 @@ static int open_found(struct call *c, const struct place *p,
 		return open_waiting(c, p->fd, flags);
 	if (!call_effect_begin(c))
 		return -EAGAIN;
-	r = p->fd < 0 ? make(p, how, mask) : fd_reopen(p->fd, flags);
+	r = p->fd < 0 ? make(p, how, mask) : reopen(o, p->fd, flags);
 	call_effect_end(c);
 	return r;
 }
 
-static int open_as_caller(struct call *c, int root_fd, const struct object *x,
-			  const struct open_how *how, bool follows, mode_t mask)
+static int open_as_caller(struct opener *o, struct call *c, int root_fd,
+			  const struct object *x, const struct open_how *how,
+			  bool follows, mode_t mask)
 {
 	auto_(place) struct place p = { -1, -1, NULL };
 	int r = how->flags & O_CREAT ? find_place(root_fd, x, &p)
 				     : find_object(root_fd, x, follows, &p);
 
 	if (r == 0)
-		r = open_found(c, &p, x, how, mask);
+		r = open_found(o, c, &p, x, how, mask);
 	return r < 0 ? -EAGAIN : r;
 }
 
@@ -310,10 +343,9 @@ static bool has_room(struct call *c)
 }
 
 int opener_open(struct opener *o, struct call *c, const struct who *who,
-		const struct object *shown, int dirfd,
+		const struct object *shown, int root_fd, int dirfd,
 		const struct open_how *how, bool follows, bool may_wait)
 {
-	auto_close int root_fd = -1;
 	struct act act;
 	int r;
 
@@ -323,11 +355,10 @@ int opener_open(struct opener *o, struct call *c, const struct who *who,
 		return -EAGAIN;
 	if (!may_wait && waits(shown, how))
 		return -EINPROGRESS;
-	root_fd = call_open_root(c);
 	if (root_fd < 0 || !begins_there(c, root_fd, shown, dirfd) ||
 	    act_begin_bare(&act, who) < 0)
 		return -EAGAIN;
-	r = open_as_caller(c, root_fd, shown, how, follows, who->umask);
+	r = open_as_caller(o, c, root_fd, shown, how, follows, who->umask);
 	act_end(&act);
 	return r;
 }
@@ -341,13 +372,31 @@ static struct outcome note_domain(struct call *c, void *data)
 	return OUTCOME_GO;
 }
 
+/* Its groups, or its root. */
+static struct outcome note_change(struct call *c, void *data)
+{
+	callers_forget(&((struct opener *)data)->callers);
+	return OUTCOME_GO;
+}
+
 size_t opener_rows(struct opener *o, struct handler ret[OPENER_ROWS])
 {
-	ret[0] = (struct handler){ "landlock_restrict_self",
-				   SYS_landlock_restrict_self,
-				   LANE_INLINE,
-				   note_domain,
-				   o,
-				   NULL };
+	/* clang-format off */
+	const struct handler rows[OPENER_ROWS] = {
+		{ .name = "landlock_restrict_self", .fn = note_domain,
+		  .nr = SYS_landlock_restrict_self },
+		{ .name = "setgroups", .fn = note_change, .nr = SYS_setgroups },
+		{ .name = "chroot", .fn = note_change, .nr = SYS_chroot },
+		{ .name = "pivot_root", .fn = note_change,
+		  .nr = SYS_pivot_root },
+		{ .name = "setns", .fn = note_change, .nr = SYS_setns },
+		{ .name = "unshare", .fn = note_change, .nr = SYS_unshare },
+	};
+	/* clang-format on */
+
+	for (size_t i = 0; i < OPENER_ROWS; i++) {
+		ret[i] = rows[i];
+		ret[i].data = o;
+	}
 	return OPENER_ROWS;
 }

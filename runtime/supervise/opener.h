@@ -27,6 +27,7 @@
 #include <linux/openat2.h>
 #include <stdatomic.h>
 
+#include "supervise/callers.h"
 #include "supervise/handler.h"
 
 struct object;
@@ -38,20 +39,24 @@ struct opener {
 	bool has_mounts;
 	bool has_labels; /* an LSM may have given the caller another label */
 	atomic_bool has_domains; /* of a process of the sandbox: Landlock */
+	atomic_int self_fd;	 /* /proc/self/fd; -1: not opened yet */
+	struct callers callers;
 };
 
-void opener_init(struct opener *o, bool has_mounts);
+int opener_init(struct opener *o, bool has_mounts);
+void opener_done(struct opener *o);
 
 /*
  * An fd, or -EAGAIN; -EINPROGRESS where it would have to wait and may not.
- * @who calls; @dirfd is where a relative path begins.
+ * @who calls, and has the root @root_fd; @dirfd is where a relative path
+ * begins.
  */
 int opener_open(struct opener *o, struct call *c, const struct who *who,
-		const struct object *shown, int dirfd,
+		const struct object *shown, int root_fd, int dirfd,
 		const struct open_how *how, bool follows, bool may_wait);
 
 /* The calls that change what may be opened here. */
-enum { OPENER_ROWS = 1 };
+enum { OPENER_ROWS = 6 };
 size_t opener_rows(struct opener *o, struct handler ret[OPENER_ROWS]);
 
 #endif

@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "kernel/cpu.h"
+#include "kernel/pidfd.h"
 #include "supervise/internal.h"
 
 #if defined(__x86_64__)
@@ -146,6 +148,19 @@ static void hurry(const struct thread *t, bool yes)
 			      (yes ? SCHED_FIFO : SCHED_OTHER) |
 				      SCHED_RESET_ON_FORK,
 			      &p);
+}
+
+/*
+ * A caller that waits wakes up its receiver where it runs itself, but not one
+ * of real-time priority: that one goes there by itself, now and then.
+ */
+static void follow(struct thread *t)
+{
+	struct proc_stat st;
+
+	if (t->l->s->is_prompt && t->turns++ % CPU_LOOK_TURNS == 0 &&
+	    proc_read_stat(call_tid(t->call), &st) == 0)
+		cpu_go_to(st.cpu);
 }
 
 /*
@@ -371,6 +386,7 @@ static enum role receive(struct thread *t)
 			continue;
 		}
 		count(s, call_nr(t->call));
+		follow(t);
 		if (!serve(t)) {
 			unsigned int none = MONITOR_NONE;
 

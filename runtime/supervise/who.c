@@ -63,7 +63,7 @@ int who_read(pid_t tid, struct who *ret)
 {
 	auto_(buf) struct buf b = BUF_INIT;
 	const char *text, *at;
-	unsigned int tgid = 0;
+	unsigned int tgid = 0, ppid = 0;
 	char path[40];
 	int r;
 
@@ -73,12 +73,15 @@ int who_read(pid_t tid, struct who *ret)
 	text = buf_str(&b);
 	r = read_field(text, "\nTgid:", 0, 10, &tgid);
 	if (r == 0)
+		r = read_field(text, "\nPPid:", 0, 10, &ppid);
+	if (r == 0)
 		r = read_field(text, "\nUid:", 3, 10, &ret->uid);
 	if (r == 0)
 		r = read_field(text, "\nGid:", 3, 10, &ret->gid);
 	if (r == 0)
 		r = read_field(text, "\nUmask:", 0, 8, &ret->umask);
 	ret->tgid = (pid_t)tgid;
+	ret->ppid = (pid_t)ppid;
 	read_groups(text, ret);
 	at = strstr(text, "\nCapEff:");
 	ret->caps = at ? strtoull(at + strlen("\nCapEff:"), NULL, 16) : 0;

@@ -13,7 +13,7 @@
 enum { WHO_GROUPS_MAX = 1024 };
 
 struct who {
-	pid_t tgid;
+	pid_t tgid, ppid;
 	uid_t uid;
 	gid_t gid;
 	gid_t groups[WHO_GROUPS_MAX]; /* sorted, as the kernel has them */

@@ -1,0 +1,98 @@
+#include "policy/event.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "unit.h"
+
+static struct event an_event(void)
+{
+	return (struct event){
+		.syscall = "execve",
+		.category = EVENT_PROCESS,
+		.pid = 7,
+		.parent_pid = 6,
+		.program = (char *)"/bin/sh",
+		.path = (char *)"/bin/cc",
+		.argv = (char *)"cc\0-c\0a.c",
+		.argv_len = sizeof("cc\0-c\0a.c"),
+		.writes = true,
+	};
+}
+
+static void what_was_packed_is_unpacked(void **state)
+{
+	auto_(event_view) struct event_view v = { .syscall = NULL };
+	auto_(buf) struct buf b = BUF_INIT;
+	struct event e = an_event();
+
+	event_pack(&e, &b);
+	assert_int_equal(event_unpack(b.data, b.len, &v), 0);
+	assert_string_equal(v.syscall, "execve");
+	assert_string_equal(event_category_name(v.category), "process");
+	assert_string_equal(v.program, "/bin/sh");
+	assert_string_equal(v.path, "/bin/cc");
+	assert_null(v.host);
+	assert_null(v.protocol);
+	assert_int_equal(v.pid, 7);
+	assert_int_equal(v.parent_pid, 6);
+	assert_int_equal(v.n_argv, 3);
+	assert_string_equal(v.argv[0], "cc");
+	assert_string_equal(v.argv[2], "a.c");
+	assert_null(v.argv[3]);
+	assert_true(v.writes);
+	assert_false(v.denied);
+	assert_false(v.is_cut);
+}
+
+static void texts_are_cut_and_made_utf8(void **state)
+{
+	auto_(event_view) struct event_view v = { .syscall = NULL };
+	auto_(buf) struct buf b = BUF_INIT;
+	char path[EVENT_TEXT_MAX + 2], argv[EVENT_ARGV_MAX + 8];
+	struct event e = an_event();
+
+	memset(path, 'a', sizeof(path));
+	path[sizeof(path) - 1] = '\0';
+	memset(argv, 0, sizeof(argv));
+	argv[0] = '\xff';
+	memset(argv + 2, 'x', sizeof(argv) - 3);
+	e.path = path;
+	e.argv = argv;
+	e.argv_len = sizeof(argv);
+	event_pack(&e, &b);
+	assert_int_equal(event_unpack(b.data, b.len, &v), 0);
+	assert_true(v.is_cut);
+	assert_int_equal(strlen(v.path), EVENT_TEXT_MAX);
+	assert_int_equal(v.n_argv, 1);
+	assert_string_equal(v.argv[0], "\\xff");
+}
+
+static void nothing_is_read_behind_the_end(void **state)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	struct event e = an_event();
+
+	event_pack(&e, &b);
+	for (size_t n = 0; n < b.len; n++) {
+		char *part = malloc(n ? n : 1);
+		struct event_view v;
+
+		memcpy(part, b.data, n);
+		assert_int_equal(event_unpack(part, n, &v), -EBADMSG);
+		free(part);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_packed_is_unpacked),
+		cmocka_unit_test(texts_are_cut_and_made_utf8),
+		cmocka_unit_test(nothing_is_read_behind_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
