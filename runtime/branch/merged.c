@@ -23,9 +23,13 @@ struct merged *merged_new(int lower_fd, int upper_fd, int work_fd,
 			  const char *prefix)
 {
 	struct merged *m = calloc(1, sizeof(*m));
+	pthread_mutexattr_t attr;
 
-	if (!m)
+	if (!m || pthread_mutexattr_init(&attr)) {
+		free(m);
 		return NULL;
+	}
+	(void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
 	m->prefix = prefix;
 	(void)snprintf(m->opaque_key, sizeof(m->opaque_key), "%sopaque",
 		       prefix);
@@ -33,13 +37,14 @@ struct merged *merged_new(int lower_fd, int upper_fd, int work_fd,
 	m->upper_fd = fcntl(upper_fd, F_DUPFD_CLOEXEC, 3);
 	m->work_fd = fcntl(work_fd, F_DUPFD_CLOEXEC, 3);
 	if (m->lower_fd < 0 || m->upper_fd < 0 || m->work_fd < 0 ||
-	    pthread_mutex_init(&m->lock, NULL)) {
+	    pthread_mutex_init(&m->lock, &attr)) {
 		cleanup_close(&m->lower_fd);
 		cleanup_close(&m->upper_fd);
 		cleanup_close(&m->work_fd);
 		free(m);
-		return NULL;
+		m = NULL;
 	}
+	(void)pthread_mutexattr_destroy(&attr);
 	return m;
 }
 
@@ -52,6 +57,11 @@ void merged_free(struct merged *m)
 	(void)close(m->work_fd);
 	(void)pthread_mutex_destroy(&m->lock);
 	free(m);
+}
+
+void merged_hold(struct merged *m, bool held)
+{
+	(void)(held ? pthread_mutex_lock : pthread_mutex_unlock)(&m->lock);
 }
 
 void merged_set_umask(struct merged *m, mode_t mask)

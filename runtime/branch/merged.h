@@ -46,6 +46,9 @@ CLEANUP_PTR(struct merged, merged_free);
  */
 void merged_set_umask(struct merged *m, mode_t mask);
 
+/* Until it is let go of, only the calling thread changes names. */
+void merged_hold(struct merged *m, bool held);
+
 enum merged_flag {
 	MERGED_FOLLOW = 1 << 0, /* a link at the end, too */
 };

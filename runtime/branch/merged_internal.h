@@ -15,7 +15,7 @@ struct merged {
 	const char *prefix;
 	char opaque_key[64];
 	mode_t umask;	      /* of whoever makes something */
-	pthread_mutex_t lock; /* of all that is on disk */
+	pthread_mutex_t lock; /* of all that is on disk; recursive */
 	atomic_ulong changes, temps;
 };
 

@@ -32,6 +32,7 @@
 #include "supervise/handler.h"
 
 struct merged;
+struct object_finder;
 
 struct cow_root {
 	const char *lower, *upper; /* real paths; borrowed */
@@ -52,6 +53,9 @@ typedef void cow_denied_fn(const void *data, struct call *c, const char *code,
 /* Real paths, borrowed; those in no lower are left out. -ENOMEM. */
 int cow_deny(struct cow *w, const char *const *paths, size_t n,
 	     cow_denied_fn *tell, const void *data);
+
+/* How those that ask find what they ask about; borrowed from @w. */
+const struct object_finder *cow_finder(struct cow *w);
 
 enum { COW_ROWS = 96 };
 

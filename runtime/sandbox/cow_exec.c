@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "sandbox/cow_internal.h"
+#include "supervise/exec.h"
 
 enum { LINE_MAX_BYTES = 256 }; /* BINPRM_BUF_SIZE */
 
@@ -112,7 +113,8 @@ static struct outcome run_script(struct cow *w, struct call *c, int dirfd,
 	if (s->arg)
 		words[to.n_words++] = s->arg;
 	words[to.n_words++] = whole;
-	return redirect_call(c, &to);
+	r = exec_pass(c, &to);
+	return r < 0 ? OUTCOME_FAIL(-r) : redirect_call(c, &to);
 }
 
 struct outcome cow_exec(struct cow *w, struct call *c)
@@ -121,6 +123,7 @@ struct outcome cow_exec(struct cow *w, struct call *c)
 	int dirfd = at ? (int)call_arg(c, 0) : AT_FDCWD;
 	unsigned int flags = at ? (unsigned int)call_arg(c, 4) : 0;
 	char real[PATH_MAX];
+	struct redirect to = { .path = real };
 	struct cow_place p;
 	struct script s;
 	int r = cow_find(w, c, dirfd, call_arg(c, at),
@@ -144,6 +147,7 @@ struct outcome cow_exec(struct cow *w, struct call *c)
 	/* It came back: the kernel would not find it. */
 	if (r == 0 && strcmp(real, p.text) == 0)
 		r = -EIO;
-	return r < 0 ? OUTCOME_FAIL(-r)
-		     : redirect_call(c, &(struct redirect){ .path = real });
+	if (r == 0)
+		r = exec_pass(c, &to);
+	return r < 0 ? OUTCOME_FAIL(-r) : redirect_call(c, &to);
 }

@@ -7,6 +7,7 @@
 #include "branch/merged.h"
 #include "sandbox/cow.h"
 #include "supervise/act.h"
+#include "supervise/object.h"
 #include "supervise/redirect.h"
 
 struct cow_fifos;
@@ -21,6 +22,7 @@ struct cow {
 	cow_denied_fn *tell;
 	const void *tell_data;
 	struct cow_fifos *fifos;
+	struct object_finder finder;
 };
 
 /* What a path of the caller leads to. */
@@ -50,6 +52,10 @@ enum cow_flag {
  */
 int cow_find(struct cow *w, struct call *c, int dirfd, uint64_t addr,
 	     unsigned int flags, struct cow_place *ret);
+/* The same of a path that is in @ret->text; @addr 0: -ESTALE where the call
+ * would have to be made again. */
+int cow_find_said(struct cow *w, struct call *c, int dirfd, uint64_t addr,
+		  unsigned int flags, struct cow_place *ret);
 /* What an fd of the caller stands for; -EBADF. */
 int cow_find_fd(struct cow *w, struct call *c, int fd, struct cow_place *ret);
 /* A path as somebody wrote it, from @base, absolute. */
@@ -84,6 +90,9 @@ bool cow_is_beside_denied(const struct cow *w, const struct cow_place *p);
 
 /* The name and function of a call; NULL for one that is not in the table. */
 const char *cow_name(int nr, cow_fn **ret);
+
+/* -EPERM if somebody was shown another path than this one. */
+int cow_is_shown(const struct cow_place *p, const struct object *shown);
 
 /* A negative errno, or what the call returns. */
 struct outcome cow_outcome(int r);

@@ -334,7 +334,7 @@ static int find_from(struct cow *w, struct call *c, int dirfd,
  */
 static int go_there(struct call *c, uint64_t addr, const struct cow_place *p)
 {
-	struct redirect to = { .path = p->outside };
+	struct redirect to = { .path = p->outside, .is_anew = true };
 
 	while (to.arg < 4 && call_arg(c, to.arg) != addr)
 		to.arg++;
@@ -346,23 +346,28 @@ static int go_there(struct call *c, uint64_t addr, const struct cow_place *p)
 	return (int)-redirect_call(c, &to).error;
 }
 
+int cow_find_said(struct cow *w, struct call *c, int dirfd, uint64_t addr,
+		  unsigned int flags, struct cow_place *ret)
+{
+	int r;
+
+	ret->root = NULL;
+	*ret->outside = '\0';
+	if (!*ret->text)
+		return flags & COW_EMPTY ? 0 : -ENOENT;
+	ret->is_as_it_is = true;
+	r = find_from(w, c, dirfd, flags, ret);
+	if (r < 0 || ret->root || ret->is_as_it_is || !*ret->outside)
+		return r;
+	return addr ? go_there(c, addr, ret) : -ESTALE;
+}
+
 int cow_find(struct cow *w, struct call *c, int dirfd, uint64_t addr,
 	     unsigned int flags, struct cow_place *ret)
 {
 	int r = call_read_string(c, addr, ret->text, sizeof(ret->text));
 
-	if (r < 0)
-		return r;
-	if (*ret->text) {
-		ret->is_as_it_is = true;
-		r = find_from(w, c, dirfd, flags, ret);
-		return r < 0 || ret->root || ret->is_as_it_is || !*ret->outside
-			       ? r
-			       : go_there(c, addr, ret);
-	}
-	ret->root = NULL;
-	*ret->outside = '\0';
-	return flags & COW_EMPTY ? 0 : -ENOENT;
+	return r < 0 ? r : cow_find_said(w, c, dirfd, addr, flags, ret);
 }
 
 int cow_find_fd(struct cow *w, struct call *c, int fd, struct cow_place *ret)

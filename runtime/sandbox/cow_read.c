@@ -82,11 +82,29 @@ static void read_mode(struct call *c, struct open_how *how)
 	how->mode &= 07777;
 }
 
+/* What is opened, and how. Where somebody was asked it is what was shown. */
+struct opening {
+	struct cow_place p;
+	struct open_how how;
+	bool is_shown;
+	struct merged_id id; /* then */
+};
+
+static bool has_id(int fd, const struct merged_id *id)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_ino == id->ino &&
+	       st.st_dev == id->dev;
+}
+
 /* A FIFO of the lower leads to whoever has it open on the host: here it is
  * upper's. */
 static struct outcome open_fifo(struct cow *w, struct call *c,
-				const struct cow_place *p, int flags)
+				const struct opening *x)
 {
+	const struct cow_place *p = &x->p;
+	int flags = (int)x->how.flags;
 	auto_close int fd = -1;
 	int r;
 
@@ -95,23 +113,28 @@ static struct outcome open_fifo(struct cow *w, struct call *c,
 	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
 		return OUTCOME_FAIL(EEXIST);
 	r = merged_copy_up(p->root->merged, p->at.path, &fd);
+	if (r == 0 && x->is_shown && p->at.in_upper && !has_id(fd, &x->id))
+		r = -ESTALE;
 	return r < 0 ? OUTCOME_FAIL(-r)
 		     : cow_fifo_open(w, c, fd, flags & ~O_CREAT);
 }
 
 /* Nothing else waits here either: not for a lease, nor for a carrier. */
-static int open_now(const struct cow_place *p, int flags, mode_t mode,
+static int open_now(const struct opening *x, int flags, mode_t mode,
 		    int *ret_fd)
 {
 	auto_close int fd = -1;
 	struct stat st;
-	int had, r = merged_open(p->root->merged, p->at.path,
-				 flags | O_NONBLOCK, mode, &fd);
+	int had, r = merged_open_that(x->p.root->merged, x->p.at.path,
+				      x->is_shown ? &x->id : NULL,
+				      flags | O_NONBLOCK, mode, &fd);
 
+	/* It has become a FIFO since. */
+	if (r == -ENXIO && !(flags & O_NONBLOCK) && S_ISREG(x->p.at.mode))
+		return -ESTALE;
 	if (r < 0)
 		return r;
 	if (!(flags & O_NONBLOCK)) {
-		/* It has become one since. */
 		if (fstat(fd, &st) < 0 || S_ISFIFO(st.st_mode))
 			return -ESTALE;
 		had = fcntl(fd, F_GETFL);
@@ -123,9 +146,10 @@ static int open_now(const struct cow_place *p, int flags, mode_t mode,
 }
 
 static struct outcome open_at(struct cow *w, struct call *c,
-			      const struct cow_place *p,
-			      const struct open_how *how)
+			      const struct opening *x)
 {
+	const struct cow_place *p = &x->p;
+	const struct open_how *how = &x->how;
 	bool makes =
 		(how->flags & O_CREAT) || (how->flags & O_TMPFILE) == O_TMPFILE;
 	int flags = (int)how->flags, fd = -1;
@@ -142,8 +166,8 @@ static struct outcome open_at(struct cow *w, struct call *c,
 	if (flags & O_PATH)
 		flags = (flags & ~(O_PATH | O_ACCMODE)) | O_RDONLY | O_NONBLOCK;
 	else if (p->at.exists && S_ISFIFO(p->at.mode))
-		return open_fifo(w, c, p, flags);
-	r = open_now(p, flags | (p->at.wants_dir ? O_DIRECTORY : 0) | O_NOCTTY,
+		return open_fifo(w, c, x);
+	r = open_now(x, flags | (p->at.wants_dir ? O_DIRECTORY : 0) | O_NOCTTY,
 		     (mode_t)how->mode & ~mask, &fd);
 	if (r == -EWOULDBLOCK && !(flags & O_NONBLOCK))
 		return cow_wait(c);
@@ -162,26 +186,47 @@ static bool is_kernels(const struct cow *w, const struct cow_place *p,
 	       p->is_lower_dir;
 }
 
+static int take_shown(const struct call *c, struct opening *x)
+{
+	struct open_how how;
+	const struct object *shown = open_shown(c, &how);
+
+	if (!shown)
+		return 0;
+	x->is_shown = true;
+	if (shown->exists)
+		x->id = (struct merged_id){ shown->st.st_ino,
+					    shown->st.st_dev };
+	return cow_is_shown(&x->p, shown);
+}
+
 static struct outcome open_once(struct cow *w, struct call *c)
 {
-	struct open_how how = { .flags = 0 };
-	struct cow_place p;
+	struct opening x = { .how.flags = 0 };
+	struct outcome o;
 	unsigned int i;
-	int dirfd, r = open_call_read(c, &dirfd, &how, &i);
+	int dirfd, r = open_call_read(c, &dirfd, &x.how, &i);
 
 	/* The kernel refuses what we do not know. */
 	if (r < 0)
 		return OUTCOME_GO;
-	read_mode(c, &how);
+	(void)open_shown(c, &x.how);
+	read_mode(c, &x.how);
 	r = cow_find(w, c, dirfd, call_arg(c, i),
-		     follows(&how) ? COW_FOLLOW : 0, &p);
+		     follows(&x.how) ? COW_FOLLOW : 0, &x.p);
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	if (!p.root || is_kernels(w, &p, &how))
+	if (!x.p.root || is_kernels(w, &x.p, &x.how))
 		return OUTCOME_GO;
-	if (how.resolve)
+	if (x.how.resolve)
 		return OUTCOME_FAIL(EOPNOTSUPP);
-	return open_at(w, c, &p, &how);
+	r = take_shown(c, &x);
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
+	o = open_at(w, c, &x);
+	return x.is_shown && o.kind == OUTCOME_ERRNO && o.error == ESTALE
+		       ? OUTCOME_FAIL(EPERM)
+		       : o;
 }
 
 struct outcome cow_open(struct cow *w, struct call *c)

@@ -32,11 +32,11 @@ static const struct mediate_feature *const features[] = {
 	&mediate_memory,
 	&mediate_rename,
 	&mediate_hosts,
-	&mediate_cow,
 	&mediate_ask,
 	/* Handlers answer before what acts on behalf, and before what is to be
 	 * on record only if the kernel refuses it. */
 	&mediate_handlers,
+	&mediate_cow,
 	&mediate_network,
 	&mediate_metadata,
 	&mediate_unreached,
@@ -61,6 +61,7 @@ struct mediation {
 	struct memory *memory;
 	struct processes *processes;
 	const struct asker *asker;
+	const struct object_finder *finder;
 	struct handler *rows;
 	size_t n_rows;
 	struct owned *owned;
@@ -253,6 +254,16 @@ struct processes *mediation_processes(const struct mediation *m)
 void mediation_set_asker(struct mediation *m, const struct asker *a)
 {
 	m->asker = a;
+}
+
+void mediation_set_finder(struct mediation *m, const struct object_finder *f)
+{
+	m->finder = f;
+}
+
+const struct object_finder *mediation_finder(const struct mediation *m)
+{
+	return m->finder;
 }
 
 const struct asker *mediation_asker(const struct mediation *m)

@@ -46,6 +46,7 @@ struct json_out;
 struct mediation;
 struct memory;
 struct net;
+struct object_finder;
 struct plan;
 struct processes;
 struct supervisor;
@@ -120,6 +121,10 @@ void mediation_set_state(struct mediation *m, void *state);
 /* Who asks; NULL where nobody has to be asked. For features behind it. */
 void mediation_set_asker(struct mediation *m, const struct asker *a);
 const struct asker *mediation_asker(const struct mediation *m);
+/* How paths are found that somebody is asked about; NULL: as by the kernel.
+ * For features once all have begun. */
+void mediation_set_finder(struct mediation *m, const struct object_finder *f);
+const struct object_finder *mediation_finder(const struct mediation *m);
 /* What answers for the ports; NULL without network rules. */
 void mediation_set_net(struct mediation *m, struct net *net);
 struct net *mediation_net(const struct mediation *m);

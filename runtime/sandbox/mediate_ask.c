@@ -222,6 +222,7 @@ static int started(struct mediation *m, void *state, pid_t pid,
 
 	if (s->create->plan->notify)
 		s->exec.first_pid = pid;
+	s->asker.finder = mediation_finder(m);
 	if (!s->book)
 		return 0;
 	if (*ask_by(s->create) == '/') {

@@ -28,26 +28,6 @@ static void free_cow(void *p)
 	cow_free(p);
 }
 
-/*
- * Whoever is asked about a file or a program is asked about what the kernel
- * then opens. Here it may be a file of upper, that we open.
- */
-static int check(const struct command_options *o, struct error *err)
-{
-	const struct request *q = o->request;
-	bool asks = q->ask_exec.n || q->ask_open.n ||
-		    (q->ask_by && strcmp(q->ask_by, "callback") == 0);
-
-	if (!asks && !q->handled.n)
-		return 0;
-	(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
-			"a branch without namespaces takes no %s",
-			asks ? "questions about files and programs"
-			     : "handlers of system calls");
-	return error_hint(err,
-			  "--branch=none with -w DIR writes to DIR itself");
-}
-
 static int add_root(struct mediation *m, struct branch *b, struct cow_root *ret,
 		    struct error *err)
 {
@@ -108,10 +88,8 @@ static int begin(struct mediation *m, struct error *err)
 	size_t n = branch_n_roots(c->branch);
 	struct cow_root *roots;
 	struct cow *w;
-	int r = check(c->command, err);
+	int r = 0;
 
-	if (r < 0)
-		return r;
 	roots = calloc(n, sizeof(*roots));
 	if (!roots)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
@@ -121,9 +99,12 @@ static int begin(struct mediation *m, struct error *err)
 	free(roots);
 	if (r < 0)
 		return r;
+	if (!w)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	r = mediation_own(m, w, free_cow, err);
 	if (r == 0 && deny(c, w) < 0)
 		r = error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
+	mediation_set_finder(m, cow_finder(w));
 	return r == 0 ? add_rows(m, w, err) : r;
 }
 

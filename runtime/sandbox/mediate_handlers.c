@@ -10,6 +10,7 @@
 #include "sandbox/host.h"
 #include "sandbox/mediate.h"
 #include "supervise/net.h"
+#include "supervise/redirect.h"
 
 /* What a row points to. */
 struct handled {
@@ -31,9 +32,14 @@ static unsigned int traps(const struct host_context *h)
 static struct outcome handle(struct call *c, void *data)
 {
 	const struct handled *h = data;
-	int r = h->is_captured ? net_capture(c) : 0;
-	struct outcome o = calllink_ask(h->link, c, h->which);
+	struct outcome o;
+	int r;
 
+	/* One that it was asked about, as the branch has it made. */
+	if (redirect_is_made(c))
+		return OUTCOME_GO;
+	r = h->is_captured ? net_capture(c) : 0;
+	o = calllink_ask(h->link, c, h->which);
 	/* A handler may know what to do with it all the same. */
 	return o.kind == OUTCOME_CONTINUE && r < 0 ? OUTCOME_FAIL(-r) : o;
 }

@@ -99,6 +99,22 @@ void ask_done(struct ask *k)
 	k->is_asked = false;
 }
 
+int ask_find_object(const struct asker *a, struct call *c, int dirfd,
+		    uint64_t addr, const char *path, bool follow,
+		    struct object *ret)
+{
+	const struct object_finder *f = a->finder;
+
+	return f ? f->find(f->data, c, dirfd, addr, path, follow, ret)
+		 : object_find(c, dirfd, path, follow, ret);
+}
+
+void ask_hold_objects(const struct asker *a, bool held)
+{
+	if (a->finder)
+		a->finder->hold(a->finder->data, held);
+}
+
 static bool is_denied(const struct asker *a, struct call *c,
 		      const struct event *call, const struct object *o)
 {
@@ -144,6 +160,18 @@ void ask_fill_caller(struct event *e, struct call *c)
 		e->program = strdup(path);
 }
 
+/* A program of a branch, by its path there. */
+static void show_program(const struct asker *a, struct event *e)
+{
+	const struct object_finder *f = a->finder;
+	char *shown = f && e->program ? f->show(f->data, e->program) : NULL;
+
+	if (!shown)
+		return;
+	free(e->program);
+	e->program = shown;
+}
+
 struct outcome ask_about_object(const struct asker *a, struct ask *k,
 				struct call *c, struct event *e,
 				const struct object *o, const char *rule)
@@ -160,6 +188,7 @@ struct outcome ask_about_object(const struct asker *a, struct ask *k,
 		return OUTCOME_FAIL(ENOMEM);
 	e->path = path;
 	ask_fill_caller(e, c);
+	show_program(a, e);
 	(void)ask_about(a, k, c, e, rule, &ret);
 	free(e->program);
 	return ret;

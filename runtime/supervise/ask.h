@@ -23,6 +23,7 @@
 struct denials;
 struct denied_paths;
 struct object;
+struct object_finder;
 
 /* As approval_join, by another way. */
 typedef int ask_join_fn(void *data, const struct event *e, const char *rule,
@@ -37,6 +38,7 @@ struct asker {
 	struct denials *denials;	   /* or NULL */
 	struct denied_paths *denied_paths; /* at run time; or NULL */
 	bool asks_all; /* a callback is asked, whatever rules say */
+	const struct object_finder *finder; /* NULL: paths are the kernel's */
 };
 
 enum {
@@ -57,6 +59,12 @@ enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
 			  const struct event *e, const char *rule,
 			  struct outcome *ret);
 void ask_done(struct ask *k);
+
+/* By the finder, if there is one: see there. */
+int ask_find_object(const struct asker *a, struct call *c, int dirfd,
+		    uint64_t addr, const char *path, bool follow,
+		    struct object *ret);
+void ask_hold_objects(const struct asker *a, bool held);
 
 /* True, and on record, if what call @name is about was denied at run time, or
  * cannot be known. */

@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/path.h"
 #include "kernel/pidfd.h"
 #include "policy/ask.h"
 #include "supervise/internal.h"
 #include "supervise/object.h"
+#include "supervise/redirect.h"
 #include "supervise/words.h"
 
 /* What was read of a call, once. */
@@ -26,6 +28,7 @@ struct snapshot {
 
 /* What is kept of it until it is answered. */
 struct exec {
+	const struct exec_asker *asker;
 	struct snapshot s;
 	struct ask ask;
 	const char *rule; /* that it is asked for; NULL: none */
@@ -57,8 +60,9 @@ static unsigned int first_arg(const struct call *c)
 	return is_execveat(c) ? 1 : 0;
 }
 
-static int read_snapshot(struct call *c, struct snapshot *s,
-			 struct ranges *places)
+/* @places: it is read again. */
+static int read_snapshot(const struct exec_asker *a, struct call *c,
+			 struct snapshot *s, struct ranges *places)
 {
 	unsigned int i = first_arg(c);
 	int dirfd = is_execveat(c) ? (int)call_arg(c, 0) : AT_FDCWD;
@@ -72,8 +76,9 @@ static int read_snapshot(struct call *c, struct snapshot *s,
 	if (r == 0 && places)
 		r = ranges_add(places, call_arg(c, i), strlen(s->path) + 1);
 	if (r == 0)
-		r = object_find(c, dirfd, s->path,
-				!(flags & AT_SYMLINK_NOFOLLOW), &s->object);
+		r = ask_find_object(a->asker, c, dirfd,
+				    places ? 0 : call_arg(c, i), s->path,
+				    !(flags & AT_SYMLINK_NOFOLLOW), &s->object);
 	return r;
 }
 
@@ -99,8 +104,9 @@ static int capture(const struct exec_asker *a, struct call *c,
 
 	if (!x)
 		return -ENOMEM;
+	x->asker = a;
 	call_keep(c, x, exec_free);
-	r = read_snapshot(c, &x->s, NULL);
+	r = read_snapshot(a, c, &x->s, NULL);
 	if (r < 0)
 		return r;
 	x->rule = ask_match_exec(a->rules, x->s.object.path, x->s.object.real);
@@ -113,13 +119,101 @@ static const char *name_of(const struct call *c)
 	return is_execveat(c) ? "execveat" : "execve";
 }
 
+/* ------------------------------------------------------ another path -- */
+
+/* What an exec that was allowed is to come back as (supervise/redirect.h). */
+struct passed {
+	char path[PATH_MAX];
+	struct buf argv;
+	struct object object; /* to be executed; only if that is the same */
+	bool is_same;
+};
+
+static void passed_free(void *data)
+{
+	struct passed *p = data;
+
+	buf_done(&p->argv);
+	object_done(&p->object);
+	free(p);
+}
+
+static void add_words(struct passed *p, const struct redirect *to,
+		      const struct buf *argv)
+{
+	size_t first = argv->len ? strlen(argv->data) + 1 : 0;
+
+	for (size_t i = 0; i < to->n_words; i++)
+		buf_add(&p->argv, to->words[i], strlen(to->words[i]) + 1);
+	if (!to->n_words)
+		first = 0;
+	if (argv->len > first)
+		buf_add(&p->argv, argv->data + first, argv->len - first);
+}
+
+int exec_pass(struct call *c, struct redirect *to)
+{
+	const struct exec *x = call_kept_by(c, exec_free);
+	bool at = is_execveat(c);
+	struct passed *p;
+	int r;
+
+	if (!x)
+		return 0;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	r = ask_find_object(x->asker->asker, c,
+			    at ? (int)call_arg(c, 0) : AT_FDCWD, 0, x->s.path,
+			    !at || !(call_arg(c, 4) & AT_SYMLINK_NOFOLLOW),
+			    &p->object);
+	if (r == 0 && !object_is_unchanged(&x->s.object, &p->object))
+		r = -EPERM;
+	path_copy(p->path, to->path);
+	p->is_same = to->n_words == 0;
+	add_words(p, to, &x->s.argv);
+	if (r == 0 && buf_failed(&p->argv))
+		r = -ENOMEM;
+	if (r < 0) {
+		passed_free(p);
+		return r;
+	}
+	to->pass = p;
+	to->free_pass = passed_free;
+	return 0;
+}
+
+static bool is_as_passed(const struct passed *p, const struct snapshot *s)
+{
+	return strcmp(p->path, s->path) == 0 && p->argv.len == s->argv.len &&
+	       (!s->argv.len ||
+		memcmp(p->argv.data, s->argv.data, s->argv.len) == 0) &&
+	       (!p->is_same || object_has_same_file(&p->object, &s->object));
+}
+
+/* It was asked about under its own name. */
+static struct outcome come_back(const struct exec_asker *a, struct call *c,
+				struct passed *p)
+{
+	struct exec *x;
+	int r = capture(a, c, &x);
+
+	if (r == 0 && !is_as_passed(p, &x->s))
+		r = -EPERM;
+	passed_free(p);
+	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_GO;
+}
+
 static struct outcome before_exec(struct call *c, void *data)
 {
 	struct exec_asker *a = data;
 	struct event e = { .syscall = name_of(c), .category = EVENT_PROCESS };
-	struct exec *x = call_kept(c);
+	struct exec *x = call_kept_by(c, exec_free);
+	struct passed *p = x ? NULL : redirect_take(c);
 	int r;
 
+	if (p)
+		return come_back(a, c, p);
 	if (!x && is_launcher(a, c))
 		return OUTCOME_GO;
 	if (!x) {
@@ -203,7 +297,7 @@ static int check_again(const struct exec_asker *a, struct call *c,
 {
 	struct snapshot *now = calloc(1, sizeof(*now));
 	struct ranges places = { .n = 0 };
-	int r = now ? read_snapshot(c, now, &places) : -ENOMEM;
+	int r = now ? read_snapshot(a, c, now, &places) : -ENOMEM;
 
 	if (r == 0 && (!is_equal(&x->s, now) ||
 		       ask_is_denied(a->asker, c, name_of(c), &now->object)))
@@ -222,34 +316,40 @@ static int check_again(const struct exec_asker *a, struct call *c,
 static int settle(struct call *c, void *data)
 {
 	const struct exec_asker *a = data;
-	const struct exec *x = call_kept(c);
+	const struct exec *x = call_kept_by(c, exec_free);
 	int e;
 
 	if (!x)
 		return 0;
+	ask_hold_objects(a->asker, true);
 	e = freezer_begin(a->freezer, c, FREEZE_SEIZE);
+	if (e == 0 && check_again(a, c, x) < 0) {
+		freezer_cancel(a->freezer, c);
+		e = EPERM;
+	}
 	if (e)
-		return e;
-	if (check_again(a, c, x) == 0)
-		return 0;
-	freezer_cancel(a->freezer, c);
-	return EPERM;
+		ask_hold_objects(a->asker, false);
+	return e;
 }
 
 static void sent(struct call *c, void *data)
 {
 	const struct exec_asker *a = data;
 
-	if (call_kept(c))
-		freezer_end(a->freezer, c);
+	if (!call_kept_by(c, exec_free))
+		return;
+	freezer_end(a->freezer, c);
+	ask_hold_objects(a->asker, false);
 }
 
 static void undo(struct call *c, void *data)
 {
 	const struct exec_asker *a = data;
 
-	if (call_kept(c))
-		freezer_cancel(a->freezer, c);
+	if (!call_kept_by(c, exec_free))
+		return;
+	freezer_cancel(a->freezer, c);
+	ask_hold_objects(a->asker, false);
 }
 
 static const struct account account = { settle, sent, undo };

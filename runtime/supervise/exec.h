@@ -32,6 +32,15 @@ struct exec_asker {
 	_Atomic pid_t first_pid;
 };
 
+struct redirect;
+
+/*
+ * Before an exec is made again with another path and words (@to, whose pass
+ * this sets): it comes back as the one that was allowed, or is EPERM. -EPERM
+ * where what was allowed has changed since.
+ */
+int exec_pass(struct call *c, struct redirect *to);
+
 enum { EXEC_ROWS = 2 };
 size_t exec_rows(struct exec_asker *a, struct handler ret[EXEC_ROWS]);
 

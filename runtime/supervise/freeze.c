@@ -15,6 +15,7 @@
 
 #include "kernel/pidfd.h"
 #include "supervise/internal.h"
+#include "supervise/redirect.h"
 
 enum {
 	/* Who is not still by then is in the kernel, and may write memory. */
@@ -61,6 +62,7 @@ struct freezer {
 	enum freeze_caller how;
 	int caller_nr;
 	struct ran ran; /* before it was answered */
+	bool has_held;	/* that wait for our answer, and are no tracees */
 	bool is_alone;
 	struct tracee *v;
 	size_t n;
@@ -182,7 +184,22 @@ static void let_go_stopped(struct freezer *f)
 	}
 }
 
-/* 1 seized, 0 there is nothing to seize, or a negative errno. */
+static bool waits_for_answer(pid_t tid);
+
+/*
+ * It does not run before the gate opens: it waits for our answer, and was
+ * received, or is traced by somebody who does not let it go before that.
+ */
+static bool is_gated(pid_t tid, char state)
+{
+	if (redirect_is_of(tid))
+		return state == 't' || ((state == 'D' || state == 'S') &&
+					waits_for_answer(tid));
+	return state == 'D' && waits_for_answer(tid);
+}
+
+/* 1 seized, 0 there is nothing to seize, or a negative errno; -EAGAIN: it is
+ * being led to another call, which ends by itself. */
 static int seize(struct freezer *f, pid_t tid, pid_t tgid)
 {
 	struct proc_stat st;
@@ -197,6 +214,10 @@ static int seize(struct freezer *f, pid_t tid, pid_t tgid)
 		return e;
 	if (e < 0 || st.state == 'Z' || st.state == 'X')
 		return 0;
+	if (tid != f->caller && is_gated(tid, st.state)) {
+		f->has_held = true;
+		return 0;
+	}
 	t = add(f, tid);
 	if (!t)
 		return -ENOMEM;
@@ -209,7 +230,7 @@ static int seize(struct freezer *f, pid_t tid, pid_t tgid)
 		if (e == ESRCH || proc_read_stat(tid, &st) < 0 ||
 		    st.state == 'Z' || st.state == 'X')
 			return 0;
-		return -e;
+		return redirect_is_of(tid) ? -EAGAIN : -e;
 	}
 	(void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
 	return 1;
@@ -393,21 +414,28 @@ static int wait_until_still(struct freezer *f, uint64_t begin)
 static int stop_all(struct freezer *f)
 {
 	uint64_t begin = clock_now_ns();
+	uint64_t ns = NAP_MIN_NS;
 	int r;
 
+	f->has_held = false;
 	do {
 		r = seize_new(f);
+		if (r == -EAGAIN &&
+		    clock_now_ns() - begin < STOP_MAX_MS * UINT64_C(1000000)) {
+			ns = nap(ns);
+			r = 1;
+		}
 		if (r >= 0 && wait_until_still(f, begin) < 0)
 			r = -ETIMEDOUT;
 	} while (r > 0);
 	if (r < 0)
 		return r;
 	/* Nobody else is there, and only the caller could make somebody. */
-	f->is_alone = f->n == 0;
+	f->is_alone = f->n == 0 && !f->has_held;
 	if (f->is_alone)
 		return 0;
 	f->ran = read_ran(f->caller);
-	if (f->how == FREEZE_WATCH)
+	if (f->how != FREEZE_SEIZE)
 		return 0;
 	/* Held by us, too; after the answer it shows when it has left. */
 	r = seize(f, f->caller, f->caller_tgid);
@@ -449,6 +477,8 @@ static bool has_left(struct freezer *f)
 	/* An earlier freeze may have seized it: then it stops once it has. */
 	if (f->how == FREEZE_WATCH)
 		return (t && t->is_stopped) || has_read(f);
+	if (f->how == FREEZE_TRACED)
+		return !redirect_is_of(f->caller);
 	return !t || t->is_stopped;
 }
 
@@ -572,6 +602,7 @@ static int order(struct freezer *f, struct call *c, enum job job,
 static void open_gate(struct call *c)
 {
 	c->has_gate = false;
+	redirect_favour(0);
 	gate_open(&c->s->gate);
 }
 
@@ -580,11 +611,14 @@ int freezer_begin(struct freezer *f, struct call *c, enum freeze_caller how)
 	/* While it is known to live: the number is used from here on. */
 	if (call_tgid(c) == 0)
 		return EPERM;
+	if (how == FREEZE_SEIZE && redirect_is_of(call_tid(c)))
+		how = FREEZE_TRACED;
 	/* One exec after the other, however many were allowed at once. */
 	while (gate_close(&c->s->gate, clock_now_ns() + GATE_TICK_NS) < 0)
 		if (atomic_load(&c->s->stopping) || !call_is_valid(c))
 			return EPERM;
 	c->has_gate = true;
+	redirect_favour(call_tid(c));
 	if (order(f, c, JOB_BEGIN, how) == 0)
 		return 0;
 	open_gate(c);

@@ -10,8 +10,9 @@
  * exec event, or on its way back to user space.
  *
  * Tasks that wait for our answer cannot be stopped, but do not run before they
- * have it; the same goes for a parent in vfork. They are seized all the same,
- * stop before their next instruction, and are let go then, however late.
+ * have it, and are left alone. A parent in vfork does not run either; it is
+ * seized all the same, stops before its next instruction, and is let go then,
+ * however late.
  * Threads that die of an exec are reaped: traced, they would hold it up for
  * ever.
  *
@@ -45,7 +46,13 @@ CLEANUP_PTR(struct freezer, freezer_free);
  * interrupted by that, again and again. One that is watched has read what it
  * was given once it sleeps interruptibly, or has used the CPU for a while.
  */
-enum freeze_caller { FREEZE_SEIZE, FREEZE_WATCH };
+enum freeze_caller {
+	FREEZE_SEIZE,
+	FREEZE_WATCH,
+	/* Of freezer_begin's own: it is traced by supervise/redirect.h, whose
+	 * work ends with the call. */
+	FREEZE_TRACED,
+};
 
 /*
  * Stops all but the caller of @c. 0, or a positive errno; then everybody runs

@@ -513,6 +513,7 @@ struct outcome net_work_end(struct net_work *w, struct outcome o)
 static enum ask_answer ask(struct net *n, struct call *c, struct net_work *w)
 {
 	static const struct asker nobody = { .book = NULL };
+	const struct asker *asker = n->asker ? n->asker : &nobody;
 	const struct net_list *asked = &n->layers.fixed->ask;
 	char host[NET_IP_TEXT];
 	struct net_dest d = { .proto = w->s.proto };
@@ -529,7 +530,7 @@ static enum ask_answer ask(struct net *n, struct call *c, struct net_work *w)
 		net_rule_format(&asked->rules[v.ask], NET_RULE_ALLOW, &rule);
 	}
 	ask_fill_caller(&e, c);
-	answer = ask_about(n->asker ? n->asker : &nobody, &w->ask, c, &e,
+	answer = ask_about(asker, &w->ask, c, &e,
 			   rule.len ? buf_str(&rule) : NULL, &w->outcome);
 	free(e.program);
 	return answer;

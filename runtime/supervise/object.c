@@ -278,20 +278,34 @@ static bool is_same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-bool object_is_same(const struct object *a, const struct object *b)
+static bool is_same_inode(const struct object *a, const struct object *b)
 {
-	if (!is_equal(a->path, b->path) || !is_equal(a->real, b->real) ||
-	    a->exists != b->exists)
+	if (a->exists != b->exists)
 		return false;
 	return !a->exists ||
 	       (a->st.st_dev == b->st.st_dev && a->st.st_ino == b->st.st_ino &&
 		a->st.st_mode == b->st.st_mode);
 }
 
+static bool has_same_times(const struct object *a, const struct object *b)
+{
+	return !a->exists || (a->st.st_size == b->st.st_size &&
+			      is_same_time(&a->st.st_mtim, &b->st.st_mtim) &&
+			      is_same_time(&a->st.st_ctim, &b->st.st_ctim));
+}
+
+bool object_has_same_file(const struct object *a, const struct object *b)
+{
+	return is_same_inode(a, b) && has_same_times(a, b);
+}
+
+bool object_is_same(const struct object *a, const struct object *b)
+{
+	return is_equal(a->path, b->path) && is_equal(a->real, b->real) &&
+	       is_same_inode(a, b);
+}
+
 bool object_is_unchanged(const struct object *a, const struct object *b)
 {
-	return object_is_same(a, b) &&
-	       (!a->exists || (a->st.st_size == b->st.st_size &&
-			       is_same_time(&a->st.st_mtim, &b->st.st_mtim) &&
-			       is_same_time(&a->st.st_ctim, &b->st.st_ctim)));
+	return object_is_same(a, b) && has_same_times(a, b);
 }

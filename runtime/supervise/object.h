@@ -38,9 +38,27 @@ void object_done(struct object *t);
 /* The mount that an fd is of, as in @mount. */
 uint64_t object_mount(int fd);
 
+/*
+ * Where paths lead that are not walked by the kernel alone. @addr: where @path
+ * was read; 0: it was asked about before, and the call has to stay what it is.
+ * @find may fail with an errno that is the call's. While it is held nothing
+ * there changes, but by who holds it. @walk and @dir may be left out.
+ */
+struct object_finder {
+	int (*find)(void *data, struct call *c, int dirfd, uint64_t addr,
+		    const char *path, bool follow, struct object *ret);
+	void (*hold)(void *data, bool held);
+	/* What the caller calls the file that the kernel has as @real; NULL:
+	 * the same. */
+	char *(*show)(void *data, const char *real);
+	void *data;
+};
+
 /* The same object, under the same name. */
 bool object_is_same(const struct object *a, const struct object *b);
 /* With the same contents, too, as far as its times tell. */
 bool object_is_unchanged(const struct object *a, const struct object *b);
+/* The same file with the same contents, whatever its name. */
+bool object_has_same_file(const struct object *a, const struct object *b);
 
 #endif

@@ -149,8 +149,8 @@ static bool follows(const struct open_how *how)
 }
 
 /* The path, and what it leads to; @i is the number of its argument. */
-static int read_path(struct call *c, unsigned int i, int root_fd,
-		     struct snapshot *s)
+static int read_path(const struct open_asker *a, struct call *c, unsigned int i,
+		     int root_fd, struct snapshot *s, bool again)
 {
 	int r = root_fd < 0 ? root_fd : 0;
 
@@ -162,10 +162,14 @@ static int read_path(struct call *c, unsigned int i, int root_fd,
 	/* Below another root the path is another one. */
 	if (r == 0 && s->how.resolve & RESOLVE_IN_ROOT && *s->path == '/')
 		return -EPERM;
-	if (r == 0)
-		r = object_find_from(c, root_fd, s->dirfd, s->path,
-				     follows(&s->how), &s->object);
-	return r;
+	if (r < 0)
+		return r;
+	return a->asker->finder
+		       ? ask_find_object(a->asker, c, s->dirfd,
+					 again ? 0 : call_arg(c, i), s->path,
+					 follows(&s->how), &s->object)
+		       : object_find_from(c, root_fd, s->dirfd, s->path,
+					  follows(&s->how), &s->object);
 }
 
 bool open_is_write(const struct open_how *how)
@@ -198,7 +202,7 @@ static int capture(const struct open_asker *a, struct call *c,
 	if (r < 0)
 		return r;
 	find_caller(a, c, x);
-	return read_path(c, i, x->root_fd, &x->s);
+	return read_path(a, c, i, x->root_fd, &x->s, false);
 }
 
 static struct outcome before_open(struct call *c, void *data)
@@ -206,7 +210,7 @@ static struct outcome before_open(struct call *c, void *data)
 	const struct open_asker *a = data;
 	struct event e = { .syscall = open_call_name(c),
 			   .category = EVENT_FILE };
-	struct opening *x = call_kept(c);
+	struct opening *x = call_kept_by(c, opening_free);
 	struct outcome o;
 	int r;
 
@@ -244,7 +248,7 @@ static bool is_checked(struct call *c, const struct open_how *how)
 static struct outcome open_instead(struct call *c, void *data, bool may_wait)
 {
 	const struct open_asker *a = data;
-	struct opening *x = call_kept(c);
+	struct opening *x = call_kept_by(c, opening_free);
 	const struct open_how *how = x ? &x->s.how : NULL;
 	int fd;
 
@@ -283,8 +287,7 @@ static int check_again(const struct open_asker *a, struct call *c,
 	int r = now ? open_call_read(c, &now->dirfd, &now->how, &i) : -ENOMEM;
 
 	if (r == 0)
-		r = read_path(c, i, root_fd, now);
-
+		r = read_path(a, c, i, root_fd, now, true);
 	if (r == 0 &&
 	    (strcmp(x->s.path, now->path) != 0 ||
 	     memcmp(&x->s.how, &now->how, sizeof(now->how)) != 0 ||
@@ -300,29 +303,47 @@ static int check_again(const struct open_asker *a, struct call *c,
 static int settle(struct call *c, void *data)
 {
 	const struct open_asker *a = data;
-	const struct opening *x = call_kept(c);
+	const struct opening *x = call_kept_by(c, opening_free);
 	int e;
 
 	if (!x)
 		return EPERM;
+	ask_hold_objects(a->asker, true);
 	e = freezer_begin(a->freezer, c,
 			  may_wait(&x->s.object) ? FREEZE_WATCH : FREEZE_SEIZE);
+	if (e == 0 && check_again(a, c, x) < 0) {
+		freezer_cancel(a->freezer, c);
+		e = EPERM;
+	}
 	if (e)
-		return e;
-	if (check_again(a, c, x) == 0)
-		return 0;
-	freezer_cancel(a->freezer, c);
-	return EPERM;
+		ask_hold_objects(a->asker, false);
+	return e;
 }
 
 static void sent(struct call *c, void *data)
 {
-	freezer_end(((struct open_asker *)data)->freezer, c);
+	const struct open_asker *a = data;
+
+	freezer_end(a->freezer, c);
+	ask_hold_objects(a->asker, false);
 }
 
 static void undo(struct call *c, void *data)
 {
-	freezer_cancel(((struct open_asker *)data)->freezer, c);
+	const struct open_asker *a = data;
+
+	freezer_cancel(a->freezer, c);
+	ask_hold_objects(a->asker, false);
+}
+
+const struct object *open_shown(const struct call *c, struct open_how *ret_how)
+{
+	const struct opening *x = call_kept_by(c, opening_free);
+
+	if (!x)
+		return NULL;
+	*ret_how = x->s.how;
+	return &x->s.object;
 }
 
 static const struct account account = { settle, sent, undo, open_instead };

@@ -17,6 +17,7 @@
 #include "supervise/freeze.h"
 #include "supervise/opener.h"
 
+struct object;
 struct spec_strings;
 
 /*
@@ -44,6 +45,10 @@ struct open_asker {
 	struct opener *opener;
 	struct freezer *freezer;
 };
+
+/* What was asked about, or looked at with no rule for it, and how it is to be
+ * opened: rows behind ours carry out that. NULL: the call was not looked at. */
+const struct object *open_shown(const struct call *c, struct open_how *ret_how);
 
 size_t open_rows(struct open_asker *a, struct handler ret[OPEN_ROWS]);
 

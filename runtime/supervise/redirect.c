@@ -1,6 +1,7 @@
 #include "supervise/redirect.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -61,11 +62,103 @@ struct job {
 	bool has_begun;
 	int error; /* of the beginning */
 	enum verdict verdict;
+	/* Under the lock of all jobs. */
+	struct job *next;
+	pid_t caller; /* as it began */
+	void *pass;
+	void (*free_pass)(void *pass);
+	bool is_anew;
+	bool is_turned; /* path_at does not change any more */
 	/* The tracer's. */
 	struct user_regs_struct was;
 	uint64_t path_at;
 	int shelf, n_shelves; /* the first that it has, and how many */
 };
+
+/* All that there are: of one task there is one. */
+static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct job *jobs;
+
+/* Of a freeze that waits for it. */
+static _Atomic pid_t favourite;
+
+void redirect_favour(pid_t tid)
+{
+	atomic_store(&favourite, tid);
+}
+
+static void join_jobs(struct job *j)
+{
+	(void)pthread_mutex_lock(&jobs_lock);
+	j->next = jobs;
+	jobs = j;
+	(void)pthread_mutex_unlock(&jobs_lock);
+}
+
+static void leave_jobs(const struct job *j)
+{
+	struct job **at = &jobs;
+
+	(void)pthread_mutex_lock(&jobs_lock);
+	while (*at && *at != j)
+		at = &(*at)->next;
+	if (*at)
+		*at = j->next;
+	(void)pthread_mutex_unlock(&jobs_lock);
+}
+
+/* With the lock held. */
+static struct job *job_of(pid_t tid)
+{
+	struct job *j = jobs;
+
+	while (j && j->caller != tid)
+		j = j->next;
+	return j;
+}
+
+static struct job *job_that_makes(struct call *c)
+{
+	struct job *j = job_of(call_tid(c));
+
+	return j && j->is_turned && !j->is_anew &&
+			       call_arg(c, j->arg) == j->path_at
+		       ? j
+		       : NULL;
+}
+
+bool redirect_is_made(struct call *c)
+{
+	bool is;
+
+	(void)pthread_mutex_lock(&jobs_lock);
+	is = job_that_makes(c);
+	(void)pthread_mutex_unlock(&jobs_lock);
+	return is;
+}
+
+void *redirect_take(struct call *c)
+{
+	struct job *j;
+	void *pass = NULL;
+
+	(void)pthread_mutex_lock(&jobs_lock);
+	j = job_that_makes(c);
+	if (j)
+		pass = take_ptr(&j->pass);
+	(void)pthread_mutex_unlock(&jobs_lock);
+	return pass;
+}
+
+bool redirect_is_of(pid_t tid)
+{
+	bool is;
+
+	(void)pthread_mutex_lock(&jobs_lock);
+	is = job_of(tid);
+	(void)pthread_mutex_unlock(&jobs_lock);
+	return is;
+}
 
 static void leave_shelves(struct job *j)
 {
@@ -79,6 +172,9 @@ static void job_free(struct job *j)
 		return;
 	for (size_t i = 0; i < j->n_words; i++)
 		free(j->words[i]);
+	leave_jobs(j);
+	if (j->pass)
+		j->free_pass(j->pass);
 	leave_shelves(j);
 	free(j->words);
 	free(j->path);
@@ -93,11 +189,16 @@ static struct job *job_new(struct call *c, const struct redirect *r)
 
 	if (!j || pthread_mutex_init(&j->lock, NULL)) {
 		free(j);
+		if (r->pass)
+			r->free_pass(r->pass);
 		return NULL;
 	}
 	(void)pthread_cond_init(&j->changed, NULL);
 	j->s = c->s;
-	j->tid = call_tid(c);
+	j->tid = j->caller = call_tid(c);
+	j->pass = r->pass;
+	j->free_pass = r->free_pass;
+	j->is_anew = r->is_anew;
 	j->nr = call_nr(c);
 	j->arg = r->arg;
 	j->path = strdup(r->path);
@@ -345,6 +446,9 @@ static int turn(struct job *j)
 	}
 	if (r == 0 && j->n_words)
 		now.rsi = argv;
+	(void)pthread_mutex_lock(&jobs_lock);
+	j->is_turned = r == 0;
+	(void)pthread_mutex_unlock(&jobs_lock);
 	if (ptrace(PTRACE_SETREGS, j->tid, NULL, &now) < 0)
 		return -errno;
 	return r;
@@ -401,9 +505,20 @@ static int wait_for_stop(struct job *j)
 	return -1;
 }
 
+static void let_run(const struct job *j, enum __ptrace_request how, int signal)
+{
+	bool favoured = atomic_load(&favourite) == j->caller;
+
+	if (!favoured)
+		gate_enter(&j->s->gate);
+	(void)ptrace(how, j->tid, NULL, (void *)(intptr_t)signal);
+	if (!favoured)
+		gate_leave(&j->s->gate);
+}
+
 static void detach(const struct job *j, int signal)
 {
-	(void)ptrace(PTRACE_DETACH, j->tid, NULL, (void *)(intptr_t)signal);
+	let_run(j, PTRACE_DETACH, signal);
 }
 
 /* How it goes on from a stop that is not the call's. */
@@ -412,10 +527,9 @@ static void pass(const struct job *j, int status)
 	int event = status >> 8, signal = status & 0xff;
 
 	if (event == PTRACE_EVENT_STOP && signal != SIGTRAP)
-		(void)ptrace(PTRACE_LISTEN, j->tid, NULL, NULL);
+		let_run(j, PTRACE_LISTEN, 0);
 	else
-		(void)ptrace(PTRACE_SYSCALL, j->tid, NULL,
-			     (void *)(intptr_t)(event ? 0 : signal));
+		let_run(j, PTRACE_SYSCALL, event ? 0 : signal);
 }
 
 static void see_through(struct job *j)
@@ -445,6 +559,27 @@ static void see_through(struct job *j)
 		detach(j, 0);
 }
 
+/* By a freeze, until it stops: on its way out of this call. */
+static bool is_traced_by_us(pid_t tid)
+{
+	char path[40], text[4096], *at;
+	auto_close int fd = -1;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	at = strstr(text, "\nTracerPid:");
+	if (!at)
+		return false;
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%ld",
+		       strtol(at + strlen("\nTracerPid:"), NULL, 10));
+	return access(path, F_OK) == 0;
+}
+
 static enum verdict begin(struct job *j)
 {
 	enum verdict v;
@@ -455,6 +590,9 @@ static enum verdict begin(struct job *j)
 			    PTRACE_O_TRACESYSGOOD)) < 0 ||
 	    ptrace(PTRACE_INTERRUPT, j->tid, NULL, NULL) < 0)
 		error = errno;
+	/* Then it makes this call again as it was. */
+	if (error == EPERM && is_traced_by_us(j->tid))
+		error = OUTCOME_ALWAYS_RESTART_ERRNO;
 	(void)pthread_mutex_lock(&j->lock);
 	j->error = error;
 	j->has_begun = true;
@@ -477,7 +615,7 @@ static void *trace(void *arg)
 			    status >> 8 != PTRACE_EVENT_STOP || turn(j) < 0)) {
 		detach(j, status >> 8 ? 0 : status);
 	} else if (status >= 0) {
-		(void)ptrace(PTRACE_SYSCALL, j->tid, NULL, NULL);
+		let_run(j, PTRACE_SYSCALL, 0);
 		see_through(j);
 	}
 	job_free(j);
@@ -492,6 +630,7 @@ struct outcome redirect_call(struct call *c, const struct redirect *r)
 
 	if (!j)
 		return OUTCOME_FAIL(ENOMEM);
+	join_jobs(j);
 	if (thread_start(c->s, trace, j) < 0) {
 		job_free(j);
 		return OUTCOME_FAIL(EAGAIN);
@@ -514,7 +653,33 @@ struct outcome redirect_call(struct call *c, const struct redirect *r)
 
 struct outcome redirect_call(struct call *c, const struct redirect *r)
 {
+	(void)c;
+	if (r->pass)
+		r->free_pass(r->pass);
 	return OUTCOME_FAIL(EOPNOTSUPP);
+}
+
+bool redirect_is_made(struct call *c)
+{
+	(void)c;
+	return false;
+}
+
+void *redirect_take(struct call *c)
+{
+	(void)c;
+	return NULL;
+}
+
+bool redirect_is_of(pid_t tid)
+{
+	(void)tid;
+	return false;
+}
+
+void redirect_favour(pid_t tid)
+{
+	(void)tid;
 }
 
 #endif

@@ -14,7 +14,9 @@
 #ifndef SANDLOCK_SUPERVISE_REDIRECT_H
 #define SANDLOCK_SUPERVISE_REDIRECT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "supervise/handler.h"
 
@@ -24,10 +26,26 @@ struct redirect {
 	/* exec: in the place of argv[0], if there are any. */
 	const char *const *words;
 	size_t n_words;
+	/* For whoever looks at the call once it is made again: an end of its
+	 * own, or NULL. redirect_call has it, whatever becomes of it. */
+	void *pass;
+	void (*free_pass)(void *pass);
+	/* Nobody has looked at it yet: redirect_is_made says no. */
+	bool is_anew;
 };
 
 /* Of chdir, execve, execveat, and calls that look a path up; EOPNOTSUPP on
  * machines where it is not known how. */
 struct outcome redirect_call(struct call *c, const struct redirect *r);
+
+/* This is the call that a redirection makes: one that was looked at. */
+bool redirect_is_made(struct call *c);
+/* What was passed to it, once; NULL. */
+void *redirect_take(struct call *c);
+/* A thread of ours traces it, for one call, and lets it run only while the gate
+ * is open. */
+bool redirect_is_of(pid_t tid);
+/* For who has closed the gate: @tid may run all the same; 0: nobody. */
+void redirect_favour(pid_t tid);
 
 #endif

@@ -20,6 +20,7 @@
  *	flood		as sync, takes 20 ms to look at a refusal, and counts
  *			them only
  *	twice		answers twice, and says what came of it
+ * With ISOLATION that one, with BRANCH a branch of where it stands.
  * Prints the events that NEEDLE matches and the exit status.
  */
 #include <pthread.h>
@@ -212,7 +213,11 @@ int main(int argc, char **argv)
 	if (i < argc && strcmp(argv[i], "--") != 0)
 		t.verdict = atoi(argv[i++]);
 	l.argv = (const char *const *)argv + i + 1;
-	sandlock_request_set(q, "config.branch", "false", "test", &err);
+	if (getenv("ISOLATION"))
+		sandlock_request_set(q, "program.isolation",
+				     getenv("ISOLATION"), "test", &err);
+	sandlock_request_set(q, "config.branch",
+			     getenv("BRANCH") ? "true" : "false", "test", &err);
 	if (getenv("ASK_TIMEOUT"))
 		sandlock_request_set(q, "ask.timeout", getenv("ASK_TIMEOUT"),
 				     "test", &err);
