@@ -313,9 +313,6 @@ one
 }
 
 @test "tier C: what a branch cannot have here is refused" {
-	in_branch --ask-open "$W/dir/one" -- true
-	expect_status 125
-	expect_output 'no questions about files'
 	in_branch -w "$W" -- true
 	expect_status 125
 	expect_output 'one lies in the other'
