@@ -246,6 +246,19 @@ b/s 4"
 	[ "$(grep -c '^A.d/[0-9]*$' <<<"$output")" = 300 ]
 }
 
+@test "tier C: directories that their owner may not write to are committed" {
+	mkdir -p old/in
+	chmod 555 old/in
+	in_branch -- /bin/sh -c 'mkdir -p m/n; echo x >m/n/f; chmod 444 m/n/f; chmod 555 m/n m
+		rmdir old/in; mkdir -m 511 old/in; mkdir old/in/sub 2>/dev/null; mv old/in old/out'
+	expect_status 0
+	run sandlock commit "$N"
+	expect_status 0
+	[ "$(stat -c %a m m/n m/n/f old/out | tr '\n' ' ')" = '555 555 444 511 ' ]
+	[ ! -e old/in ]
+	chmod -R u+w m old
+}
+
 @test "tier C: TMPDIR is in no workdir" {
 	TMPDIR=$W/dir/d in_branch -- /bin/sh -c 'echo x >"$TMPDIR/x"; echo "$TMPDIR"'
 	refute_output "$W/dir"

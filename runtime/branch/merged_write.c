@@ -152,18 +152,35 @@ static int inherit(const struct merged *m, const struct make *k,
 	return 0;
 }
 
+/* The mode that a directory had to be without while it was made. */
+static int shut(const struct make *k, const struct spot *s)
+{
+	struct stat st;
+
+	if (fstatat(s->dir.up, s->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchmodat(s->dir.up, s->name,
+		     (st.st_mode & S_ISGID) | (k->mode & 07777), 0) < 0)
+		return -errno;
+	return 0;
+}
+
 /*
  * In the place of a whiteout, in one step: what was removed does not come
- * back for a moment. A directory says that nothing of the lower is in it.
+ * back for a moment. A directory says that nothing of the lower is in it, which
+ * its owner may have no right to write down, nor to move it here.
  */
 static int make_over_whiteout(struct merged *m, struct make *k,
 			      const struct spot *s)
 {
 	char temp[MERGED_TEMP_MAX];
 	bool dir = S_ISDIR(k->mode);
+	mode_t mode = k->mode;
+	bool is_open;
 	int r;
 
 	merged_temp(m, temp);
+	if (dir)
+		k->mode |= 0700;
 	r = make_at(k, m->work_fd, temp);
 	if (r == 0)
 		r = inherit(m, k, s, temp);
@@ -174,6 +191,10 @@ static int make_over_whiteout(struct merged *m, struct make *k,
 		r = -errno;
 	if (r < 0 || dir)
 		merged_drop(m, temp);
+	is_open = k->mode != mode;
+	k->mode = mode;
+	if (r == 0 && is_open)
+		r = shut(k, s);
 	if (r < 0)
 		cleanup_close(&k->fd);
 	if (r < 0)

@@ -6,10 +6,60 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/fd.h"
 #include "branch/publish.h"
 #include "branch/walk.h"
 
 unsigned int move_without_flags;
+
+void place_open_shut(const struct place *p, struct shut *ret)
+{
+	char path[FD_PATH_MAX];
+	auto_close int fd =
+		openat(p->dirfd, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	ret->fd = -1;
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
+	    (st.st_mode & S_IWUSR) || S_ISLNK(st.st_mode) ||
+	    chmod(fd_proc_path(fd, path), (st.st_mode & 07777) | S_IWUSR) < 0)
+		return;
+	ret->mode = st.st_mode & 07777;
+	ret->fd = take_fd(&fd);
+}
+
+void place_shut(struct shut *d)
+{
+	char path[FD_PATH_MAX];
+
+	if (d->fd >= 0)
+		(void)chmod(fd_proc_path(d->fd, path), d->mode);
+	cleanup_close(&d->fd);
+}
+
+/*
+ * To move a directory elsewhere takes the right to write to it, because of its
+ * "..". Its owner has that in any case, if not by its mode.
+ */
+static int rename_shut(const struct place *from, const struct place *to,
+		       unsigned int flags)
+{
+	struct shut a, b = { .fd = -1 };
+	int r = -EACCES;
+
+	place_open_shut(from, &a);
+	if (flags & RENAME_EXCHANGE)
+		place_open_shut(to, &b);
+	if (a.fd >= 0 || b.fd >= 0)
+		r = renameat2(from->dirfd, from->name, to->dirfd, to->name,
+			      flags) < 0
+			    ? -errno
+			    : 0;
+	place_shut(&a);
+	place_shut(&b);
+	return r;
+}
 
 static int rename_flags(const struct place *from, const struct place *to,
 			unsigned int flags)
@@ -22,6 +72,8 @@ static int rename_flags(const struct place *from, const struct place *to,
 	r = renameat2(from->dirfd, from->name, to->dirfd, to->name, flags);
 	if (r == 0)
 		return 0;
+	if (errno == EACCES)
+		return rename_shut(from, to, flags);
 	return errno == ENOSYS ? -EINVAL : -errno;
 }
 

@@ -10,12 +10,24 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct place {
 	int dirfd;
 	const char *name;
 	char number[24]; /* may hold the name */
 };
+
+/*
+ * An object of ours whose mode keeps us from what its owner may do: to change
+ * its attributes, or where a directory is. For a moment it does not.
+ */
+struct shut {
+	int fd; /* O_PATH; -1: there was nothing to open */
+	mode_t mode;
+};
+void place_open_shut(const struct place *p, struct shut *ret);
+void place_shut(struct shut *d);
 
 /* To where nothing is: -EEXIST. */
 int move_new(const struct place *from, const struct place *to);

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "branch/internal.h"
+#include "branch/move.h"
 #include "branch/plan.h"
 #include "branch/publish.h"
 #include "branch/site.h"
@@ -100,6 +101,13 @@ static int find_object(struct keeper *k, const struct plan_op *op,
 	return -ENOENT;
 }
 
+static int strip_object(struct keeper *k, int dirfd, const char *name,
+			const struct xattrs *stored, bool undo)
+{
+	return undo ? xattrs_unstrip(dirfd, name, k->site->prefix, stored)
+		    : xattrs_strip(dirfd, name, k->site->prefix, stored);
+}
+
 static int strip(struct keeper *k, const struct plan_op *op, bool undo,
 		 struct error *err)
 {
@@ -114,8 +122,14 @@ static int strip(struct keeper *k, const struct plan_op *op, bool undo,
 		r = find_object(k, op, &dirfd);
 	if (r == 0) {
 		branch_step("attributes");
-		r = undo ? xattrs_unstrip(dirfd, name, k->site->prefix, &stored)
-			 : xattrs_strip(dirfd, name, k->site->prefix, &stored);
+		r = strip_object(k, dirfd, name, &stored, undo);
+	}
+	if (r == -EACCES) {
+		struct shut shut;
+
+		place_open_shut(&(struct place){ dirfd, name, "" }, &shut);
+		r = strip_object(k, dirfd, name, &stored, undo);
+		place_shut(&shut);
 	}
 	return r < 0 ? fail(k, op->dir, name, -r, "prepare", err) : 0;
 }
