@@ -108,6 +108,19 @@ RENAMES='["rename","renameat","renameat2"]'
 	sandlock kill "$N"
 }
 
+@test "rename: of a 32-bit program, too" {
+	[ "$(uname -m)" = x86_64 ] || skip "32-bit calls of x86"
+	"$HELPERS/probe" rename32 "$W/no" "$W/nowhere" | grep -q ENOENT ||
+		skip "the kernel has no 32-bit calls"
+	script 'probe rename32 /data/d /data/e && cat /data/e/sub/g; echo over; sleep 1000'
+	create_running "$N"
+	eventually said over
+	said "rename32: ok"
+	said g
+	run sandlock diff "$N"
+	expect_output "A data/e/sub/g"
+}
+
 @test "rename: commit leaves exactly what was seen inside" {
 	"$SNAP" "$R/data/d" >"$W/before"
 	set_args probe rename /data/d /data/e

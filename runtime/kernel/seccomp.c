@@ -482,23 +482,36 @@ int seccomp_program_get(const struct spec_seccomp *s, const char *cache_dir,
 	return 0;
 }
 
-int seccomp_program_listen(const int *nrs, size_t n,
+/* Where the architecture is that of @m: what follows is skipped if not. */
+static size_t add_numbers(struct sock_filter *v,
+			  const struct seccomp_numbers *m)
+{
+	size_t len = 0;
+
+	if (!m->n)
+		return 0;
+	v[len++] = bpf_if(BPF_JEQ, m->arch, 0, (uint8_t)(2 * m->n + 2));
+	v[len++] = bpf_load(offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < m->n; i++) {
+		v[len++] = bpf_if(BPF_JEQ, (uint32_t)m->v[i], 0, 1);
+		v[len++] = bpf_return(SECCOMP_RET_USER_NOTIF);
+	}
+	v[len++] = bpf_return(SECCOMP_RET_ALLOW);
+	return len;
+}
+
+int seccomp_program_listen(const struct seccomp_numbers numbers[2],
 			   struct seccomp_program *ret, struct error *err)
 {
-	size_t len = 0, max = 5 + 2 * n;
+	size_t len = 0, max = 8 + 2 * (numbers[0].n + numbers[1].n);
 	struct sock_filter *v = calloc(max, sizeof(*v));
 
 	if (!v)
 		return error_set(err, ERR_SYSTEM, ENOMEM,
 				 "the filter of trapped system calls");
 	v[len++] = bpf_load(offsetof(struct seccomp_data, arch));
-	v[len++] = bpf_if(BPF_JEQ, seccomp_arch_native(), 1, 0);
-	v[len++] = bpf_return(SECCOMP_RET_ALLOW);
-	v[len++] = bpf_load(offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < n; i++) {
-		v[len++] = bpf_if(BPF_JEQ, (uint32_t)nrs[i], 0, 1);
-		v[len++] = bpf_return(SECCOMP_RET_USER_NOTIF);
-	}
+	len += add_numbers(v + len, &numbers[0]);
+	len += add_numbers(v + len, &numbers[1]);
 	v[len++] = bpf_return(SECCOMP_RET_ALLOW);
 	*ret = (struct seccomp_program){
 		.insns = v,

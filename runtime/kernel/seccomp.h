@@ -34,12 +34,19 @@ int seccomp_program_get(const struct spec_seccomp *s, const char *cache_dir,
 			const struct log_sink *log, struct seccomp_program *ret,
 			struct error *err);
 
+/* System calls of one architecture, AUDIT_ARCH_*. */
+struct seccomp_numbers {
+	uint32_t arch;
+	const int *v;
+	size_t n; /* at most 64 */
+};
+
 /*
- * A program that tells a listener of the native system calls @nrs and lets
- * everything else pass; it is loaded beside whatever other filter there is,
- * whose refusals come first. ERR_SYSTEM.
+ * A program that tells a listener of the system calls of both @numbers (of the
+ * second there may be none) and lets everything else pass; it is loaded beside
+ * whatever other filter there is, whose refusals come first. ERR_SYSTEM.
  */
-int seccomp_program_listen(const int *nrs, size_t n,
+int seccomp_program_listen(const struct seccomp_numbers numbers[2],
 			   struct seccomp_program *ret, struct error *err);
 
 /*

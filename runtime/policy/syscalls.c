@@ -436,18 +436,48 @@ static bool is_news(const struct request *r, unsigned int traps, size_t i)
 	       !is_listed(&before, r->handled.v[i]);
 }
 
-size_t policy_trap_numbers(unsigned int traps, int *ret, size_t max)
+uint32_t policy_arch_32(void)
+{
+#if defined(__x86_64__)
+	return SCMP_ARCH_X86;
+#elif defined(__aarch64__)
+	return SCMP_ARCH_ARM;
+#else
+	return 0;
+#endif
+}
+
+int policy_syscall_number_32(const char *name)
+{
+	int nr = policy_arch_32() ? seccomp_syscall_resolve_name_arch(
+					    policy_arch_32(), name)
+				  : -1;
+
+	return nr < 0 ? -1 : nr;
+}
+
+static size_t trap_numbers(unsigned int traps, int (*number_of)(const char *),
+			   int *ret, size_t max)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; n < max && i < ARRAY_LEN(trap_rows); i++) {
-		int nr = seccomp_syscall_resolve_name(trap_rows[i].name);
+		int nr = number_of(trap_rows[i].name);
 
-		/* Below 0: this machine does not have it. */
 		if ((trap_rows[i].traps & traps) && nr >= 0)
 			ret[n++] = nr;
 	}
 	return n;
+}
+
+size_t policy_trap_numbers(unsigned int traps, int *ret, size_t max)
+{
+	return trap_numbers(traps, seccomp_syscall_resolve_name, ret, max);
+}
+
+size_t policy_trap_numbers_32(unsigned int traps, int *ret, size_t max)
+{
+	return trap_numbers(traps, policy_syscall_number_32, ret, max);
 }
 
 void policy_traps_json(const struct request *r, unsigned int traps,

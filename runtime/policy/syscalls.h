@@ -145,10 +145,18 @@ int policy_syscall_number(const char *name);
 char *policy_syscall_name(int nr);
 
 /*
- * The same as numbers, for traps that do not look at arguments; at most @max
- * of them. How many there are.
+ * Of the 32-bit programs that run on this machine: their AUDIT_ARCH_*, 0 where
+ * there are none, and what number a call has there, or -1.
+ */
+uint32_t policy_arch_32(void);
+int policy_syscall_number_32(const char *name);
+
+/*
+ * The calls that @traps trap as numbers, for traps that do not look at
+ * arguments; at most @max of them. How many there are. And of 32-bit programs.
  */
 size_t policy_trap_numbers(unsigned int traps, int *ret, size_t max);
+size_t policy_trap_numbers_32(unsigned int traps, int *ret, size_t max);
 
 /* The table as a JSON array of objects. */
 void policy_syscalls_json(struct json_out *o);

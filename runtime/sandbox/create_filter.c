@@ -1,5 +1,6 @@
 /* The filters of system calls that a sandbox, and what exec starts, gets. */
 #include <errno.h>
+#include <seccomp.h>
 
 #include "base/error.h"
 #include "policy/syscalls.h"
@@ -29,8 +30,13 @@ int create_get_filter(const struct spec *s, const struct log_sink *log,
 int create_get_traps(unsigned int traps, struct seccomp_program *ret,
 		     struct error *err)
 {
-	int nrs[16];
-	size_t n = policy_trap_numbers(traps, nrs, ARRAY_LEN(nrs));
+	int native[16], other[16];
+	const struct seccomp_numbers v[] = {
+		{ seccomp_arch_native(), native,
+		  policy_trap_numbers(traps, native, ARRAY_LEN(native)) },
+		{ policy_arch_32(), other,
+		  policy_trap_numbers_32(traps, other, ARRAY_LEN(other)) },
+	};
 
-	return n ? seccomp_program_listen(nrs, n, ret, err) : 0;
+	return v[0].n ? seccomp_program_listen(v, ret, err) : 0;
 }

@@ -91,6 +91,9 @@ struct handler {
 	handler_fn *fn;
 	void *data;		       /* borrowed; outlives the supervisor */
 	const struct account *account; /* supervise/account.h; NULL: none */
+	/* Calls of 32-bit programs come, too, if they are trapped: with this
+	 * machine's number, and arguments in the same places. */
+	bool takes_32;
 };
 
 int call_nr(const struct call *c);

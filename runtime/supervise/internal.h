@@ -44,7 +44,7 @@ enum {
 /* ------------------------------------------------------------- table -- */
 
 /* System call numbers of every architecture are below this. */
-enum { TABLE_NR_MAX = 1024 };
+enum { TABLE_NR_MAX = 1024, TABLE_32_MAX = 8 };
 
 struct chain {
 	const struct handler *row, *end;
@@ -54,11 +54,18 @@ struct chain {
 struct table {
 	struct handler *rows;
 	uint16_t first[TABLE_NR_MAX + 1];
+	/* What 32-bit programs call, and what it is here. */
+	struct number_32 {
+		int theirs, ours;
+	} other[TABLE_32_MAX];
+	size_t n_other;
 };
 
 int handlers_init(struct table *t, const struct handler *rows, size_t n,
 		  struct error *err);
 void handlers_done(struct table *t);
+/* This machine's number of @nr of a 32-bit program, or -1. */
+int handlers_native(const struct table *t, int nr);
 /* The rows of @nr, an empty chain if there are none. */
 struct chain handlers_find(const struct table *t, int nr);
 

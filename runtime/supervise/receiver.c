@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "kernel/cpu.h"
 #include "kernel/pidfd.h"
+#include "policy/syscalls.h"
 #include "supervise/internal.h"
 
 #if defined(__x86_64__)
@@ -274,6 +275,20 @@ static bool run_local(struct thread *t, uint64_t now)
 	return false;
 }
 
+/* What a 32-bit program calls becomes what it is on this machine. */
+static void make_native(struct call *c)
+{
+	struct seccomp_data *d = &c->req.notif.data;
+	int nr = d->arch == policy_arch_32()
+			 ? handlers_native(&c->s->table, d->nr)
+			 : -1;
+
+	if (nr < 0)
+		return;
+	d->nr = nr;
+	d->arch = NATIVE_ARCH;
+}
+
 /* Answers, or parks, what was received. False if the role was lost. */
 static bool serve(struct thread *t)
 {
@@ -385,6 +400,8 @@ static enum role receive(struct thread *t)
 				return ROLE_END;
 			continue;
 		}
+		if (t->call->req.notif.data.arch != NATIVE_ARCH)
+			make_native(t->call);
 		count(s, call_nr(t->call));
 		follow(t);
 		if (!serve(t)) {

@@ -432,17 +432,25 @@ static struct outcome handle(struct call *c, void *data)
 
 size_t renames_rows(struct renames *r, struct handler ret[RENAMES_ROWS])
 {
-	size_t n = 0;
-
+	static const struct {
+		const char *name;
+		int nr;
+	} calls[] = {
 #ifdef SYS_rename
-	ret[n++] = (struct handler){ "rename", SYS_rename, LANE_LOCAL,
-				     handle,   r,	   NULL };
+		{ "rename", SYS_rename },
 #endif
-	ret[n++] =
-		(struct handler){ "renameat", SYS_renameat, LANE_LOCAL, handle,
-				  r,	      NULL };
-	ret[n++] = (struct handler){ "renameat2", SYS_renameat2,
-				     LANE_LOCAL,  handle,
-				     r,		  NULL };
-	return n;
+		{ "renameat", SYS_renameat },
+		{ "renameat2", SYS_renameat2 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		ret[i] = (struct handler){
+			.name = calls[i].name,
+			.nr = calls[i].nr,
+			.lane = LANE_LOCAL,
+			.fn = handle,
+			.data = r,
+			.takes_32 = true,
+		};
+	return ARRAY_LEN(calls);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "policy/syscalls.h"
 #include "supervise/internal.h"
 
 static int check_row(const struct handler *h, struct error *err)
@@ -19,6 +20,22 @@ static int check_row(const struct handler *h, struct error *err)
 	return 0;
 }
 
+static void note_32(struct table *t, const struct handler *h)
+{
+	int nr = h->takes_32 ? policy_syscall_number_32(h->name) : -1;
+
+	if (nr >= 0 && t->n_other < TABLE_32_MAX)
+		t->other[t->n_other++] = (struct number_32){ nr, h->nr };
+}
+
+int handlers_native(const struct table *t, int nr)
+{
+	for (size_t i = 0; i < t->n_other; i++)
+		if (t->other[i].theirs == nr)
+			return t->other[i].ours;
+	return -1;
+}
+
 int handlers_init(struct table *t, const struct handler *rows, size_t n,
 		  struct error *err)
 {
@@ -33,6 +50,7 @@ int handlers_init(struct table *t, const struct handler *rows, size_t n,
 		if (r < 0)
 			return r;
 		t->first[rows[i].nr + 1]++;
+		note_32(t, &rows[i]);
 	}
 	for (size_t i = 0; i < TABLE_NR_MAX; i++)
 		t->first[i + 1] = (uint16_t)(t->first[i + 1] + t->first[i]);

@@ -189,6 +189,28 @@ static int do_forks(char **a)
 	return 0;
 }
 
+/* renameat(2) as a 32-bit program of x86 calls it. */
+static int do_rename32(char **a)
+{
+#ifdef __x86_64__
+	enum { NR_RENAMEAT = 302, ROOM = 4096 };
+	char *at = mmap(NULL, 2 * ROOM, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	long r = NR_RENAMEAT;
+
+	(void)snprintf(at, ROOM, "%s", a[0]);
+	(void)snprintf(at + ROOM, ROOM, "%s", a[1]);
+	__asm__ volatile("int $0x80"
+			 : "+a"(r)
+			 : "b"(AT_FDCWD), "c"(at), "d"(AT_FDCWD), "S"(at + ROOM)
+			 : "memory", "r8", "r9", "r10", "r11");
+	errno = (int)-(int32_t)r;
+	return say("rename32", (int32_t)r < 0 ? -1 : 0);
+#else
+	return say("rename32", 0);
+#endif
+}
+
 /* rename(2) or renameat2 with RENAME_EXCHANGE, as the third argument says. */
 static int do_rename(char **a)
 {
@@ -377,6 +399,7 @@ static const struct {
 	{ "remount-rw",    1, do_remount_rw },
 	{ "removexattr",   2, do_removexattr },
 	{ "rename",        2, do_rename },
+	{ "rename32",      2, do_rename32 },
 	{ "notify",        1, do_notify },
 	{ "rlimit",        1, do_rlimit },
 	{ "segv",          0, do_segv },

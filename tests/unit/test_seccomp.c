@@ -310,13 +310,15 @@ static int get(const struct spec_seccomp *s, const char *from,
 static int listen_beside_another(void)
 {
 	const int nrs[] = { SYS_getppid, SYS_umask };
+	const struct seccomp_numbers v[2] = { { seccomp_arch_native(), nrs,
+						ARRAY_LEN(nrs) } };
 	struct spec_seccomp_rule rule = deny_getppid(77);
 	struct spec_seccomp s = deny_one(&rule);
 	struct seccomp_program p = { .insns = NULL };
 	struct pollfd waiting = { .events = POLLIN };
 	pid_t pid;
 
-	CHECK(seccomp_program_listen(nrs, ARRAY_LEN(nrs), &p, &err) == 0);
+	CHECK(seccomp_program_listen(v, &p, &err) == 0);
 	CHECK(p.has_notify);
 	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	waiting.fd = seccomp_program_load(&p, &err);
