@@ -75,6 +75,10 @@ struct branch_meta {
 	 * rollback or a partial commit touched. */
 	struct branch_record *bases;
 	size_t n_bases;
+	/* Files of upper that were opened for writing and left as they were, as
+	 * settling found them, before the host changed those of the lower. */
+	struct branch_record *equal;
+	size_t n_equal;
 	/* Of the first root: how many there are. 0 in the others. */
 	unsigned int n_roots;
 };

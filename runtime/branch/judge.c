@@ -131,6 +131,19 @@ static bool is_as_made(const struct judge *j, const struct branch_record *r,
 	       time_compare(&r->mtime, &o->mtime) == 0;
 }
 
+/* Opened for writing only: known since settling, whatever the lower has now. */
+static bool is_equal_to_base(const struct judge *j, const struct walk_entry *e)
+{
+	const struct branch_meta *m = &j->branch->meta;
+	const struct branch_record *r =
+		m->n_equal && e->region == WALK_MERGED && S_ISREG(e->upper.mode)
+			? record_find(m->equal, m->n_equal, e->path)
+			: NULL;
+
+	return r && is_as_made(j, r, e) &&
+	       time_compare(&r->ctime, &e->upper.ctime) == 0;
+}
+
 static bool was_copied_up(const struct judge *j, const struct walk_entry *e)
 {
 	size_t n = strlen(j->prefix);
@@ -570,6 +583,9 @@ int judge_entry(struct judge *j, const struct walk_entry *e, struct verdict *v,
 	} else if (made && is_as_made(j, made, e)) {
 		v->made = true;
 		return 0;
+	} else if (is_equal_to_base(j, e)) {
+		v->opened_only = S_ISREG(e->lower.mode);
+		set_flags(e, v);
 	} else {
 		r = judge_present(j, e, v, err);
 		if (r == 0 && !S_ISDIR(e->upper.mode) && e->upper.nlink > 1)

@@ -31,6 +31,7 @@ void meta_done(struct branch_meta *m)
 	idmap_done(&m->idmap);
 	records_free(m->made, m->n_made);
 	records_free(m->bases, m->n_bases);
+	records_free(m->equal, m->n_equal);
 	*m = (struct branch_meta){ 0 };
 }
 
@@ -151,6 +152,8 @@ static void put_meta(struct json_out *o, const struct branch_meta *m)
 	json_out_int_member(o, "exit_value", m->status.value);
 	put_records(o, "made", m->made, m->n_made);
 	put_records(o, "bases", m->bases, m->n_bases);
+	if (m->n_equal)
+		put_records(o, "equal", m->equal, m->n_equal);
 	if (m->n_roots)
 		json_out_uint_member(o, "roots", m->n_roots);
 	json_out_object_end(o);

@@ -353,6 +353,8 @@ static void get_meta(struct source *s, struct branch_meta *m)
 	m->status.value = (int)want_uint(s, "exit_value", INT32_MAX);
 	want_records(s, "made", &m->made, &m->n_made);
 	want_records(s, "bases", &m->bases, &m->n_bases);
+	if (json_get(s->root, "equal"))
+		want_records(s, "equal", &m->equal, &m->n_equal);
 }
 
 int meta_parse(const char *data, size_t len, const char *what,

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "branch/change.h"
@@ -23,6 +24,7 @@
 #include "branch/movable.h"
 #include "branch/recover.h"
 #include "branch/scan.h"
+#include "branch/walk.h"
 
 enum {
 	LOCK_WAIT_MS = 5000,
@@ -105,15 +107,49 @@ static int examine(struct branch *b, bool sync, struct found *ret)
 }
 
 struct tally {
+	struct branch *branch;
 	size_t shown; /* by a short diff */
 	size_t kept;  /* all that would be lost with the branch */
 };
+
+static int stat_in(int root_fd, const char *path, struct stat *ret)
+{
+	auto_close int dirfd = -1;
+	const char *name;
+	int r = walk_lookup(root_fd, path, &dirfd, &name);
+
+	if (r == 0 && fstatat(dirfd, name, ret, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	return r;
+}
+
+/*
+ * The two were compared just now. As long as the file of upper stays what it is
+ * it is no change, though the host goes on to edit its own. Where this cannot
+ * be noted it will count as one.
+ */
+static void note_equal(struct branch *b, const char *path)
+{
+	struct branch_meta *m = &b->meta;
+	struct stat upper, lower;
+
+	if (stat_in(b->upper_fd, path, &upper) == 0 && upper.st_nlink == 1 &&
+	    stat_in(b->lower_fd, path, &lower) == 0 &&
+	    time_compare(&lower.st_ctim, &m->base_time) <= 0)
+		(void)record_put(&m->equal, &m->n_equal, path, &upper);
+}
 
 static int add_change(void *data, const struct change *c)
 {
 	struct tally *t = data;
 	bool mtime = c->flags & CHANGE_MTIME_ONLY;
 
+	if (c->flags & CHANGE_ABSENT)
+		return 0;
+	if ((c->flags & CHANGE_CONTENT_SAME) && !mtime) {
+		note_equal(t->branch, c->path);
+		return 0;
+	}
 	t->shown += !mtime;
 	/* Something was made in that directory, and removed again. */
 	t->kept += !(mtime && S_ISDIR(c->after.mode));
@@ -127,14 +163,14 @@ static int add_change(void *data, const struct change *c)
 static void count_changes(struct branch *b, const struct found *f,
 			  struct tally *ret)
 {
-	struct tally t = { 0 };
+	const unsigned int want = CHANGE_WANT_META | CHANGE_WANT_UNCHANGED;
+	struct tally t = { .branch = b };
 
-	*ret = (struct tally){ f->n_changes, f->n_objects };
+	*ret = (struct tally){ b, f->n_changes, f->n_objects };
 	if (f->n_objects == 0 || f->n_objects > COMPARE_MAX || f->cut ||
 	    f->bytes > COMPARE_BYTES_MAX)
 		return;
-	if (root_changes(b, CHANGE_WANT_META, NULL, 0, add_change, &t, NULL) ==
-	    0)
+	if (root_changes(b, want, NULL, 0, add_change, &t, NULL) == 0)
 		*ret = t;
 }
 

@@ -337,6 +337,8 @@ static void meta_survives_a_round_trip(void **state)
 		.status = { EXIT_SIGNAL, 9 },
 		.made = &made,
 		.n_made = 1,
+		.equal = &made,
+		.n_equal = 1,
 	};
 	auto_(meta) struct branch_meta back = { 0 };
 	auto_(buf) struct buf b = BUF_INIT;
@@ -349,6 +351,7 @@ static void meta_survives_a_round_trip(void **state)
 	assert_string_equal(back.argv[0], "\xff\xfe");
 	assert_string_equal(back.argv[1], "");
 	assert_true(back.made[0].ino == UINT64_MAX);
+	assert_true(back.equal[0].ino == UINT64_MAX);
 	assert_int_equal(meta_format(&back, &again), 0);
 	assert_string_equal(b.data, again.data);
 }
