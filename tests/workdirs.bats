@@ -243,3 +243,18 @@ A $W/b/in"
 	run sandlock branches
 	refute_output "$N"
 }
+
+# The walk keeps a few dozen directories open on its way down.
+@test "workdirs: what lies beside a new tree deeper than that is compared, too" {
+	mkdir -p "$W/deep/b/a/a"
+	cd "$W/deep" || return 1
+	echo 0 | tee b/z >b/a/y
+	sandlock run --name "$N" -- sh -c 'p=$(printf "a/%.0s" $(seq 90))
+		mkdir -p b/$p; echo 1 >b/${p}new; echo 2 >b/z; rm b/a/y'
+	run sandlock diff --name-status "$N"
+	expect_output $'D\tb/a/y'
+	expect_output $'M\tb/z'
+	sandlock commit "$N"
+	equal z "$(cat b/z)" 2
+	[ ! -e b/a/y ]
+}
