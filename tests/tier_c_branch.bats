@@ -259,6 +259,26 @@ b/s 4"
 	chmod -R u+w m old
 }
 
+@test "tier C: the names in / are seen, and nothing is made there" {
+	in_branch -- /bin/sh -c 'ls /; mkdir /sandlock-test; cd /; ls -d home; ls home root
+		python3 -c "
+import os, fcntl
+fd = os.open(\"/\", os.O_RDONLY)
+for name, fn in ((\"chmod\", lambda: os.fchmod(fd, 0o755)),
+        (\"utime\", lambda: os.utime(fd)), (\"at\", lambda: os.open(\"etc/shadow\", 0, dir_fd=fd)),
+        (\"home\", lambda: os.open(\"home\", 0, dir_fd=fd)),
+        (\"dot\", lambda: os.open(\"x\", os.O_CREAT | os.O_WRONLY, dir_fd=fd)),
+        (\"xattr\", lambda: os.setxattr(fd, \"user.x\", b\"1\"))):
+    try: print(name, \"done\", fn())
+    except OSError as e: print(name, e.strerror)"'
+	expect_output $'\netc\n'
+	expect_output $'\nhome\n'
+	expect_output "cannot create directory '/sandlock-test'"
+	expect_output "'home': Permission denied"
+	refute_output done
+	[ ! -e /sandlock-test ]
+}
+
 @test "tier C: TMPDIR is in no workdir" {
 	TMPDIR=$W/dir/d in_branch -- /bin/sh -c 'echo x >"$TMPDIR/x"; echo "$TMPDIR"'
 	refute_output "$W/dir"

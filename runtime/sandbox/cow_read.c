@@ -186,6 +186,22 @@ static bool is_kernels(const struct cow *w, const struct cow_place *p,
 	       p->is_lower_dir;
 }
 
+/*
+ * The names in "/" are no secret, and a Landlock rule to list it would go down
+ * to all that there is.
+ */
+static struct outcome open_outside(const struct cow_place *p,
+				   const struct open_how *how)
+{
+	int fd;
+
+	if (*p->text != '/' || *p->outside || open_is_write(how) ||
+	    (how->flags & O_PATH) || how->resolve)
+		return OUTCOME_GO;
+	fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? OUTCOME_GO : OUTCOME_OPEN(fd, how->flags & O_CLOEXEC);
+}
+
 static int take_shown(const struct call *c, struct opening *x)
 {
 	struct open_how how;
@@ -216,7 +232,9 @@ static struct outcome open_once(struct cow *w, struct call *c)
 		     follows(&x.how) ? COW_FOLLOW : 0, &x.p);
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	if (!x.p.root || is_kernels(w, &x.p, &x.how))
+	if (!x.p.root)
+		return open_outside(&x.p, &x.how);
+	if (is_kernels(w, &x.p, &x.how))
 		return OUTCOME_GO;
 	if (x.how.resolve)
 		return OUTCOME_FAIL(EOPNOTSUPP);
