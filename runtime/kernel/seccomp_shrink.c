@@ -384,7 +384,7 @@ static size_t put_search(struct shrink *s, size_t n)
 
 static void build(struct shrink *s)
 {
-	size_t trees[ARCHS_MAX + 1], next;
+	size_t trees[ARCHS_MAX + 1] = { 0 }, next;
 
 	for (size_t i = 0; i <= s->n_archs; i++) {
 		size_t n = find_runs(s, s->archs[i]);
