@@ -352,3 +352,38 @@ one
 	in_branch --no-supervisor -- true
 	expect_status 125
 }
+
+@test "tier C: a working directory with a path of any length, beside the branch" {
+	in_branch --on-exit=abort -- /usr/bin/python3 -B -c '
+import os
+os.chdir(os.environ["TMPDIR"])
+for i in range(30):
+    os.mkdir("d" * 200)
+    os.chdir("d" * 200)
+open("file", "w").write("deep")
+print(open("file").read(), os.stat("file").st_size, os.listdir("."))'
+	expect_status 0
+	expect_output "deep 4 ['file']"
+}
+
+@test "tier C: a working directory is no descriptor" {
+	cat >fds.py <<-'END'
+		import ctypes, os, sys
+		libc = ctypes.CDLL(None, use_errno=True)
+		def call(name, nr, *args):
+		    r = libc.syscall(nr, *args)
+		    print(name, r, os.strerror(ctypes.get_errno()))
+		os.chdir(sys.argv[1])
+		call("fchmod", 91, -100, 0o700)
+		call("fchown", 93, -100, os.getuid(), os.getgid())
+		call("utimensat", 280, -100, None, None, 0)
+		print(oct(os.stat(".").st_mode))
+	END
+	chmod 755 d
+	for where in d "\$TMPDIR"; do
+		in_branch --on-exit=abort -- /bin/sh -c "/usr/bin/python3 -B fds.py $where"
+		expect_output 'fchmod -1 Bad file descriptor'
+		expect_output 'fchown -1 Bad file descriptor'
+		expect_output 'utimensat -1 Bad address'
+	done
+}

@@ -57,6 +57,9 @@ static int prepare(struct cow *w, struct call *c, struct subject *s,
 	int r;
 
 	s->fd = -1;
+	/* Only a path, if it is empty, stands for the working directory. */
+	if (s->is_fd && s->dirfd == AT_FDCWD && !(s->flags & COW_EMPTY))
+		return call_nr(c) == SYS_utimensat ? -EFAULT : -EBADF;
 	if (s->is_fd) {
 		r = take_fd_of(w, c, s->dirfd, s);
 		if (r < 0)

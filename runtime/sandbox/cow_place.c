@@ -310,6 +310,42 @@ int cow_base(struct call *c, int dirfd, char ret[PATH_MAX])
 	return r == -ENOENT ? -EBADF : r;
 }
 
+static bool is_in_branch(const struct cow *w, int fd)
+{
+	struct stat st, top;
+
+	if (fstat(fd, &st) < 0)
+		return true;
+	for (size_t i = 0; i < w->n; i++)
+		if ((stat(w->roots[i].lower, &top) == 0 &&
+		     top.st_ino == st.st_ino && top.st_dev == st.st_dev) ||
+		    (stat(w->roots[i].upper, &top) == 0 &&
+		     top.st_ino == st.st_ino && top.st_dev == st.st_dev))
+			return true;
+	return false;
+}
+
+/*
+ * From a directory so deep that paths are too long to be told the kernel finds
+ * its way, if it is in no branch: -EBADF, as from what is no directory.
+ */
+static int find_deep(const struct cow *w, struct call *c, int dirfd)
+{
+	auto_close int fd = call_open_dirfd(c, dirfd);
+	struct stat st, above;
+
+	while (fd >= 0 && !is_in_branch(w, fd) && fstat(fd, &st) == 0) {
+		int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		(void)close(fd);
+		fd = up;
+		if (fd >= 0 && fstat(fd, &above) == 0 &&
+		    above.st_ino == st.st_ino && above.st_dev == st.st_dev)
+			return -EBADF;
+	}
+	return -ENAMETOOLONG;
+}
+
 /*
  * What is no path (a pipe), or has none any more, is outside. Of a directory
  * fd the kernel says what is wrong with it.
@@ -320,12 +356,17 @@ static int find_from(struct cow *w, struct call *c, int dirfd,
 	char base[PATH_MAX] = "/";
 	int r = *ret->text == '/' ? 0 : cow_base(c, dirfd, base);
 
-	if (r == -EBADF || (r == 0 && *base != '/')) {
-		ret->root = NULL;
-		*ret->outside = '\0';
-		return 0;
-	}
-	return r < 0 ? r : cow_find_text(w, c, base, ret->text, flags, ret);
+	if (r == 0 && *base == '/')
+		r = cow_find_text(w, c, base, ret->text, flags, ret);
+	else if (r == 0)
+		r = -EBADF;
+	if (r == -ENAMETOOLONG && *ret->text != '/')
+		r = find_deep(w, c, dirfd);
+	if (r != -EBADF)
+		return r;
+	ret->root = NULL;
+	*ret->outside = '\0';
+	return 0;
 }
 
 /*

@@ -151,6 +151,8 @@ static int open_object(struct call *c, const struct object_args *a)
 	auto_free char *path = NULL;
 	int r;
 
+	if (a->is_fd && a->dirfd == AT_FDCWD)
+		return call_nr(c) == SYS_utimensat ? -EFAULT : -EBADF;
 	if (a->is_fd)
 		return open_fd(c, a->dirfd);
 	path = malloc(PATH_MAX);

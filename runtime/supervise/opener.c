@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <linux/magic.h>
 #include <sched.h>
 #include <stdio.h>
@@ -130,6 +131,17 @@ static bool is_ours_to_open(const struct opener *o, const struct object *x,
 		return how->flags & O_CREAT;
 	return S_ISREG(x->st.st_mode) || S_ISFIFO(x->st.st_mode) ||
 	       (S_ISDIR(x->st.st_mode) && !open_is_write(how));
+}
+
+/* Set-id bits that only CAP_FSETID makes or keeps: here it is laid down. */
+static bool takes_fsetid(const struct object *x, const struct open_how *how,
+			 const struct who *who)
+{
+	const mode_t set_id = S_ISUID | S_ISGID;
+
+	return who->caps & (UINT64_C(1) << CAP_FSETID) &&
+	       (x->exists ? open_is_write(how) && x->st.st_mode & set_id
+			  : how->mode & set_id);
 }
 
 /* ---------------------------------------------------------------- path -- */
@@ -349,7 +361,8 @@ int opener_open(struct opener *o, struct call *c, const struct who *who,
 	struct act act;
 	int r;
 
-	if (!is_ours_to_open(o, shown, how) || !has_our_label(o, c))
+	if (!is_ours_to_open(o, shown, how) || takes_fsetid(shown, how, who) ||
+	    !has_our_label(o, c))
 		return -EAGAIN;
 	if (how->flags & (O_CREAT | O_TRUNC) && !has_room(c))
 		return -EAGAIN;
