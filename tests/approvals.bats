@@ -146,3 +146,15 @@ teardown() { finish; }
 		'/usr/bin/env; echo over'
 	refute_output "wants to"
 }
+
+@test "open: a working directory too deep for a path is no way around a rule" {
+	run sandlock run --on-exit=abort --on-error=abort --ask=never --ask-open "$PWD" -- \
+		python3 -c '
+import os
+for i in range(30):
+    os.mkdir("d" * 200)
+    os.chdir("d" * 200)
+try: print(os.open("file", os.O_CREAT | os.O_WRONLY))
+except OSError as e: print(e.strerror)'
+	expect_output 'File name too long'
+}

@@ -57,9 +57,13 @@ static int begin_at(struct call *c, int dirfd, char **ret)
 	else
 		(void)snprintf(link, sizeof(link), "/proc/%d/fd/%d",
 			       (int)call_tid(c), dirfd);
+	errno = 0;
 	*ret = read_link(link);
 	if (!*ret && errno == ENOENT && dirfd != AT_FDCWD)
 		return -EBADF;
+	/* No rule could be held to what is there. */
+	if (!*ret && errno == ENAMETOOLONG)
+		return -ENAMETOOLONG;
 	if (!*ret)
 		*ret = strdup("/");
 	if (!call_is_valid(c))
