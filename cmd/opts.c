@@ -20,14 +20,6 @@ const struct verb *verb_find(const char *name)
 	return NULL;
 }
 
-const struct verb *verb_by_id(enum verb_id id)
-{
-	for (size_t i = 0; i < verb_table_len; i++)
-		if (verb_table[i].id == id)
-			return &verb_table[i];
-	return NULL;
-}
-
 const struct opt *opt_find_long(enum verb_id verb, const char *name, size_t n)
 {
 	for (size_t i = 0; i < opt_table_len; i++) {

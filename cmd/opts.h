@@ -141,7 +141,6 @@ extern const struct verb verb_table[];
 extern const size_t verb_table_len;
 
 const struct verb *verb_find(const char *name);
-const struct verb *verb_by_id(enum verb_id id);
 
 /* What was on the command line. Strings are borrowed from argv. */
 struct args {

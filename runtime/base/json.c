@@ -478,25 +478,6 @@ const struct json *json_get(const struct json *j, const char *key)
 	return NULL;
 }
 
-const char *json_type_name(enum json_type type)
-{
-	switch (type) {
-	case JSON_NULL:
-		return "null";
-	case JSON_BOOL:
-		return "boolean";
-	case JSON_NUMBER:
-		return "number";
-	case JSON_STRING:
-		return "string";
-	case JSON_ARRAY:
-		return "array";
-	case JSON_OBJECT:
-		return "object";
-	}
-	return "unknown";
-}
-
 /* The magnitude of a number without fraction and exponent. */
 static int parse_digits(const char *s, uint64_t *ret)
 {

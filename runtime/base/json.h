@@ -47,7 +47,6 @@ void json_free(struct json *root);
 
 /* The member of an object, or NULL (also where @j is NULL or no object). */
 const struct json *json_get(const struct json *j, const char *key);
-const char *json_type_name(enum json_type type);
 
 /* Exact conversions of a JSON_NUMBER; -ERANGE, or -EINVAL for 1.5 and 1e3. */
 int json_int64(const struct json *j, int64_t *ret);

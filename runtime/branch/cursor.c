@@ -31,11 +31,6 @@ void cursor_done(struct cursor *c)
 	c->climb = NULL;
 }
 
-void cursor_reset(struct cursor *c)
-{
-	keep_only(c, 0);
-}
-
 static void push(struct cursor *c, uint32_t dir, int fd)
 {
 	if (c->n_kept == CURSOR_KEPT) {

@@ -69,11 +69,6 @@ void merged_set_umask(struct merged *m, mode_t mask)
 	m->umask = mask;
 }
 
-uint64_t merged_changes(const struct merged *m)
-{
-	return atomic_load(&m->changes);
-}
-
 void merged_dir_done(struct merged_dir *d)
 {
 	cleanup_close(&d->up);

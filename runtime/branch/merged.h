@@ -136,7 +136,4 @@ void merged_list_done(struct merged_list *l);
 /* Does it take merged_readdir, or does one directory hold all of it? */
 int merged_is_mixed(struct merged *m, const char *path);
 
-/* Goes up with every change. */
-uint64_t merged_changes(const struct merged *m);
-
 #endif

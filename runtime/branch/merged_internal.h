@@ -16,7 +16,7 @@ struct merged {
 	char opaque_key[64];
 	mode_t umask;	      /* of whoever makes something */
 	pthread_mutex_t lock; /* of all that is on disk; recursive */
-	atomic_ulong changes, temps;
+	atomic_ulong temps;
 };
 
 /* A directory of the merged view; -1: it has no part there. O_PATH. */

@@ -79,11 +79,6 @@ static int go_up_to(struct merged *m, struct spot *s)
 	return parent ? up_dir(m, parent, &s->dir.up) : -ENOMEM;
 }
 
-static void changed(struct merged *m)
-{
-	(void)atomic_fetch_add(&m->changes, 1);
-}
-
 /* ---------------------------------------------------------------- making -- */
 
 struct make {
@@ -216,7 +211,6 @@ static int make(struct merged *m, const char *path, struct make *k)
 		r = go_up_to(m, &s);
 	if (r < 0)
 		return r;
-	changed(m);
 	r = s.e.is_whiteout ? make_over_whiteout(m, k, &s)
 			    : make_at(k, s.dir.up, s.name);
 	return r == 0 ? give_back(m, k, s.dir.up, s.name) : r;
@@ -400,7 +394,6 @@ static int prepare(struct merged *m, const char *path,
 	r = must_go_up(seen, flags);
 	if (r <= 0)
 		return r;
-	changed(m);
 	r = up_object(m, path, &o);
 	return r == 0 ? spot_find(m, path, s) : r;
 }
@@ -521,7 +514,6 @@ int merged_copy_up(struct merged *m, const char *path, int *ret_fd)
 	r = up_object(m, path, NULL);
 	if (r == 0)
 		r = spot_find(m, path, &s);
-	changed(m);
 	(void)pthread_mutex_unlock(&m->lock);
 	if (r < 0)
 		return r;
@@ -596,7 +588,6 @@ static int remove_name(struct merged *m, const char *path, bool dir)
 	r = go_up_to(m, &s);
 	if (r < 0)
 		return r;
-	changed(m);
 	return take_away(m, &s);
 }
 
@@ -770,7 +761,6 @@ static int rename_locked(struct merged *m, const char *from_path,
 		r = close_over(m, &to, &from);
 	if (r)
 		return r < 0 ? r : 0;
-	changed(m);
 	return flags & RENAME_EXCHANGE ? exchange(&from, &to)
 				       : move(m, &from, &to);
 }

@@ -81,8 +81,6 @@ struct cursor {
 void cursor_init(struct cursor *c, const struct plan *p, int root_fd,
 		 bool hostile);
 void cursor_done(struct cursor *c);
-/* Forgets what is open: directories were moved. */
-void cursor_reset(struct cursor *c);
 /*
  * The fd is the cursor's, until the next call. Negative errno: -ENOENT,
  * -ELOOP, -EXDEV as from openat2(2), -ESTALE if it is another directory than

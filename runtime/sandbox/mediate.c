@@ -276,11 +276,6 @@ struct net *mediation_net(const struct mediation *m)
 	return m->net;
 }
 
-struct supervisor *mediation_supervisor(struct mediation *m)
-{
-	return m->supervisor;
-}
-
 /* No program expects EINTR of these. */
 static const unsigned int never_interrupted = TRAP_FORK | TRAP_EXEC |
 					      TRAP_OPEN | TRAP_RENAME |

@@ -140,8 +140,6 @@ struct processes *mediation_processes(const struct mediation *m);
 int mediation_list(void *data, pid_t **ret, size_t *ret_n);
 /* Sends @sig to every process in the sandbox. */
 void mediation_signal(const struct mediation *m, int sig);
-/* NULL in @begin. */
-struct supervisor *mediation_supervisor(struct mediation *m);
 
 /* Makes c->mediation where its plan has features. */
 int mediation_begin(struct create *c, struct error *err);

@@ -80,11 +80,6 @@ bool call_is_interrupted(const struct call *c)
 	       call_is_valid(c);
 }
 
-struct gate *call_gate(const struct call *c)
-{
-	return &c->s->gate;
-}
-
 /* ------------------------------------------------------------- memory -- */
 
 /* What was done through a number that may have changed hands: @r, or -ESRCH

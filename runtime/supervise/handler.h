@@ -44,7 +44,6 @@
 #include <sys/types.h>
 
 struct account;
-struct gate;
 struct seccomp_notif;
 
 enum lane { LANE_INLINE, LANE_LOCAL, LANE_EXTERNAL };
@@ -194,8 +193,5 @@ void call_resume(struct call *c);
 /* Another deadline than the supervisor's, and the errno that goes with it;
  * UINT64_MAX: none. */
 void call_set_deadline(struct call *c, uint64_t deadline_ns, int error);
-
-/* The exec gate of this call's supervisor (supervise/gate.h). */
-struct gate *call_gate(const struct call *c);
 
 #endif

@@ -82,6 +82,9 @@ func MinLandlockABI() int {
 // locked to its thread, which ends with it; what it executes is confined, too.
 // Other goroutines, and what this one makes, are not.
 //
+// A process is judged by its main thread: once that one is confined, sandboxes
+// refuse to answer the process (Questions, Denials and the like).
+//
 // Of the fields FSReadable, FSWritable, ExtraAllowSyscalls, ExtraDenySyscalls,
 // AllowDegraded and Disable mean something here; with another one it is
 // ErrUnsupported, and nothing was done. After any other failure the goroutine
