@@ -6,6 +6,7 @@
 struct logs {
 	struct ctx *ctx;
 	bool json, follow;
+	bool is_some;
 	struct json_out *out; /* of the whole list */
 	int status;
 };
@@ -35,6 +36,7 @@ static int print_one(void *data, const struct sandlock_denial *d)
 {
 	struct logs *l = data;
 
+	l->is_some = true;
 	if (l->json && !l->follow) {
 		denial_json(l->out, d);
 		return 0;
@@ -72,6 +74,12 @@ int cmd_logs(struct ctx *ctx, struct args *args)
 		     : sandlock_denials(&ctx->env, name, print_one, &l, &err);
 	if (r < 0)
 		return cmd_fail(ctx, &err);
+	if (!l.is_some && !l.json && !l.follow)
+		cmd_note(ctx,
+			 "nothing is on record of '%s': without a supervisor "
+			 "nothing is, of a bundle only directories that could "
+			 "not be renamed",
+			 name);
 	if (l.status || !l.json || l.follow)
 		return l.status ? l.status : cmd_flush(ctx);
 	json_out_array_end(o);

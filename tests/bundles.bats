@@ -121,6 +121,23 @@ RENAMES='["rename","renameat","renameat2"]'
 	expect_output "A data/e/sub/g"
 }
 
+@test "rename: what cannot be moved is on record" {
+	config '.mounts += [{destination: "/data/d/m", type: "tmpfs", source: "tmpfs"}]'
+	mkdir -p "$B/rootfs/data/d/m"
+	script 'probe rename /data/d /data/e; echo >/data/x; echo over; sleep 1000'
+	create_running "$N"
+	eventually said over
+	said "rename: EXDEV"
+	run sandlock logs "$N"
+	expect_match 'rename.*/data/d.*EXDEV.*branch\.rename'
+	sandlock kill "$N"
+	eventually has_branch_state "$N" pending
+	# Beside the branch, too.
+	run sandlock logs --json "$N"
+	expect_output '"errno": "EXDEV"'
+	expect_output "a mount lies in it"
+}
+
 @test "rename: commit leaves exactly what was seen inside" {
 	"$SNAP" "$R/data/d" >"$W/before"
 	set_args probe rename /data/d /data/e
@@ -242,6 +259,8 @@ RENAMES='["rename","renameat","renameat2"]'
 	grep -qx "A data/x" "$W/changes"
 	run sandlock logs "$N"
 	expect_status 0
+	expect_output "nothing is on record of '$N'"
+	expect_output "of a bundle only"
 	run sandlock why "$N" /data/x
 	expect_output "write /data/x: yes"
 	run sandlock why "$N" mount

@@ -97,7 +97,7 @@ skip_on_other_machines() {
 	expect_status 0
 	expect_output 1
 	run sandlock logs "$N"
-	expect_exactly ""
+	expect_output "nothing is on record of '$N': without a supervisor"
 }
 
 CONNECT='import socket, sys

@@ -17,23 +17,27 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/uapi.h"
+#include "supervise/denials.h"
 #include "supervise/deputy.h"
 
 struct renames {
 	const struct rename_branch *branches;
 	size_t n;
 	pid_t init;
+	struct denials *denials;
 	pthread_mutex_t lock; /* one directory at a time */
 };
 
 struct renames *renames_new(const struct rename_branch *branches, size_t n,
-			    pid_t init)
+			    pid_t init, struct denials *denials)
 {
 	struct renames *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
-	*r = (struct renames){ .branches = branches, .n = n, .init = init };
+	*r = (struct renames){
+		.branches = branches, .n = n, .init = init, .denials = denials
+	};
 	if (pthread_mutex_init(&r->lock, NULL)) {
 		free(r);
 		return NULL;
@@ -311,8 +315,9 @@ static int work(void *data)
 	const struct work *w = data;
 	int r;
 
+	/* The kernel says why not. */
 	if (!caller_may(w->from, w->target, w->flags))
-		return -EXDEV;
+		return 0;
 	if (!(w->flags & RENAME_EXCHANGE) && is_full(w->target))
 		return -ENOTEMPTY;
 	r = deputy_become_all_powerful();
@@ -376,6 +381,37 @@ static int examine_file(struct call *c, struct side *s, struct stuck *ret)
 	return 0;
 }
 
+static const char *why_not_moved(int error)
+{
+	switch (error) {
+	case EXDEV:
+		return "a directory of the lower is copied to be renamed, "
+		       "which it cannot be: a mount lies in it, or it "
+		       "changes meanwhile";
+	case ENOSPC:
+	case EDQUOT:
+		return "a directory of the lower is copied to be renamed, and "
+		       "there is no room for it";
+	default:
+		return "a directory of the lower is copied to be renamed, "
+		       "which failed";
+	}
+}
+
+/* What of it the caller has done wrong is no refusal of ours. */
+static void record(const struct renames *r, struct call *c,
+		   const struct stuck *s, int error)
+{
+	const struct denial d = { .code = "branch.rename",
+				  .call = "rename",
+				  .error = error,
+				  .object = s->whole,
+				  .rule = why_not_moved(error) };
+
+	if (error != ENOTEMPTY)
+		denials_add_call(r->denials, c, &d);
+}
+
 static struct outcome mend(struct renames *r, struct call *c, struct request *q,
 			   struct stuck *from)
 {
@@ -402,6 +438,8 @@ static struct outcome mend(struct renames *r, struct call *c, struct request *q,
 	(void)pthread_mutex_lock(&r->lock);
 	n = deputy_run(&d);
 	(void)pthread_mutex_unlock(&r->lock);
+	if (n < 0)
+		record(r, c, from->branch ? from : &to, -n);
 	return n == 0 || n == -EXDEV ? OUTCOME_GO : OUTCOME_FAIL(-n);
 }
 

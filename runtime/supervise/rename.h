@@ -34,15 +34,17 @@ struct rename_branch {
 	const void *data;
 };
 
+struct denials;
 struct renames;
 
 /*
  * @branches is borrowed. @init: a process in the user namespace that owns the
  * mounts, which lives as long as a call can come; 0: that namespace is ours.
- * NULL on ENOMEM.
+ * What could not be moved is recorded in @denials, which may be NULL. NULL on
+ * ENOMEM.
  */
 struct renames *renames_new(const struct rename_branch *branches, size_t n,
-			    pid_t init);
+			    pid_t init, struct denials *denials);
 void renames_free(struct renames *r);
 CLEANUP_PTR(struct renames, renames_free);
 

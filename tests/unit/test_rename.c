@@ -60,7 +60,7 @@ static void run(int (*body)(void *), int result)
 		.is_lower = is_lower,
 		.make_movable = make_movable,
 	};
-	struct renames *r = renames_new(&branch, 1, 0);
+	struct renames *r = renames_new(&branch, 1, 0, NULL);
 	struct handler rows[RENAMES_ROWS];
 	struct supervisor_options o = { .handlers = rows };
 	struct supervisor *s = NULL;
