@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/quiet_thread.h"
+#include "kernel/cpu.h"
 #include "sandbox/calllink.h"
 
 enum {
@@ -183,6 +184,8 @@ static struct sandlock_call *call_of(struct calls *l, struct line *line,
 	memcpy(c->info.args, made.args, sizeof(made.args));
 	c->deadline_ns = made.deadline_ns;
 	c->sent_ns = made.sent_ns;
+	if (cpu_is_time())
+		cpu_go_to(made.cpu);
 	c->number = m->number;
 	c->line = line;
 	c->row = &l->rows[m->value];

@@ -66,7 +66,6 @@ struct policy {
 	bool is_restricted; /* what was taken from all cannot be given back */
 	pthread_t thread;
 	struct seen seen; /* of that thread */
-	unsigned int turns;
 };
 
 struct sandlock_context {
@@ -276,7 +275,7 @@ static void ask(struct policy *p, const char *text, size_t n)
 		return;
 	memcpy(&q, text, sizeof(q));
 	q.digest[EVENT_DIGEST_LEN] = '\0';
-	if (p->turns++ % CPU_LOOK_TURNS == 0)
+	if (cpu_is_time())
 		cpu_go_to(q.cpu);
 	if (event_unpack(text + sizeof(q), n - sizeof(q), &v) < 0) {
 		deny(p->link, &q);

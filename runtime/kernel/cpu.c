@@ -2,6 +2,13 @@
 
 #include <sched.h>
 
+bool cpu_is_time(void)
+{
+	static _Thread_local unsigned int turns;
+
+	return turns++ % CPU_LOOK_TURNS == 0;
+}
+
 void cpu_go_to(int cpu)
 {
 	cpu_set_t all, one;

@@ -6,8 +6,13 @@
 #ifndef SANDLOCK_KERNEL_CPU_H
 #define SANDLOCK_KERNEL_CPU_H
 
+#include <stdbool.h>
+
 /* How often, in turns, it is worth to look for the other one. */
 enum { CPU_LOOK_TURNS = 64 };
+
+/* The calling thread's turn: true if it is to look. */
+bool cpu_is_time(void);
 
 /*
  * Moves the calling thread to @cpu, once: it is not bound, and goes where the

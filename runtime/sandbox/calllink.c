@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "kernel/cpu.h"
 
 enum {
 	HEADER = offsetof(struct call_msg, data),
@@ -215,6 +217,7 @@ static int send_made(const struct channel *ch, uint64_t number,
 			  n->data.args[3], n->data.args[4], n->data.args[5] },
 		.deadline_ns = call_deadline_ns(c),
 		.sent_ns = clock_now_ns(),
+		.cpu = sched_getcpu(),
 	};
 	struct call_msg m;
 
@@ -368,6 +371,8 @@ struct outcome calllink_ask(struct calllink *l, struct call *c,
 
 	if (!ch)
 		return o;
+	if (cpu_is_time())
+		cpu_go_to(call_cpu(c));
 	/* It may have been waited for. */
 	if (call_is_abandoned(c)) {
 		give_channel(l, ch, true);

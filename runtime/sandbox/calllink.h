@@ -49,6 +49,7 @@ struct call_made {
 	uint64_t instruction_pointer;
 	uint64_t args[6];
 	uint64_t deadline_ns, sent_ns; /* CLOCK_MONOTONIC */
+	int32_t cpu;		       /* where who sends it waits */
 };
 
 enum call_answer_kind {

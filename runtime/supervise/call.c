@@ -56,6 +56,11 @@ pid_t call_ppid(struct call *c)
 	return c->ppid;
 }
 
+int call_cpu(const struct call *c)
+{
+	return c->cpu;
+}
+
 uint64_t call_deadline_ns(const struct call *c)
 {
 	return c->deadline_ns;
@@ -293,6 +298,7 @@ void call_reset(struct call *c)
 	/* An answer that came before it was waited for. */
 	atomic_store_explicit(&c->hold, HOLD_NOT, memory_order_relaxed);
 	c->tgid = c->ppid = 0;
+	c->cpu = -1;
 	c->has_gate = false;
 	atomic_store_explicit(&c->is_finishing, false, memory_order_relaxed);
 	c->is_blocking = false;

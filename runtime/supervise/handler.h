@@ -102,6 +102,8 @@ const struct seccomp_notif *call_notification(const struct call *c);
 pid_t call_tid(const struct call *c); /* thread, as we see it */
 pid_t call_tgid(struct call *c);      /* process; 0 if it is gone */
 pid_t call_ppid(struct call *c);      /* its parent; 0 if it is gone */
+/* The CPU of who handed it over to this thread, or -1. */
+int call_cpu(const struct call *c);
 /* Absolute CLOCK_MONOTONIC, ns: when the parks of this call must be over. */
 uint64_t call_deadline_ns(const struct call *c);
 

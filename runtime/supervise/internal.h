@@ -92,6 +92,7 @@ struct call {
 	atomic_bool answered;
 	atomic_uint refs;
 	atomic_int hold; /* enum hold */
+	int cpu;	 /* where it was received; -1: cannot be known */
 	/* parked */
 	struct call *park_prev, *park_next;
 	bool is_parked; /* the list holds a reference */
@@ -236,8 +237,7 @@ struct thread {
 	atomic_bool in_receive;
 	pthread_t self;
 	pid_t tid;
-	bool is_monitor;    /* to begin with */
-	unsigned int turns; /* as a receiver */
+	bool is_monitor; /* to begin with */
 };
 
 enum monitor_state { MONITOR_NONE, MONITOR_ASLEEP, MONITOR_AWAKE };

@@ -159,7 +159,7 @@ static void follow(struct thread *t)
 {
 	struct proc_stat st;
 
-	if (t->l->s->is_prompt && t->turns++ % CPU_LOOK_TURNS == 0 &&
+	if (t->l->s->is_prompt && cpu_is_time() &&
 	    proc_read_stat(call_tid(t->call), &st) == 0)
 		cpu_go_to(st.cpu);
 }
@@ -240,6 +240,7 @@ static void hand_off(struct thread *t, enum progress p, enum lane lane)
 		return;
 	}
 	t->call = next;
+	c->cpu = sched_getcpu();
 	if (p == CALL_HELD)
 		call_hold(c);
 	else
