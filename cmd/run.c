@@ -1,5 +1,7 @@
 #include "cmd.h"
 
+#include <string.h>
+
 /* True if the words stand for a command line of the host, no bundle. */
 static bool is_host_command(const struct ctx *ctx, const struct args *args)
 {
@@ -8,6 +10,36 @@ static bool is_host_command(const struct ctx *ctx, const struct args *args)
 		args_has_value(args, "exec-shell") ||
 		args_has_value(args, "profile") ||
 		args_has_value(args, "profile-file"));
+}
+
+/*
+ * Only config.json limits a bundle. What was asked for and is not done would be
+ * a sandbox that is wider than its command line says.
+ */
+static int refuse_command_options(const struct args *args,
+				  struct sandlock_error *err)
+{
+	static const char *const both[] = { "keep", "no-subreaper",
+					    "interactive" };
+
+	for (size_t i = 0; i < args->n_values; i++) {
+		const struct opt *o = args->values[i].opt;
+		bool host = o->verbs == V(RUN);
+
+		for (size_t k = 0; k < ARRAY_LEN(both); k++)
+			host = host && strcmp(o->name, both[k]) != 0;
+		if (!host)
+			continue;
+		(void)cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+				"--%s is for a command of the host, not for a "
+				"bundle",
+				o->name);
+		if (strcmp(o->name, "name") == 0)
+			return cmd_hint(err, "sandlock run -b BUNDLE NAME");
+		return cmd_hint(err, "config.json says what a bundle may do; "
+				     "sandlock run [options] -- COMMAND");
+	}
+	return 0;
 }
 
 /* runc's form takes the bundle from the current directory. */
@@ -124,6 +156,7 @@ int cmd_run(struct ctx *ctx, struct args *args)
 		return cmd_fail(ctx, &err);
 	}
 	if (check_current_bundle(ctx, args, &err) < 0 ||
+	    refuse_command_options(args, &err) < 0 ||
 	    cmd_bundle(ctx, args, &b, &err) < 0)
 		return cmd_fail(ctx, &err);
 	b.detach = args_has(args, "detach");

@@ -107,10 +107,27 @@ has_hint() {
 	sandlock delete --force "$N.a_B+c-9"
 }
 
+@test "what limits a command of the host is refused for a bundle, not ignored" {
+	only_sandlock
+	for o in --max-memory=50M --timeout=5 --fs-read=/etc --net-allow=h:80 --dry-run \
+		--workdir=/tmp --status-fd=1 --max-processes=5; do
+		run sandlock run -b "$B" "$o" "$N"
+		expect_status 125
+		expect_output "is for a command of the host, not for a bundle"
+	done
+	run sandlock run -b "$B" --name "$N"
+	expect_status 125
+	expect_output "hint: sandlock run -b BUNDLE NAME"
+	run sandlock run -b "$B" -i --keep "$N"
+	expect_status 0
+	sandlock delete "$N"
+}
+
 @test "the name is in use by a running sandbox" {
 	set_args sleep 1000
 	create_running "$N"
 	refused 1 "already exists" create "$N"
+	[ "$RUNTIME" != sandlock ] || expect_output "hint: take another name"
 	equal status "$(status_of "$N")" running
 }
 
@@ -162,6 +179,34 @@ has_hint() {
 	while : 2>/dev/null >"$W/small/i$i"; do i=$((i + 1)); done 2>/dev/null
 	refused 1 "" create "$N" --storage "$W/small"
 	expect_match "[Nn]o space left|full"
+	expect_output "hint: free some space there"
+	eventually umount "$W/small"
+}
+
+@test "a full disk: a commit changes nothing and says what to do" {
+	only_sandlock
+	skip_unless_root
+	mkdir "$W/small"
+	truncate -s 16M "$W/small.img"
+	mkfs.ext4 -q -m 0 "$W/small.img"
+	mount -o loop "$W/small.img" "$W/small"
+	cp -a "$B" "$W/small/bundle"
+	B=$W/small/bundle R=$B/rootfs
+	script 'echo x >>/data/a; echo new >/data/new'
+	SANDLOCK_STORE=$W/small/store
+	sandlock run -b "$B" "$N" 2>/dev/null
+	snap_root >"$W/before"
+	dd if=/dev/zero of="$W/small/fill" bs=64k 2>/dev/null || true
+	dd if=/dev/zero of="$W/small/fill2" bs=512 2>/dev/null || true
+	run sandlock commit "$N"
+	expect_status 1
+	expect_output "No space left on device"
+	expect_output "hint: nothing was published: free some space"
+	snap_root >"$W/after"
+	same "$W/before" "$W/after"
+	rm "$W/small/fill" "$W/small/fill2"
+	run sandlock commit "$N"
+	expect_exactly "committed 2 changes of '$N'"
 	eventually umount "$W/small"
 }
 

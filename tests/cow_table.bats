@@ -637,6 +637,7 @@ sys.stdin.read()' <"$W/hold" >"$W/out" 3>&- &
 	mount -o remount,ro "$W/fs"
 	run sandlock commit "$N"
 	expect_status 1
+	expect_output "hint: nothing was published: mount the root writable"
 	mount -o remount,rw "$W/fs"
 	snap_root >"$W/now"
 	same "$W/before" "$W/now"

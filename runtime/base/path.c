@@ -34,8 +34,9 @@ int name_check(const char *name, struct error *err)
 	if (!why)
 		return 0;
 	text_escape(&shown, name, len);
-	return error_say(err, ERR_NAME, EINVAL, "'%s' cannot be a name: it %s",
-			 buf_str(&shown), why);
+	(void)error_say(err, ERR_NAME, EINVAL, "'%s' cannot be a name: it %s",
+			buf_str(&shown), why);
+	return error_hint(err, "such as web or build-2");
 }
 
 bool path_is_under(const char *path, const char *dir)

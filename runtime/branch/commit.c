@@ -67,6 +67,15 @@ struct outcome {
 	bool published; /* everything; the branch is only to be removed */
 };
 
+/* What can be done about an error that has left everything as it was. */
+static int advise(struct error *e)
+{
+	if ((e->sys == ENOSPC || e->sys == EDQUOT) && !*e->hint)
+		(void)error_hint(e, "nothing was published: free some space, "
+				    "then commit again");
+	return error_code(e);
+}
+
 /*
  * Nobody publishes half a commit: what was done is taken back, and the reason
  * told. If even that fails the intent stays, and with it both ways on.
@@ -81,7 +90,7 @@ static int take_back(struct branch *b, struct site *s, const struct plan *p,
 	    faccessat(b->dir_fd, "done", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return r;
 	if (commit_back(b, s, p, &why) == 0)
-		return r;
+		return advise(err);
 	return error_hint(err,
 			  "half of it is published: 'sandlock recover %s' goes "
 			  "on, with --rollback it goes back",
@@ -121,9 +130,10 @@ static int get_ready(struct branch *b, struct site *s, struct plan *p,
 		branch_step("intent");
 		r = intent_write(p, b->dir_fd, intent, e);
 	}
-	if (r < 0)
-		(void)site_discard_stage(s, b, NULL);
-	return r;
+	if (r == 0)
+		return 0;
+	(void)site_discard_stage(s, b, NULL);
+	return advise(e);
 }
 
 static int carry_out(struct branch *b, struct site *s, struct plan *p,

@@ -280,6 +280,12 @@ static int make_lock(struct branch *b)
 	return 0;
 }
 
+static int cannot_make(const struct branch *b, int sys, struct error *err)
+{
+	(void)error_set(err, ERR_SYSTEM, sys, "cannot make '%s'", b->dir);
+	return storage_advise(sys, err);
+}
+
 static int make_parts(struct branch *b, const struct stat *lower,
 		      struct error *err)
 {
@@ -290,8 +296,7 @@ static int make_parts(struct branch *b, const struct stat *lower,
 	if (r == 0)
 		r = make_dir(b->dir_fd, "work", &b->work_fd);
 	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r, "cannot make '%s'",
-				 b->dir);
+		return cannot_make(b, -r, err);
 	r = branch_copy_root(b, b->lower_fd, lower, b->upper_fd, err);
 	if (r < 0)
 		return r;
@@ -318,10 +323,7 @@ static int open_cradle(struct branch *b, struct cradle *c, struct error *err)
 {
 	int r = trash_new(b->home, &c->trash_fd, c->name, &b->dir_fd);
 
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r, "cannot make '%s'",
-				 b->dir);
-	return 0;
+	return r < 0 ? cannot_make(b, -r, err) : 0;
 }
 
 /*
@@ -361,8 +363,7 @@ static int build_and_claim(struct branch *b, const struct stat *lower,
 		if (r == -EEXIST)
 			(void)name_taken(b->meta.name, err);
 		else if (r < 0)
-			(void)error_set(err, ERR_SYSTEM, -r, "cannot make '%s'",
-					b->dir);
+			(void)cannot_make(b, -r, err);
 	}
 	if (r < 0)
 		(void)remove_small(b, c.trash_fd, c.name);

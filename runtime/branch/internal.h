@@ -100,6 +100,8 @@ struct storage {
 
 /* store.c */
 void storage_done(struct storage *s);
+/* The hint for something that cannot be made in a storage. */
+int storage_advise(int sys, struct error *err);
 /*
  * Opens @path. With @make, what is missing is made; without, -ENOENT is
  * returned and @err left alone. branches/ must be ours and is private.

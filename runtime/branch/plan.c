@@ -253,7 +253,9 @@ static int meet_block(struct planner *pl, const struct walk_entry *e,
 				"lies in a directory that cannot be written",
 				err);
 	case BLOCK_READ_ONLY:
-		return complain(e, EROFS, "cannot be published", err);
+		(void)complain(e, EROFS, "cannot be published", err);
+		return error_hint(err, "nothing was published: mount the root "
+				       "writable, then commit again");
 	case BLOCK_MOUNT:
 		v.conflict = "lies below a mount point of the host";
 		break;

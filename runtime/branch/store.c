@@ -65,6 +65,15 @@ int mount_id_of(int fd, uint64_t *ret_mnt, uint64_t *ret_dev)
 	return 0;
 }
 
+int storage_advise(int sys, struct error *err)
+{
+	return error_hint(err, sys == ENOSPC || sys == EDQUOT
+				       ? "free some space there, or choose "
+					 "another place with --storage"
+				       : "choose a writable place with "
+					 "--storage");
+}
+
 int storage_open_private(int dirfd, const char *where, const char *name,
 			 bool make, int *ret_fd, struct error *err)
 {
@@ -80,8 +89,7 @@ int storage_open_private(int dirfd, const char *where, const char *name,
 
 			(void)error_set(err, ERR_SYSTEM, sys,
 					"cannot make '%s/%s'", where, name);
-			(void)error_hint(err, "choose a writable place with "
-					      "--storage");
+			(void)storage_advise(sys, err);
 			return -sys;
 		}
 		fd = openat(dirfd, name, flags);
@@ -177,9 +185,12 @@ int storage_open(const char *path, bool make, struct storage *ret,
 		}
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
-	if (fd < 0)
-		return error_set(err, ERR_SYSTEM, errno,
-				 "cannot open the branch store '%s'", path);
+	if (fd < 0) {
+		(void)error_set(err, ERR_SYSTEM, errno,
+				"cannot open the branch store '%s'", path);
+		return error_hint(err, "name a directory you may write to "
+				       "with --storage");
+	}
 	return fill_storage(fd, make, ret, err);
 }
 

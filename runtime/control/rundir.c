@@ -194,11 +194,14 @@ int rundir_claim(struct rundir *d, const char *name, struct rundir_slot **ret,
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "runtime directory");
 	if (mkdirat(d->fd, name, 0700) < 0) {
-		if (errno == EEXIST)
-			return error_say(err, ERR_EXISTS, EEXIST,
-					 "container with given ID already "
-					 "exists: '%s'",
-					 name);
+		if (errno == EEXIST) {
+			(void)error_say(err, ERR_EXISTS, EEXIST,
+					"container with given ID already "
+					"exists: '%s'",
+					name);
+			return error_hint(err, "take another name, or kill "
+					       "and delete that one first");
+		}
 		(void)error_set(err, ERR_SYSTEM, errno, "cannot make '%s'",
 				s->path);
 		return error_hint(err, "choose a writable place with --root");
