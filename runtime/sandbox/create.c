@@ -22,7 +22,6 @@
 #include "branch/change.h"
 #include "hooks/hooks.h"
 #include "kernel/cgroup.h"
-#include "kernel/landlock.h"
 #include "kernel/netdev.h"
 #include "kernel/process.h"
 #include "kernel/tty.h"
@@ -379,23 +378,6 @@ static int make_rootfs(struct create *c, struct error *err)
 	return rootfs_new(&o, &c->rootfs, err);
 }
 
-/* What the command wrote it may read: the kernel opens it, by Landlock's leave.
- */
-static int add_uppers(struct create *c, struct error *err)
-{
-	size_t n = c->branch ? branch_n_roots(c->branch) : 0;
-
-	for (size_t i = 0; i < n; i++) {
-		const char *upper = branch_upper(branch_root(c->branch, i));
-
-		if (spec_strings_add(&c->plan->uppers, upper) < 0 ||
-		    plan_add_path(c->plan, upper,
-				  LANDLOCK_READ | LANDLOCK_EXEC) < 0)
-			return error_set(err, ERR_SYSTEM, ENOMEM, "branch");
-	}
-	return 0;
-}
-
 /* What can fail for the caller's mistakes comes first: nothing is made yet. */
 static int open_endpoints(struct create *c, struct error *err)
 {
@@ -464,8 +446,6 @@ static int make_all(struct create *c, struct error *err)
 		r = sdnotify_mount(c->slot, c->plan->spec, err);
 	if (r == 0)
 		r = make_cgroup(c, err);
-	if (r == 0 && c->plan->notify)
-		r = add_uppers(c, err);
 	if (r == 0 && c->plan->notify)
 		r = scratch_make(c, err);
 	else if (r == 0)

@@ -9,9 +9,27 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/path.h"
+#include "branch/branch.h"
 #include "branch/trash.h"
 #include "kernel/landlock.h"
 #include "sandbox/create.h"
+
+/* What the command wrote it may read: the kernel opens it, by Landlock's leave.
+ */
+static int add_uppers(struct create *c, struct error *err)
+{
+	size_t n = c->branch ? branch_n_roots(c->branch) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *upper = branch_upper(branch_root(c->branch, i));
+
+		if (spec_strings_add(&c->plan->uppers, upper) < 0 ||
+		    plan_add_path(c->plan, upper,
+				  LANDLOCK_READ | LANDLOCK_EXEC) < 0)
+			return error_set(err, ERR_SYSTEM, ENOMEM, "branch");
+	}
+	return 0;
+}
 
 static bool suits(const struct plan *p, const char *dir)
 {
@@ -46,7 +64,10 @@ int scratch_make(struct create *c, struct error *err)
 	const char *dir = find_place(c->plan);
 	auto_free char *path = NULL;
 	auto_free char *entry = NULL;
+	int r = add_uppers(c, err);
 
+	if (r < 0)
+		return r;
 	if (asprintf(&path, "%s/sandlock-tmp.XXXXXX", dir) < 0)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "TMPDIR");
 	if (!mkdtemp(path))

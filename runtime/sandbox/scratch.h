@@ -1,4 +1,4 @@
-/* The TMPDIR of a command of tier C. */
+/* The TMPDIR of a command of tier C, and what it reads of its branch. */
 #ifndef SANDLOCK_SANDBOX_SCRATCH_H
 #define SANDLOCK_SANDBOX_SCRATCH_H
 
@@ -6,7 +6,7 @@ struct create;
 struct error;
 struct sandbox_state;
 
-/* Makes it, on record in c->state, and lets the command have it. */
+/* Makes it, on record in c->state, and lets the command have both. */
 int scratch_make(struct create *c, struct error *err);
 /* Removes it, once nobody uses it any more. */
 void scratch_remove(const struct sandbox_state *s);
