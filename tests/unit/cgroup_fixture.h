@@ -114,7 +114,8 @@ static inline pid_t run_inside(int (*fn)(void *), void *arg)
 	pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		if (cgroup_child_join(cg, &err) < 0) {
+		if (cgroup_child_join(cg, a.flags & CLONE_INTO_CGROUP, &err) <
+		    0) {
 			(void)fprintf(stderr, "%s\n", err.msg);
 			_exit(99);
 		}

@@ -330,7 +330,7 @@ static int as_user(struct cgroup_options *o)
 	if (cgroup_make(o, &cg, &err) == 0) {
 		if (cgroup_has_membership(cg) || cgroup_membership_fd(cg) >= 0)
 			return 1;
-		if (cgroup_child_join(cg, &err) < 0 ||
+		if (cgroup_child_join(cg, false, &err) < 0 ||
 		    cgroup_remove(cg, &err) < 0)
 			return 2;
 		if (cgroup_freeze(cg, &err) != -EOPNOTSUPP || !*err.hint)
