@@ -287,7 +287,8 @@ static int check_operands(const struct verb *v, const struct args *a,
 				a->operands[v->max], v->name);
 	else
 		return 0;
-	return cmd_hint(err, "usage: sandlock %s %.*s", v->name,
+	return cmd_hint(err, "usage: sandlock %s%s%.*s", v->name,
+			*v->operands ? " " : "",
 			(int)strcspn(v->operands, "\n"), v->operands);
 }
 

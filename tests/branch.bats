@@ -183,6 +183,7 @@ no_branch() {
 		run sandlock $verb "$N"
 		expect_status 1
 		expect_output running
+		expect_output "its first process is $(head -1 "$W/run/$N/pid")"
 	done
 	run sandlock recover "$N"
 	expect_output "nothing to recover"

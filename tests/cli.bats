@@ -96,6 +96,9 @@ on_terminal() {
 	equal stdout "$output" ""
 	equal stderr "$stderr" "sandlock: unknown command 'comit'
 hint: did you mean 'commit'?"
+	run sandlock list x
+	expect_exactly "sandlock: unexpected operand 'x' for 'list'
+hint: usage: sandlock list"
 }
 
 @test "an unknown option: one line, the nearest, status 2, no help" {

@@ -617,6 +617,12 @@ int root_say_running(const struct branch *b, struct error *err)
 {
 	(void)error_say(err, ERR_STATE, EBUSY,
 			"the sandbox of branch '%s' is running", b->meta.name);
+	/* Where the runtime directory was lost kill knows no such name. */
+	if (proc_is_alive(&b->meta.init))
+		return error_hint(err,
+				  "'sandlock kill %s' ends it; its first "
+				  "process is %d",
+				  b->meta.name, (int)b->meta.init.pid);
 	return error_hint(err, "'sandlock kill %s' ends it", b->meta.name);
 }
 

@@ -125,7 +125,7 @@ int tty_make_controlling(int slave_fd, struct error *err)
 static int console_error(const char *path, int sys, struct error *err)
 {
 	(void)error_set(err, ERR_SYSTEM, sys,
-			"cannot connect to the console socket '%s'", path);
+			"cannot connect to the socket '%s'", path);
 	return error_hint(err, "it is a stream socket that somebody listens "
 			       "on before the sandbox is created");
 }
