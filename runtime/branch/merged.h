@@ -82,10 +82,6 @@ int merged_resolve(struct merged *m, const char *dir, const char *text,
 /* An O_PATH fd of what is at @path. */
 int merged_find(struct merged *m, const char *path, int *ret_fd);
 
-/* Like open(2), but follows no link. A FIFO may block: no lock is held. */
-int merged_open(struct merged *m, const char *path, int flags, mode_t mode,
-		int *ret_fd);
-
 /* Which object; ino 0: none at all. Of a directory that the lower has a part
  * in, that one, as in struct merged_place. */
 struct merged_id {
@@ -93,11 +89,17 @@ struct merged_id {
 	dev_t dev;
 };
 
-/* The same, of what is @id (NULL: whatever it is); -ESTALE if that is not at
- * @path, or is being replaced. */
+/* Like open(2), but follows no link. A FIFO may block: no lock is held.
+ * What is not @id (NULL: whatever it is) there, or is being replaced, is
+ * -ESTALE. */
 int merged_open_that(struct merged *m, const char *path,
 		     const struct merged_id *id, int flags, mode_t mode,
 		     int *ret_fd);
+static inline int merged_open(struct merged *m, const char *path, int flags,
+			      mode_t mode, int *ret_fd)
+{
+	return merged_open_that(m, path, NULL, flags, mode, ret_fd);
+}
 
 /* Makes it upper's, and returns an O_PATH fd of that to change it by. */
 int merged_copy_up(struct merged *m, const char *path, int *ret_fd);

@@ -400,9 +400,8 @@ static int prepare(struct merged *m, const char *path,
 
 static int layer_of(const struct spot *s)
 {
-	bool is_low = !entry_in_upper(&s->e) || is_both(&s->e);
-
-	return is_low ? s->dir.low : s->dir.up;
+	return entry_in_upper(&s->e) && !is_both(&s->e) ? s->dir.up
+							: s->dir.low;
 }
 
 /* With the lock held: what is opened without it is what was looked at. */
@@ -495,12 +494,6 @@ int merged_open_that(struct merged *m, const char *path,
 		return r;
 	*ret_fd = fd;
 	return 0;
-}
-
-int merged_open(struct merged *m, const char *path, int flags, mode_t mode,
-		int *ret_fd)
-{
-	return merged_open_that(m, path, NULL, flags, mode, ret_fd);
 }
 
 int merged_copy_up(struct merged *m, const char *path, int *ret_fd)
@@ -712,19 +705,32 @@ static int move_over(const struct spot *from, const struct spot *to)
 	return make_whiteout(from->dir.up, from->name);
 }
 
-static int move(struct merged *m, const struct spot *from, struct spot *to)
+/* What is replaced goes last, from where the other one was: until then it can
+ * come back. */
+static int move_over_dir(struct merged *m, struct spot *from,
+			 const struct spot *to)
+{
+	int r = exchange(from, to);
+
+	if (r < 0)
+		return r;
+	r = dir_lookup(m, &from->dir, from->name, &from->e);
+	if (r == 0)
+		r = take_away(m, from);
+	if (r < 0)
+		(void)exchange(from, to);
+	return r;
+}
+
+static int move(struct merged *m, struct spot *from, const struct spot *to)
 {
 	bool has_lower = entry_has_lower(&from->e);
-	int r = 0;
+	int r;
 
-	if (is_dir(to)) {
-		r = take_away(m, to);
-		if (r == 0)
-			r = dir_lookup(m, &to->dir, to->name, &to->e);
-	}
-	if (r < 0 || !to->e.is_whiteout ||
-	    (!has_lower && !S_ISDIR(from->e.up.mode)))
-		return r < 0 ? r : move_over(from, to);
+	if (is_dir(to) && entry_in_upper(&to->e))
+		return move_over_dir(m, from, to);
+	if (!to->e.is_whiteout || (!has_lower && !S_ISDIR(from->e.up.mode)))
+		return move_over(from, to);
 	/* The whiteout comes to be where it is needed. */
 	r = exchange(from, to);
 	if (r == 0 && !has_lower && unlinkat(from->dir.up, from->name, 0) < 0)
