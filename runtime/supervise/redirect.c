@@ -505,7 +505,7 @@ static int wait_for_stop(struct job *j)
 	return -1;
 }
 
-static void let_run(const struct job *j, enum __ptrace_request how, int signal)
+static void let_run(const struct job *j, int how, int signal)
 {
 	bool favoured = atomic_load(&favourite) == j->caller;
 
