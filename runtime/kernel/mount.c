@@ -264,7 +264,7 @@ static int leave_chroot(void)
  */
 static int pivot_namespace(int root_fd)
 {
-	uint64_t ours, top;
+	uint64_t ours = 0, top = 0;
 	auto_close int top_fd = -1;
 	int r = leave_chroot();
 

@@ -22,7 +22,7 @@ static int capture_name(struct call *c, uint64_t addr, uint64_t len)
 /* The same bytes that were captured are read again. */
 static int capture_message(struct call *c, uint64_t addr, size_t size)
 {
-	struct user_message u;
+	struct user_message u = { .name = 0 };
 	int r = call_capture(c, addr, size);
 
 	if (r == 0)
