@@ -498,6 +498,22 @@ PYTHON
 	equal content "$(cat "$D/d/e/f/1")" h
 }
 
+@test "row 51: an empty directory that the host put there is a conflict" {
+	mkdir "$D/d"
+	change 'rm /data/a; echo x >>/data/b; rmdir /data/d; echo x >/data/d'
+	rm "$D/a" "$D/b"
+	rmdir "$D/d"
+	mkdir "$D/a" "$D/b" "$D/d"
+	run sandlock commit "$N"
+	expect_status 3
+	for f in a b d; do
+		expect_output "C data/$f/  "
+		[ -d "$D/$f" ]
+	done
+	sandlock commit --force "$N"
+	[ ! -e "$D/a" ] && [ -f "$D/b" ] && [ -f "$D/d" ]
+}
+
 @test "row 52: both added the same name" {
 	change 'echo mine >/data/n; echo same >/data/s'
 	echo theirs >"$D/n"

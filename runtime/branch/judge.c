@@ -350,7 +350,12 @@ static int find_conflict(struct judge *j, const struct walk_entry *e,
 				     "changed on the host",
 				     NULL);
 	} else if (lower_dir) {
-		return scan_below(j, e, v, err);
+		int r = scan_below(j, e, v, err);
+
+		/* Even empty it is not what the branch saw there. */
+		if (r >= 0 && !v->conflict && is_hosts(j, e->path, &e->lower))
+			say_conflict(j, v, changed_words(j, e), NULL);
+		return r;
 	} else if (judge_base_changed(j, e->path, &e->lower)) {
 		say_conflict(j, v, changed_words(j, e), NULL);
 	} else if (content_is_open_database(e->lower_dirfd, e->name,
