@@ -183,10 +183,15 @@ static int set_lowers(int fs_fd, const struct layers *l)
 	return set_fd(fs_fd, "lowerdir+", l->lower.fd);
 }
 
-/* Before 6.13 layers are named by strings; before 6.8 lowerdir alone. */
-static int set_layers_by_name(int fs_fd, const struct layers *l)
+/*
+ * Before 6.13 layers are named by strings; before 6.8 lowerdir alone. Before
+ * 6.5 (@legacy) what is unknown is refused with everything, at the end.
+ */
+static int set_layers_by_name(int fs_fd, const struct layers *l, bool legacy)
 {
-	if (set_lowers_by_name(fs_fd, l) < 0)
+	int r = legacy ? set_lowerdir(fs_fd, l) : set_lowers_by_name(fs_fd, l);
+
+	if (r < 0)
 		return -1;
 	if (set_escaped(fs_fd, "upperdir", l->upper.path, "\\,") < 0)
 		return -1;
@@ -196,9 +201,12 @@ static int set_layers_by_name(int fs_fd, const struct layers *l)
 static int set_layers(int fs_fd, const struct layers *l, bool by_name)
 {
 	if (by_name)
-		return set_layers_by_name(fs_fd, l);
+		return set_layers_by_name(fs_fd, l, false);
 	if (set_lowers(fs_fd, l) < 0)
-		return errno == EINVAL ? set_layers_by_name(fs_fd, l) : -1;
+		return errno == EINVAL || errno == EOPNOTSUPP
+			       ? set_layers_by_name(fs_fd, l,
+						    errno == EOPNOTSUPP)
+			       : -1;
 	if (set_fd(fs_fd, "upperdir", l->upper.fd) < 0)
 		return -1;
 	return set_fd(fs_fd, "workdir", l->work.fd);

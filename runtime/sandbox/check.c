@@ -202,10 +202,19 @@ static void check_landlock(struct checking *k)
 			landlock_count_scopes(abi));
 		return;
 	}
-	row = abi ? add_row(k, "landlock", CHECK_MISSING, "ABI %d, without %s",
-			    abi, buf_str(&flags))
-		  : add_row(k, "landlock", CHECK_MISSING, "not enabled");
-	set_text(k, &row->means, "`run -- COMMAND` is refused");
+	if (abi >= protection_abi(PROTECT_FS_REFER)) {
+		row = add_row(k, "landlock", CHECK_LIMITED,
+			      "ABI %d, without %s", abi, buf_str(&flags));
+		set_text(k, &row->means,
+			 "namespaces alone keep in what these would, and "
+			 "where there are none `run -- COMMAND` is refused");
+	} else {
+		row = abi ? add_row(k, "landlock", CHECK_MISSING,
+				    "ABI %d, without %s", abi, buf_str(&flags))
+			  : add_row(k, "landlock", CHECK_MISSING,
+				    "not enabled");
+		set_text(k, &row->means, "`run -- COMMAND` is refused");
+	}
 	if (abi && asprintf(&row->fix,
 			    "Linux 6.12 or newer, or run with "
 			    "--allow-degraded=%s",

@@ -196,6 +196,25 @@ static void add_protections(struct json_out *o, const char *key, uint32_t mask)
 		json_out_str_member(o, key, text);
 }
 
+/*
+ * What a kernel whose Landlock lacks it is not refused for, since something
+ * else does the same: mounts that are read-only and without devices, a pid and
+ * a network namespace of its own, or rules that are carried out on behalf.
+ */
+static uint32_t stood_in_for(const struct host_context *h)
+{
+	uint32_t mask = UINT32_C(1) << PROTECT_FS_TRUNCATE |
+			UINT32_C(1) << PROTECT_FS_IOCTL_DEV |
+			UINT32_C(1) << PROTECT_SIGNAL_SCOPE;
+
+	if (h->notify)
+		return 0;
+	if (!h->shared_network || h->traps & TRAP_NETWORK)
+		mask |= UINT32_C(1) << PROTECT_NET_TCP |
+			UINT32_C(1) << PROTECT_ABSTRACT_UNIX_SCOPE;
+	return mask;
+}
+
 static void add_annotations(const struct host_context *h, struct json_out *o)
 {
 	const struct request *r = h->request;
@@ -207,7 +226,7 @@ static void add_annotations(const struct host_context *h, struct json_out *o)
 						     : ISOLATION_NAMESPACES));
 	json_out_str_member(o, "io.sandlock.landlock", "yes");
 	add_protections(o, "io.sandlock.landlock.allow-degraded",
-			r->allow_degraded);
+			r->allow_degraded | stood_in_for(h));
 	add_protections(o, "io.sandlock.landlock.disabled", r->disabled);
 	json_out_object_end(o);
 }
