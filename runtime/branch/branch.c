@@ -613,19 +613,6 @@ static bool is_other_boot(const struct branch *b)
 	return proc_boot_id(now) < 0 || strcmp(now, b->meta.boot_id) != 0;
 }
 
-int root_say_running(const struct branch *b, struct error *err)
-{
-	(void)error_say(err, ERR_STATE, EBUSY,
-			"the sandbox of branch '%s' is running", b->meta.name);
-	/* Where the runtime directory was lost kill knows no such name. */
-	if (proc_is_alive(&b->meta.init))
-		return error_hint(err,
-				  "'sandlock kill %s' ends it; its first "
-				  "process is %d",
-				  b->meta.name, (int)b->meta.init.pid);
-	return error_hint(err, "'sandlock kill %s' ends it", b->meta.name);
-}
-
 int root_get_state(struct branch *b, enum branch_state *ret, struct error *err)
 {
 	int r;
