@@ -547,6 +547,25 @@ teardown() { finish; }
 	expect_exactly $'inside\ninside'
 }
 
+@test "create: without pivot_root a chroot would leave the host's root for exec" {
+	skip_unless_root
+	only_sandlock
+	mkdir "$W/top"
+	run unshare -m bash -ec '
+		mount --make-rprivate /
+		mount --rbind / "$1/top"
+		cd "$1/top"
+		exec chroot . "$2" create --no-pivot "$3" -b "$4"' - \
+		"$W" "$BUILD/sandlock" "$N" "$B"
+	expect_status 1
+	expect_output "--no-pivot in a chroot"
+	set_args sleep 1000
+	create_running "$N" --no-pivot
+	run sandlock exec "$N" sh -c 'echo here >/where; cat /where'
+	expect_exactly here
+	[ ! -e /where ]
+}
+
 @test "exec: death by signal is 128 plus its number" {
 	set_args sleep 1000
 	create_running "$N"

@@ -258,11 +258,7 @@ static int leave_chroot(void)
 	return self < 0 ? self : setns(self, CLONE_NEWNS) < 0 ? -errno : 0;
 }
 
-/*
- * pivot_root(2) replaces the root that we have. In a chroot that is not the
- * namespace's, which would still be there for everybody who joins it.
- */
-static int pivot_namespace(int root_fd)
+int mount_enter_top(int root_fd)
 {
 	uint64_t ours = 0, top = 0;
 	auto_close int top_fd = -1;
@@ -276,8 +272,19 @@ static int pivot_namespace(int root_fd)
 	r = mount_id(top_fd, &top);
 	if (r == 0)
 		r = mount_id(root_fd, &ours);
-	if (r < 0 || ours == top)
-		return r;
+	return r < 0 ? r : ours == top;
+}
+
+/*
+ * pivot_root(2) replaces the root that we have. In a chroot that is not the
+ * namespace's, which would still be there for everybody who joins it.
+ */
+static int pivot_namespace(int root_fd)
+{
+	int r = mount_enter_top(root_fd);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
 	    umount2(".", MNT_DETACH) < 0)

@@ -70,6 +70,12 @@ uint64_t mount_attrs(unsigned long flags);
 int mount_id(int fd, uint64_t *ret);
 
 /*
+ * Leaves whatever chroot we are in for the root of this mount namespace: 1 if
+ * that is the mount of @root_fd, 0 if not, or a negative errno.
+ */
+int mount_enter_top(int root_fd);
+
+/*
  * Makes @root_fd, the root of an attached mount, the root of this mount
  * namespace and detaches everything else. The working directory is "/" then.
  */

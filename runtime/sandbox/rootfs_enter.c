@@ -124,6 +124,20 @@ static int detach_others(struct rootfs *r, struct error *err)
 	return n;
 }
 
+/* Whoever joins the mount namespace comes to its top. */
+static int check_top(const struct rootfs *r, struct error *err)
+{
+	int n = mount_enter_top(r->root_fd);
+
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n,
+				 "cannot leave the chroot that this runs in");
+	return n ? 0
+		 : error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+			     "--no-pivot in a chroot would leave the host's "
+			     "root where exec comes to");
+}
+
 /*
  * Security labels are written after the pivot; in a user namespace a procfs
  * can only be mounted as long as one without masks is in sight.
@@ -154,6 +168,8 @@ int rootfs_enter(struct rootfs *r, struct error *err)
 		n = detach_others(r, err);
 		if (n == 0)
 			n = enter_chroot(r->root_fd, err);
+		if (n == 0)
+			n = check_top(r, err);
 	} else {
 		n = mount_pivot(r->root_fd, err);
 	}
