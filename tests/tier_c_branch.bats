@@ -345,6 +345,22 @@ one
 	[ "$(cat one)" = $'one\n1' ]
 }
 
+@test "tier C: a workdir within another is a branch of its own, by every path" {
+	mkdir -p "$W/n/p/sub/d"
+	echo s >"$W/n/p/sub/f"
+	cd "$W/n" || return 1
+	in_branch --workdir "$W/n" --workdir "$W/n/p/sub" -- /bin/sh -c '
+		cd p/sub; echo 2 >g; echo 3 >"$1/p/sub/h"; cat "$1/p/sub/g" h d/../../sub/g
+		cd "$1"; ln -s p/sub l; cat l/h; rm p/sub/f; mv p q; rmdir p/sub
+		ls p/sub; cd p/sub/..; pwd' - "$W/n"
+	expect_output $'2\n3\n2\n3\n'
+	expect_output "cannot move 'p' to 'q': Device or resource busy"
+	expect_output $'g\nh\n'"$W/n/p"
+	sandlock commit "$N"
+	[ "$(cat p/sub/g p/sub/h l/g)" = $'2\n3\n2' ]
+	[ ! -e p/sub/f ]
+}
+
 @test "tier C: what a branch cannot have here is refused" {
 	in_branch -w "$W" -- true
 	expect_status 125

@@ -56,7 +56,20 @@ void merged_free(struct merged *m)
 	(void)close(m->upper_fd);
 	(void)close(m->work_fd);
 	(void)pthread_mutex_destroy(&m->lock);
+	free(m->stops);
 	free(m);
+}
+
+int merged_stop_at(struct merged *m, const char *path)
+{
+	const char **v =
+		realloc(m->stops, (m->n_stops + 1) * sizeof(*m->stops));
+
+	if (!v)
+		return -ENOMEM;
+	m->stops = v;
+	v[m->n_stops++] = path;
+	return 0;
 }
 
 void merged_hold(struct merged *m, bool held)
@@ -252,6 +265,30 @@ static int leave(struct way *w, const char *first, struct merged_place *ret)
 	return n < 0 || (size_t)n >= sizeof(ret->rest) ? -ENAMETOOLONG : 0;
 }
 
+static bool is_stop(const struct merged *m, const char *path)
+{
+	for (size_t i = 0; i < m->n_stops; i++)
+		if (strcmp(m->stops[i], path) == 0)
+			return true;
+	return false;
+}
+
+/* 1: the next one is not ours, and the way goes on there. */
+static int stop(struct way *w, const char *name, struct merged_place *ret)
+{
+	int r;
+
+	if (!w->m->n_stops)
+		return 0;
+	path_copy(ret->path, w->path);
+	r = append(ret->path, name);
+	if (r < 0 || !is_stop(w->m, ret->path))
+		return r;
+	ret->is_stop = true;
+	r = leave(w, "", ret);
+	return r < 0 ? r : 1;
+}
+
 static int go_up(struct way *w)
 {
 	char *slash = strrchr(w->path, '/');
@@ -337,8 +374,11 @@ static int step(struct way *w, const char *name, unsigned int flags,
 	bool is_last = w->at[strspn(w->at, "/")] == '\0';
 	struct merged_entry e;
 	const struct object *o;
-	int r = dir_lookup(w->m, &w->dir, name, &e);
+	int r = stop(w, name, ret);
 
+	if (r)
+		return r;
+	r = dir_lookup(w->m, &w->dir, name, &e);
 	if (r < 0)
 		return r;
 	o = entry_seen(&e);

@@ -46,6 +46,12 @@ CLEANUP_PTR(struct merged, merged_free);
  */
 void merged_set_umask(struct merged *m, mode_t mask);
 
+/*
+ * @path, a directory of the lower, is no part of this branch: merged_resolve
+ * tells who comes there. Borrowed. Before anything else. -ENOMEM.
+ */
+int merged_stop_at(struct merged *m, const char *path);
+
 /* Until it is let go of, only the calling thread changes names. */
 void merged_hold(struct merged *m, bool held);
 
@@ -72,6 +78,8 @@ struct merged_place {
 	/* The way goes on elsewhere: absolute, or from the root of the branch
 	 * ("../x"). Nothing else is set then. */
 	bool is_outside;
+	/* Or from @path, where it stops. */
+	bool is_stop;
 	char rest[PATH_MAX];
 };
 

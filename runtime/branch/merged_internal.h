@@ -17,6 +17,8 @@ struct merged {
 	mode_t umask;	      /* of whoever makes something */
 	pthread_mutex_t lock; /* of all that is on disk; recursive */
 	atomic_ulong temps;
+	const char **stops;
+	size_t n_stops;
 };
 
 /* A directory of the merged view; -1: it has no part there. O_PATH. */

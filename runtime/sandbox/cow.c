@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "base/uapi.h"
 #include "sandbox/cow_internal.h"
 
@@ -110,6 +111,23 @@ static void find_umask(struct cow *w)
 		merged_set_umask(w->roots[i].merged, mask);
 }
 
+/* One may lie in another. */
+static int find_nested(struct cow *w)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < w->n; i++)
+		for (size_t k = 0; k < w->n && r == 0; k++) {
+			const char *of = w->roots[i].lower;
+			const char *in = w->roots[k].lower;
+
+			if (k != i && path_is_under(in, of))
+				r = merged_stop_at(w->roots[i].merged,
+						   path_below(in, of) + 1);
+		}
+	return r;
+}
+
 struct cow *cow_new(const struct cow_root *roots, size_t n)
 {
 	struct cow *w = calloc(1, sizeof(*w));
@@ -125,6 +143,10 @@ struct cow *cow_new(const struct cow_root *roots, size_t n)
 	}
 	memcpy(w->roots, roots, n * sizeof(*roots));
 	w->n = n;
+	if (find_nested(w) < 0) {
+		cow_free(w);
+		return NULL;
+	}
 	find_umask(w);
 	return w;
 }

@@ -152,6 +152,20 @@ struct outcome cow_remove(struct cow *w, struct call *c)
 
 /* -------------------------------------------------------------- moving -- */
 
+/* Another branch lies in it. */
+static bool holds_branch(const struct cow *w, const struct cow_place *p)
+{
+	char real[PATH_MAX];
+
+	if (cow_real_path(p->root->lower, p->at.path, real) < 0)
+		return true;
+	for (size_t i = 0; i < w->n; i++)
+		if (&w->roots[i] != p->root &&
+		    path_is_under(w->roots[i].lower, real))
+			return true;
+	return false;
+}
+
 struct outcome cow_rename(struct cow *w, struct call *c)
 {
 	int from_fd = (int)call_arg(c, 0), to_fd = (int)call_arg(c, 2);
@@ -183,6 +197,8 @@ struct outcome cow_rename(struct cow *w, struct call *c)
 		return OUTCOME_FAIL(ENOENT);
 	if ((p.at.wants_dir || q.at.wants_dir) && !S_ISDIR(p.at.mode))
 		return OUTCOME_FAIL(ENOTDIR);
+	if (holds_branch(w, &p) || holds_branch(w, &q))
+		return OUTCOME_FAIL(EBUSY);
 	r = cow_check_within(w, c, &p);
 	if (r == 0 && (flags & RENAME_EXCHANGE))
 		r = cow_check_within(w, c, &q);

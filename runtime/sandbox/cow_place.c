@@ -245,6 +245,14 @@ static int go_inside(struct way *y, struct cow_place *ret)
 				    at->is_lower_way && at->has_lower_dir;
 		return 0;
 	}
+	/* Into another branch, which lies in this one. */
+	if (at->is_stop) {
+		path_copy(y->todo, at->rest);
+		r = put(y->at, y->root->lower, at->path);
+		if (r == 0)
+			r = walk(y);
+		return r < 0 ? r : 1;
+	}
 	/* ".." of upper leads to the store. */
 	if (*at->rest != '/' && y->layer == LAYER_UPPER)
 		ret->is_as_it_is = false;
