@@ -149,6 +149,9 @@ A $W/root/b/in/2"
 	sandlock commit "$N"
 	equal 1 "$(cat root/a/1)" 1
 	equal 2 "$(cat root/b/in/2)" 2
+	refused 125 "--fs-mount '/b/../a/in' lies in the workdir '/a'" \
+		sandlock run --chroot root --workdir /a \
+		--fs-mount "/b/../a/in:$W/host" -- true
 	refused 125 "'/none' inside of --chroot" \
 		sandlock run --chroot root --workdir /none -- true
 	refused 125 "root/data/a' is no directory" \

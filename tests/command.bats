@@ -216,6 +216,8 @@ no_branch() {
 	run sandlock run --fs-mount "/data:$W/other:ro" -- sh -c 'cat /data/s; echo no >/data/s'
 	expect_output yes
 	equal s "$(cat "$W/other/s")" yes
+	refused 125 "--fs-mount '$W/dir/m' lies in the workdir '$W/dir'" \
+		sandlock run --fs-mount "$W/dir/m:$W/other" -- true
 	run sandlock run --fs-deny "$W/dir/f" -- cat f
 	refute_output old
 }

@@ -188,6 +188,37 @@ static int find_workdir(struct host_context *h, struct error *err)
 	return n;
 }
 
+/* The branch is mounted last, and would cover it. */
+static int check_mount(const struct host_context *h, const char *inside,
+		       struct error *err)
+{
+	auto_free char *at = *inside == '/' ? path_normalize(inside) : NULL;
+	const char *top = h->chroot ? h->chroot : "/";
+
+	for (size_t i = 0; at && i < h->workdirs.n; i++) {
+		const char *dir = path_below(h->workdirs.v[i], top);
+
+		if (!path_is_under(at, dir))
+			continue;
+		(void)error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+				"--fs-mount '%s' lies in the workdir '%s', "
+				"whose branch would cover it",
+				inside, dir);
+		return error_hint(err, "choose a place outside of it");
+	}
+	return 0;
+}
+
+static int check_mounts(const struct host_context *h, struct error *err)
+{
+	const struct request *r = h->request;
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && i < r->n_mounts; i++)
+		n = check_mount(h, r->mounts[i].inside, err);
+	return n;
+}
+
 /* $HOME, unless everything else would be hidden with it. */
 static const char *find_home(void)
 {
@@ -369,6 +400,8 @@ int host_plan(const struct sandbox_env *env, const struct request *r,
 	h.name = p->name;
 	if (n == 0)
 		n = find_workdir(&h, err);
+	if (n == 0)
+		n = check_mounts(&h, err);
 	if (n == 0)
 		n = host_find_ids(&h, err);
 	if (n == 0)
