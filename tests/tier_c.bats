@@ -230,6 +230,31 @@ bad Bad file descriptor"
 	[ ! -e "$output" ]
 }
 
+@test "tier C: a run that is killed at any step leaves no TMPDIR" {
+	local call step n=0
+
+	command -v strace >/dev/null || skip "strace is not installed"
+	mkdir "$W/tmp"
+	for call in mkdir socketpair renameat; do
+		for step in $(seq 10); do
+			TMPDIR=$W/tmp timeout 20 strace -qq -o /dev/null \
+				-e trace="$call" \
+				-e inject="$call:signal=KILL:when=$step" \
+				"$SANDLOCK" run --isolation=notify \
+				--branch=none -r / --name "$N$call$step" \
+				-- true 2>/dev/null 3>&- && break
+			n=$((n + 1))
+		done
+		[ "$step" -lt 10 ]
+	done
+	[ "$n" -gt 4 ]
+	# What is younger may still be being made.
+	sleep 2.5
+	sandlock list -q
+	equal left "$(ls -A "$W/tmp" "$SANDLOCK_ROOT")" "$(
+		printf '%s:\n\n%s:' "$SANDLOCK_ROOT" "$W/tmp")"
+}
+
 @test "tier C: the store and the runtime directory are out of reach" {
 	mkdir -p "$SANDLOCK_STORE"
 	notify -r / -- /bin/sh -c "ls '$SANDLOCK_STORE' '$SANDLOCK_ROOT'"

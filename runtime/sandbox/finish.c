@@ -138,6 +138,7 @@ int finish_unrecorded(const struct sandbox_env *env, struct rundir_slot *slot,
 		      struct error *err)
 {
 	remove_unrecorded_cgroup(env, slot);
+	scratch_remove_unrecorded(slot);
 	finish_left_branch(env, env->store, rundir_slot_name(slot));
 	return rundir_remove(slot, err);
 }

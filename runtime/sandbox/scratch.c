@@ -2,17 +2,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/path.h"
 #include "branch/branch.h"
 #include "branch/trash.h"
 #include "kernel/landlock.h"
 #include "sandbox/create.h"
+
+static const char record_name[] = "scratch";
 
 /* What the command wrote it may read: the kernel opens it, by Landlock's leave.
  */
@@ -56,28 +63,47 @@ static const char *find_place(const struct plan *p)
 }
 
 /*
+ * What it will be is in the runtime directory before it is there: who is killed
+ * before the state is written leaves nothing behind. Nobody else knows the
+ * name.
+ */
+static int make_dir(const struct create *c, const char *in, char **ret)
+{
+	auto_free char *real = realpath(in, NULL);
+	auto_free char *path = NULL;
+	uint64_t salt;
+
+	if (!real)
+		return -errno;
+	if (getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
+		return -errno;
+	if (asprintf(&path, "%s/sandlock-tmp.%016" PRIx64, real, salt) < 0)
+		return -ENOMEM;
+	if (c->slot &&
+	    symlinkat(path, rundir_slot_fd(c->slot), record_name) < 0)
+		return -errno;
+	if (mkdir(path, 0700) < 0)
+		return -errno;
+	*ret = take_ptr(&path);
+	return 0;
+}
+
+/*
  * Tier C has no tmpfs of its own: a directory of the host takes the place of
  * /tmp, which is said by TMPDIR.
  */
 int scratch_make(struct create *c, struct error *err)
 {
 	const char *dir = find_place(c->plan);
-	auto_free char *path = NULL;
 	auto_free char *entry = NULL;
 	int r = add_uppers(c, err);
 
 	if (r < 0)
 		return r;
-	if (asprintf(&path, "%s/sandlock-tmp.XXXXXX", dir) < 0)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "TMPDIR");
-	if (!mkdtemp(path))
-		return error_set(err, ERR_SYSTEM, errno,
+	r = make_dir(c, dir, &c->state->scratch);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot make a directory in '%s'", dir);
-	c->state->scratch = realpath(path, NULL);
-	if (!c->state->scratch) {
-		(void)rmdir(path);
-		return error_set(err, ERR_SYSTEM, errno, "TMPDIR");
-	}
 	if (asprintf(&entry, "TMPDIR=%s", c->state->scratch) < 0 ||
 	    spec_strings_add(&c->plan->spec->process.env, entry) < 0 ||
 	    plan_add_path(c->plan, c->state->scratch, LANDLOCK_ALL) < 0)
@@ -89,4 +115,12 @@ void scratch_remove(const struct sandbox_state *s)
 {
 	if (s->scratch)
 		trash_remove_tree(AT_FDCWD, s->scratch);
+}
+
+void scratch_remove_unrecorded(const struct rundir_slot *slot)
+{
+	char path[PATH_MAX];
+
+	if (fd_read_link(rundir_slot_fd(slot), record_name, path) >= 0)
+		trash_remove_tree(AT_FDCWD, path);
 }
