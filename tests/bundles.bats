@@ -65,6 +65,18 @@ RENAMES='["rename","renameat","renameat2"]'
 	done
 }
 
+@test "a hardened service of the host may exec, before and after others asked" {
+	script 'sleep 1000'
+	create_running "$N"
+	run "$TESTS/helpers/hardened.py" "$SANDLOCK" exec "$N" \
+		probe rename /data/d /data/e
+	expect_status 0
+	run "$TESTS/helpers/hardened.py" "$SANDLOCK" exec "$N" \
+		probe rename /data/e /data/d
+	expect_status 0
+	sandlock kill "$N"
+}
+
 @test "what exec brings to a waiter wakes no supervisor until it renames" {
 	local i
 

@@ -387,6 +387,8 @@ int exec_ask_end(struct exec *e, struct error *err)
 	int r = control_finish(e->found->rundir, &e->listen, err);
 
 	e->listen = (struct control_call){ .name = NULL };
+	cleanup_close(&e->traps_fd);
+	e->traps_fd = -1;
 	return r;
 }
 
@@ -407,7 +409,11 @@ static int handle_message(struct exec *e, struct sync_msg *m, struct error *err)
 				       e->found->state, e->spec, err);
 		return r == 0 ? sync_send(e->sync_fd, SYNC_SECCOMP_SENT, 0) : r;
 	case SYNC_TRAPS:
-		return exec_ask(e, "listen", NULL, &m->fd, err);
+		/* The question may have to be asked again: control/peer.h. */
+		cleanup_close(&e->traps_fd);
+		e->traps_fd = m->fd;
+		m->fd = -1;
+		return exec_ask(e, "listen", NULL, &e->traps_fd, err);
 	/* Of tier C; else spawn_follow has read it. */
 	case SYNC_PID:
 		cleanup_close(&e->pidfd);
@@ -593,6 +599,7 @@ int sandbox_exec(const struct sandbox_env *env, const char *name,
 		.sync_fd = -1,
 		.child_sync_fd = -1,
 		.status_fd = -1,
+		.traps_fd = -1,
 		.pidfd = -1,
 		.console_sock = -1,
 		.console_master = -1,

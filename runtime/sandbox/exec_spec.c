@@ -195,6 +195,7 @@ void exec_done(struct exec *e)
 	cleanup_close(&e->sync_fd);
 	cleanup_close(&e->child_sync_fd);
 	cleanup_close(&e->status_fd);
+	cleanup_close(&e->traps_fd);
 	cleanup_close(&e->pidfd);
 	cleanup_close(&e->console_sock);
 	cleanup_close(&e->console_master);
