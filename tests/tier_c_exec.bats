@@ -196,6 +196,14 @@ is_dead() {
 	down
 }
 
+@test "tier C: an exec more than the guard has room for is refused" {
+	up -- /bin/sh -c ': >up; sleep 1000'
+	seq 256 | xargs -P 4 -I@ "$SANDLOCK" exec -d "$N" sleep 1010 >/dev/null 2>&1 3>&-
+	COMMAND_TIMEOUT=10 run_exec "$N" true
+	expect_status 125
+	down
+}
+
 @test "tier C: exec has a terminal of its own" {
 	command -v script >/dev/null || skip "no script"
 	up -- /bin/sh -c ': >up; sleep 1000'

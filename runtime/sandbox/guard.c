@@ -291,7 +291,9 @@ static void take_guest(struct guard *g)
 		return;
 	while (x < g->guests + GUESTS_MAX && x->pid)
 		x++;
-	if (x == g->guests + GUESTS_MAX || guest_begin(g->c, sock, x) < 0)
+	if (x == g->guests + GUESTS_MAX)
+		(void)close(sock);
+	else if (guest_begin(g->c, sock, x) < 0)
 		*x = (struct guest){ 0, -1 };
 }
 
