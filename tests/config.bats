@@ -287,6 +287,22 @@ has_hint() {
 	expect_match "[Aa]pp[Aa]rmor"
 }
 
+@test "process.apparmorProfile is that of the process, and has to be loaded" {
+	grep -qs Y /sys/module/apparmor/parameters/enabled &&
+		command -v apparmor_parser >/dev/null || skip "no AppArmor here"
+	echo "profile $N flags=(attach_disconnected) { file, capability, deny /secret r, }" |
+		apparmor_parser -r
+	echo x >"$B/rootfs/secret"
+	set_args sh -c 'cat /proc/self/attr/current; cat /secret'
+	config '.process.apparmorProfile = $n' --arg n "$N"
+	run sandlock run -b "$B" "$N"
+	echo "profile $N { }" | apparmor_parser -R
+	expect_status 1
+	expect_output "$N (enforce)"
+	expect_output "/secret: Permission denied"
+	refused 1 "'$N' is not loaded" create "$N"
+}
+
 @test "a missing operand, too many operands, a bad number: usage errors" {
 	only_sandlock
 	for words in "create" "start" "start a b" "delete" "kill" \

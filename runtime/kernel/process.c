@@ -257,15 +257,14 @@ int process_open_proc(struct error *err)
 	return fd;
 }
 
-/* Writes below a procfs that is one, through no link and no other mount. */
-static int write_attr(int proc_fd, const char *path, const char *text,
-		      struct error *err)
+/* Opens below a procfs that is one, through no link and no other mount. */
+static int open_attr(int proc_fd, const char *path, int *ret_fd,
+		     struct error *err)
 {
 	auto_close int self_fd = -1;
 	auto_close int fd = -1;
 	char self[32];
 	struct statfs fs;
-	int r;
 
 	(void)snprintf(self, sizeof(self), "%d", (int)getpid());
 	self_fd = fd_open_beneath(proc_fd, self, O_PATH | O_DIRECTORY, 0);
@@ -277,36 +276,63 @@ static int write_attr(int proc_fd, const char *path, const char *text,
 	if (fstatfs(fd, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC)
 		return error_say(err, ERR_SYSTEM, EINVAL,
 				 "'/proc/self/%s' is not on a procfs", path);
-	r = fd_write_full(fd, text, strlen(text));
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "cannot write '/proc/self/%s'", path);
+	*ret_fd = take_fd(&fd);
 	return 0;
+}
+
+static int set_apparmor(const char *profile, int proc_fd, struct error *err)
+{
+	auto_free char *text = NULL;
+	auto_close int fd = -1;
+	int r = open_attr(proc_fd, "attr/apparmor/exec", &fd, err);
+
+	if (r == -ENOENT)
+		return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+				 "process.apparmorProfile: apparmor is not "
+				 "enabled on this system");
+	if (r < 0)
+		return r;
+	if (asprintf(&text, "exec %s", profile) < 0) {
+		text = NULL;
+		return error_set(err, ERR_SYSTEM, ENOMEM, "AppArmor");
+	}
+	r = fd_write_full(fd, text, strlen(text));
+	if (r == -ENOENT) {
+		(void)error_say(err, ERR_BUNDLE, ENOENT,
+				"process.apparmorProfile: '%s' is not loaded",
+				profile);
+		return error_hint(err, "apparmor_parser -r FILE loads it");
+	}
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
+				 "process.apparmorProfile '%s'", profile)
+		     : 0;
+}
+
+static int set_selinux(const char *label, int proc_fd, struct error *err)
+{
+	auto_close int fd = -1;
+	int r = open_attr(proc_fd, "attr/exec", &fd, err);
+
+	if (r == 0)
+		r = fd_write_full(fd, label, strlen(label));
+	if (r == -EINVAL || r == -ENOENT)
+		return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+				 "process.selinuxLabel: selinux is not enabled "
+				 "on this system, or knows no '%s'",
+				 label);
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
+				 "process.selinuxLabel '%s'", label)
+		     : 0;
 }
 
 int process_set_labels(const struct spec_process *p, int proc_fd,
 		       struct error *err)
 {
-	auto_free char *text = NULL;
 	int r = 0;
 
-	if (p->apparmor_profile) {
-		if (asprintf(&text, "exec %s", p->apparmor_profile) < 0) {
-			text = NULL;
-			return error_set(err, ERR_SYSTEM, ENOMEM, "AppArmor");
-		}
-		r = write_attr(proc_fd, "attr/apparmor/exec", text, err);
-		if (r == -ENOENT)
-			return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
-					 "process.apparmorProfile: apparmor is "
-					 "not enabled on this system");
-	}
-	if (r == 0 && p->selinux_label) {
-		r = write_attr(proc_fd, "attr/exec", p->selinux_label, err);
-		if (r == -EINVAL || r == -ENOENT)
-			return error_say(err, ERR_UNSUPPORTED, ENOTSUP,
-					 "process.selinuxLabel: selinux is not "
-					 "enabled on this system");
-	}
+	if (p->apparmor_profile)
+		r = set_apparmor(p->apparmor_profile, proc_fd, err);
+	if (r == 0 && p->selinux_label)
+		r = set_selinux(p->selinux_label, proc_fd, err);
 	return r;
 }
