@@ -66,7 +66,8 @@ static bool recall(const struct callers *k, size_t i, pid_t tid,
 	memcpy(ret->groups, k->v[i].groups,
 	       ret->n_groups * sizeof(*ret->groups));
 	ret->umask = 0;
-	ret->caps = 0;
+	/* It may have any. */
+	ret->caps = UINT64_MAX;
 	*ret_root_fd = fd;
 	return true;
 }

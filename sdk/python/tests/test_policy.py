@@ -13,7 +13,7 @@ import threading
 import time
 
 from sandlock import (
-    PolicyFn, Sandbox, SandboxError, StdioMode, Transaction,
+    BranchAction, PolicyFn, Sandbox, SandboxError, StdioMode, Transaction,
     policy, questions,
 )
 
@@ -74,6 +74,22 @@ class Verdicts(Place):
         self.assertGreater(run.pid, 0)
         self.assertTrue([e for e in seen if e.category == "file"
                          and e.path and e.path.endswith("/f")])
+
+    def test_set_id_bits_stay_where_the_kernel_leaves_them(self):
+        cut = """import os
+for name in ("a", "b"):
+    os.close(os.open(name, os.O_WRONLY | os.O_TRUNC))
+    print(oct(os.stat(name).st_mode))
+"""
+        for name in ("a", "b"):
+            self.write(name, "text")
+            os.chmod(os.path.join(self.workdir, name), 0o4755)
+        run = ["python3", "-c", cut]
+        plain = Sandbox(workdir=self.workdir,
+                        on_exit=BranchAction.ABORT).run(run)
+        asked = Sandbox(workdir=self.workdir, on_exit=BranchAction.ABORT,
+                        policy_fn=lambda e, c: None).run(run)
+        self.assertEqual(asked.stdout, plain.stdout, asked.stderr)
 
     def test_a_sandbox_that_is_dropped_in_its_own_callback(self):
         boxes, dropped = [], threading.Event()
