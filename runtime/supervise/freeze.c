@@ -185,6 +185,7 @@ static void let_go_stopped(struct freezer *f)
 }
 
 static bool waits_for_answer(pid_t tid);
+static bool is_at_rest_with_us(pid_t tid);
 
 /*
  * It does not run before the gate opens: it waits for our answer, and was
@@ -195,7 +196,7 @@ static bool is_gated(pid_t tid, char state)
 	if (redirect_is_of(tid))
 		return state == 't' || ((state == 'D' || state == 'S') &&
 					waits_for_answer(tid));
-	return state == 'D' && waits_for_answer(tid);
+	return state == 'D' && is_at_rest_with_us(tid);
 }
 
 /* 1 seized, 0 there is nothing to seize, or a negative errno; -EAGAIN: it is
@@ -382,6 +383,22 @@ static struct ran read_ran(pid_t tid)
 	    sscanf(text, "%llu %llu %llu", &ns, &waited, &times) == 3)
 		r = (struct ran){ ns, times };
 	return r;
+}
+
+/*
+ * All of it at one moment: in one wait it may be asleep for good, and in the
+ * next one, for our answer, before it was received, when a signal wakes it.
+ */
+static bool is_at_rest_with_us(pid_t tid)
+{
+	struct ran before = read_ran(tid), after;
+	struct proc_stat st;
+
+	if (!before.times || proc_read_stat(tid, &st) < 0 || st.state != 'D' ||
+	    !waits_for_answer(tid))
+		return false;
+	after = read_ran(tid);
+	return after.times == before.times && after.ns == before.ns;
 }
 
 static uint64_t nap(uint64_t ns)
