@@ -293,13 +293,13 @@ has_hint() {
 	echo "profile $N flags=(attach_disconnected) { file, capability, deny /secret r, }" |
 		apparmor_parser -r
 	echo x >"$B/rootfs/secret"
-	set_args sh -c 'cat /proc/self/attr/current; cat /secret'
+	script 'cat /proc/self/attr/current; cat /secret'
 	config '.process.apparmorProfile = $n' --arg n "$N"
 	run sandlock run -b "$B" "$N"
 	echo "profile $N { }" | apparmor_parser -R
 	expect_status 1
 	expect_output "$N (enforce)"
-	expect_output "/secret: Permission denied"
+	expect_output "/secret': Permission denied"
 	refused 1 "'$N' is not loaded" create "$N"
 }
 
