@@ -573,6 +573,31 @@ teardown() { finish; }
 	expect_status 137
 }
 
+@test "exec: a signal that all get while it joins neither ends nor stops it" {
+	local tracer helper sig
+
+	only_sandlock
+	command -v strace >/dev/null || skip "strace is not installed"
+	set_args sleep 1000
+	create_running "$N"
+	for sig in TERM TSTP; do
+		# With a group of its own that is no orphan: those do not stop.
+		set -m
+		timeout 20 strace -f -qq -o "$W/trace" -e trace=setns \
+			-e inject=setns:delay_enter=500000 \
+			"$SANDLOCK" exec "$N" echo "in" >"$W/out" 2>&1 3>&- &
+		tracer=$!
+		set +m
+		eventually grep -q setns "$W/trace"
+		helper=$(sed -n 's/^\([0-9]*\) .*setns.*/\1/p' "$W/trace")
+		kill -s "$sig" "$helper"
+		wait "$tracer"
+		equal "$sig" "$(cat "$W/out")" in
+		rm "$W/trace"
+	done
+	sandlock kill "$N" KILL
+}
+
 @test "exec: stdin, stdout and stderr are passed" {
 	set_args sleep 1000
 	create_running "$N"

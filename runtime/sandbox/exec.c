@@ -221,6 +221,7 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 
 	(void)snprintf(keyring, sizeof(keyring), "_ses.%s",
 		       e->found->state->name);
+	(void)sigprocmask(SIG_SETMASK, &e->original_mask, NULL);
 	(void)setsid();
 	if (e->process->affinity_final &&
 	    process_set_affinity(e->process->affinity_final, &err) < 0)
@@ -284,14 +285,19 @@ static int close_others(struct exec *e, struct error *err)
 	return 0;
 }
 
-/* It may be in our memory, of which it changes nothing. */
+/*
+ * It may be in our memory, of which it changes nothing, and then we wait for
+ * it: what a terminal sends to all of us must not stop it.
+ */
 static void __attribute__((noreturn)) helper_main(void *data)
 {
 	struct exec *e = data;
 	struct error err = ERROR_INIT;
+	sigset_t all;
 	int r;
 
-	process_reset_signals(&e->original_mask);
+	(void)sigfillset(&all);
+	process_reset_signals(&all);
 	if (join_init(e, &err) < 0 || close_others(e, &err) < 0)
 		die(e, &err);
 	r = spawn_sibling(e->child_sync_fd);
