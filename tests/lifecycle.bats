@@ -146,6 +146,10 @@ teardown() { finish; }
 	grep -q 'got it' "$W/log"
 }
 
+nobody_is_named() {
+	! pgrep -f "$1"
+}
+
 @test "run: SIGKILL of run takes the sandbox with it" {
 	only_sandlock
 	set_args sleep 1000
@@ -156,6 +160,26 @@ teardown() { finish; }
 	kill -KILL $runner
 	wait $runner || true
 	eventually is_gone "$init"
+}
+
+@test "run: killed at any step it leaves no init that waits for its ids" {
+	local step
+
+	only_sandlock
+	skip_unless_root
+	command -v strace >/dev/null || skip "strace is not installed"
+	config '.linux.namespaces += [{type: "user"}]
+		| .linux.uidMappings = [{containerID: 0, hostID: 100000, size: 65536}]
+		| .linux.gidMappings = .linux.uidMappings'
+	chown -R 100000:100000 "$R"
+	for step in $(seq 40); do
+		timeout 20 strace -qq -o /dev/null -e trace=write \
+			-e inject="write:signal=KILL:when=$step" \
+			"$SANDLOCK" run -b "$B" "$N.$step" 2>/dev/null 3>&- &&
+			break
+	done
+	[ "$step" -gt 4 ] && [ "$step" -lt 40 ]
+	eventually nobody_is_named "$N."
 }
 
 @test "run: 20 in parallel all succeed" {

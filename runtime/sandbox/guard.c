@@ -408,8 +408,6 @@ void guard_main(struct create *c)
 		g.guests[i].status_fd = -1;
 
 	process_reset_signals(&c->original_mask);
-	cleanup_close(&c->sync_fd);
-	c->sync_fd = -1;
 	if (set_up(&g, &err) < 0 || start(&g, &err) < 0)
 		guard_die(c->child_sync_fd, &err);
 	serve(&g);

@@ -364,8 +364,6 @@ void init_main(struct create *c)
 	};
 
 	(void)snprintf(keyring, sizeof(keyring), "_ses.%s", c->plan->name);
-	cleanup_close(&c->sync_fd);
-	c->sync_fd = -1;
 	process_reset_signals(&c->original_mask);
 	if (c->inline_start)
 		c->status_fd = c->child_sync_fd;

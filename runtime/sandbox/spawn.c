@@ -266,6 +266,9 @@ static int clone_child(struct create *c, struct error *err, pid_t *ret)
 			       : error_code(err);
 	}
 	if (pid == 0) {
+		/* Who waits for its id maps sees that nobody will write them. */
+		cleanup_close(&c->sync_fd);
+		c->sync_fd = -1;
 		if (p->detour)
 			detour_main(c);
 		direct_main(c);
