@@ -100,7 +100,8 @@ static int exchange(struct control_call *c)
 	if (c->pass_fd && !c->sent) {
 		int r = fd_send(c->fd, c->out.data, c->out.len, c->pass_fd, 1);
 
-		if (r < 0)
+		/* As below. */
+		if (r < 0 && r != -EPIPE)
 			return r == -EAGAIN ? 0 : r;
 		c->sent = c->out.len;
 	}
