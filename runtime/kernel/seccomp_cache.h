@@ -1,10 +1,10 @@
 /*
  * Compiled seccomp programs on disk, for kernel/seccomp.c alone.
  *
- *	<dir>/<SHA-256 of the key>	header, key, program
+ *	<dir>/<checksums of the key>	header, key, program
  *
  * The key is everything the program depends on. It is stored and compared, the
- * digest only makes the file name. The directory is ours and 0700, checked by
+ * name only finds the file. The directory is ours and 0700, checked by
  * fd, so the checksum guards against damage and not against an attacker. What
  * is not as it should be counts as a miss. Thread-safe.
  */

@@ -693,6 +693,12 @@ void serve_client(struct create *c, int fd)
 
 int serve_listener(struct create *c, int fd, struct error *err)
 {
+	/* The first listener has said that init is at its end. */
+	if (!c->mediation) {
+		(void)close(fd);
+		return error_say(err, ERR_STATE, ESRCH, "'%s' is ending",
+				 c->state->name);
+	}
 	return mediation_take_passed(c->mediation, c->state->init.pid, fd, err);
 }
 
