@@ -204,6 +204,13 @@ is_dead() {
 	down
 }
 
+@test "tier C: few descriptors are enough for the guard" {
+	run timeout -k 1 20 bash -c 'ulimit -n 128; exec "$0" run --isolation=notify \
+		--on-exit=abort --name "$1" -- /bin/sh -c "echo ran"' "$SANDLOCK" "$N"
+	expect_status 0
+	expect_exactly ran
+}
+
 @test "tier C: exec has a terminal of its own" {
 	command -v script >/dev/null || skip "no script"
 	up -- /bin/sh -c ': >up; sleep 1000'

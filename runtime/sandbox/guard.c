@@ -307,9 +307,25 @@ static void end_guest(struct guest *x)
 
 enum { POLL_SIGNAL, POLL_TELL, POLL_JOIN, POLL_GUESTS };
 
+/* Those that somebody waits for; poll(2) takes no more than RLIMIT_NOFILE. */
+static size_t add_guests(struct guard *g, struct pollfd *p, struct guest **who)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < GUESTS_MAX; i++) {
+		if (g->guests[i].status_fd < 0)
+			continue;
+		p[n] = (struct pollfd){ g->guests[i].status_fd, 0, 0 };
+		who[n++] = &g->guests[i];
+	}
+	return n;
+}
+
 static void __attribute__((noreturn)) serve(struct guard *g)
 {
 	struct pollfd p[POLL_GUESTS + GUESTS_MAX];
+	struct guest *who[GUESTS_MAX];
+	size_t n;
 
 	for (;;) {
 		int join = g->tell[0] < 0 ? g->c->child_join_fd : -1;
@@ -317,14 +333,12 @@ static void __attribute__((noreturn)) serve(struct guard *g)
 		p[POLL_SIGNAL] = (struct pollfd){ g->signal_fd, POLLIN, 0 };
 		p[POLL_TELL] = (struct pollfd){ g->tell[0], POLLIN, 0 };
 		p[POLL_JOIN] = (struct pollfd){ join, POLLIN, 0 };
-		for (size_t i = 0; i < GUESTS_MAX; i++)
-			p[POLL_GUESTS + i] =
-				(struct pollfd){ g->guests[i].status_fd, 0, 0 };
-		if (poll(p, ARRAY_LEN(p), -1) < 0)
+		n = add_guests(g, p + POLL_GUESTS, who);
+		if (poll(p, POLL_GUESTS + n, -1) < 0)
 			continue;
-		for (size_t i = 0; i < GUESTS_MAX; i++)
+		for (size_t i = 0; i < n; i++)
 			if (p[POLL_GUESTS + i].revents)
-				end_guest(&g->guests[i]);
+				end_guest(who[i]);
 		if (p[POLL_TELL].revents & POLLIN)
 			pass_listener(g);
 		if (p[POLL_JOIN].revents)
