@@ -279,6 +279,18 @@ for name, fn in ((\"chmod\", lambda: os.fchmod(fd, 0o755)),
 	[ ! -e /sandlock-test ]
 }
 
+@test "tier C: a branch whose modes keep its owner out says how to go on" {
+	[ "$(id -u)" -ne 0 ] || skip "root is kept out of nothing"
+	in_branch -- /bin/sh -c 'mkdir m; echo x >m/f; chmod 0 m'
+	expect_status 125
+	run sandlock commit "$N"
+	expect_status 1
+	expect_output "chmod -R u+rwX '$SANDLOCK_STORE/branches/$N/upper'"
+	chmod -R u+rwX "$SANDLOCK_STORE/branches/$N/upper"
+	sandlock commit "$N"
+	[ "$(cat m/f)" = x ]
+}
+
 @test "tier C: TMPDIR is in no workdir" {
 	TMPDIR=$W/dir/d in_branch -- /bin/sh -c 'echo x >"$TMPDIR/x"; echo "$TMPDIR"'
 	refute_output "$W/dir"

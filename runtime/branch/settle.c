@@ -178,6 +178,12 @@ static int sync_failed(const struct branch *b, int sys, struct error *err)
 {
 	(void)error_set(err, ERR_SYSTEM, sys, "cannot put branch '%s' on disk",
 			b->meta.name);
+	/* Without a user namespace we have no more rights than its owner. */
+	if (sys == EACCES)
+		return error_hint(err,
+				  "modes keep you out of it: chmod -R u+rwX "
+				  "'%s', and again",
+				  b->upper);
 	return error_hint(err, "what it wrote is in '%s'", b->upper);
 }
 
