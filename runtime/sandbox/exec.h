@@ -20,8 +20,8 @@ struct exec {
 	int namespaces; /* CLONE_NEW* that are joined */
 	int init_pidfd;
 	int sync_fd, child_sync_fd;
-	int status_fd;	/* of tier C: its guard writes the wait status; or -1 */
-	int traps_fd;	/* the listener that is handed over, until it is; or -1 */
+	int status_fd; /* of tier C: its guard writes the wait status; or -1 */
+	int traps_fd; /* the listener that is handed over, until it is; or -1 */
 	bool in_cgroup; /* by its clone */
 	pid_t pid;
 	int pidfd;

@@ -79,9 +79,8 @@ static int begin(struct mediation *m, struct error *err)
 	/* Root's overlay belongs to the host, also where the sandbox has a
 	 * user namespace. */
 	own = !idmap_is_empty(&c->plan->branch_idmap);
-	s->renames =
-		renames_new(s->branches, n_roots, own ? c->state->init.pid : 0,
-			    c->denials);
+	s->renames = renames_new(s->branches, n_roots,
+				 own ? c->state->init.pid : 0, c->denials);
 	if (!s->renames)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	n = renames_rows(s->renames, rows);

@@ -266,7 +266,8 @@ static int clone_child(struct create *c, struct error *err, pid_t *ret)
 			       : error_code(err);
 	}
 	if (pid == 0) {
-		/* Who waits for its id maps sees that nobody will write them. */
+		/* Who waits for its id maps sees that nobody will write them.
+		 */
 		cleanup_close(&c->sync_fd);
 		c->sync_fd = -1;
 		if (p->detour)

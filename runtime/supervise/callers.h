@@ -37,7 +37,8 @@ void callers_done(struct callers *k);
 
 /*
  * As who_read and call_open_root; capabilities may be more than it has, and the
- * umask is told only if @wants_umask. It counts if the call is valid afterwards.
+ * umask is told only if @wants_umask. It counts if the call is valid
+ * afterwards.
  */
 int callers_find(struct callers *k, struct call *c, bool wants_umask,
 		 struct who *ret, int *ret_root_fd);
