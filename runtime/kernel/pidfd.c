@@ -61,16 +61,20 @@ static bool stat_number(const char *field3, int n, uint64_t *ret)
 	return errno == 0 && end != p;
 }
 
+/* PF_EXITING of the kernel. */
+enum { TASK_EXITING = 0x4 };
+
 static int parse_stat(char *text, struct proc_stat *ret)
 {
 	/* The name is the process's own and may hold ") R 1 (". */
 	const char *field3 = strrchr(text, ')');
-	uint64_t ppid, start, threads, cpu = 0, code = 0;
+	uint64_t ppid, flags, start, threads, cpu = 0, code = 0;
 
 	if (!field3 || field3[1] != ' ' || !field3[2])
 		return -EIO;
 	field3 += 2;
 	if (!stat_number(field3, 4, &ppid) ||
+	    !stat_number(field3, 9, &flags) ||
 	    !stat_number(field3, 20, &threads) ||
 	    !stat_number(field3, 22, &start))
 		return -EIO;
@@ -81,6 +85,7 @@ static int parse_stat(char *text, struct proc_stat *ret)
 	ret->start_time = start;
 	ret->exit_code = (int)code;
 	ret->cpu = (int)cpu;
+	ret->is_exiting = flags & TASK_EXITING;
 	ret->threads = threads;
 	return 0;
 }

@@ -34,6 +34,7 @@ struct proc_stat {
 	int exit_code;	  /* field 52, wait(2) format, valid while a zombie */
 	uint64_t threads; /* of its process, with itself */
 	int cpu;	  /* where it runs, or ran last */
+	bool is_exiting;  /* the kernel ends it, or has */
 };
 int proc_read_stat(pid_t pid, struct proc_stat *ret);
 /* A process whose leader has ended lives on with its other threads. */

@@ -62,6 +62,7 @@ struct freezer {
 	enum freeze_caller how;
 	int caller_nr;
 	struct ran ran; /* before it was answered */
+	long n_living;	/* of other processes, while all were still */
 	bool has_held;	/* that wait for our answer, and are no tracees */
 	bool is_alone;
 	struct tracee *v;
@@ -424,6 +425,60 @@ static int wait_until_still(struct freezer *f, uint64_t begin)
 	}
 }
 
+/* -EAGAIN: one of them is about to have ended. */
+static long count_living(pid_t pid)
+{
+	char path[32];
+	auto_dir DIR *d = NULL;
+	struct dirent *e;
+	struct proc_stat st;
+	long n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	d = opendir(path);
+	while (d && (e = readdir(d))) {
+		pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
+
+		if (tid <= 0 || proc_read_stat(tid, &st) < 0 ||
+		    st.state == 'Z' || st.state == 'X')
+			continue;
+		if (st.is_exiting)
+			return -EAGAIN;
+		n++;
+	}
+	return n;
+}
+
+/*
+ * Nobody runs, but one that is killed still does what its end takes: the kernel
+ * writes where it was told to (set_tid_address, robust futexes), and that can
+ * be what the caller was asked about, of who waits in vfork for it. With those
+ * of the caller's own process the caller is killed.
+ */
+static long count_others(const struct freezer *f)
+{
+	long n = 0;
+
+	for (size_t i = 0; n >= 0 && i < f->n_pids; i++) {
+		long m = f->pids[i] == f->caller_tgid
+				 ? 0
+				 : count_living(f->pids[i]);
+
+		n = m < 0 ? m : n + m;
+	}
+	return n;
+}
+
+static int note_living(struct freezer *f, uint64_t begin)
+{
+	uint64_t end = begin + STOP_MAX_MS * UINT64_C(1000000);
+	uint64_t ns = NAP_MIN_NS;
+
+	while ((f->n_living = count_others(f)) < 0 && clock_now_ns() < end)
+		ns = nap(ns);
+	return f->n_living < 0 ? -ETIMEDOUT : 0;
+}
+
 /*
  * A list that is made while all that were known stand still, and that names
  * nobody new, is complete: only who runs can make another task.
@@ -451,6 +506,9 @@ static int stop_all(struct freezer *f)
 	f->is_alone = f->n == 0 && !f->has_held;
 	if (f->is_alone)
 		return 0;
+	r = note_living(f, begin);
+	if (r < 0)
+		return r;
 	f->ran = read_ran(f->caller);
 	if (f->how != FREEZE_SEIZE)
 		return 0;
@@ -531,6 +589,8 @@ static int do_job(struct freezer *f, enum job job)
 		break;
 	case JOB_END:
 		wait_until_left(f);
+		if (!f->is_alone && count_others(f) != f->n_living)
+			(void)kill(f->caller_tgid, SIGKILL);
 		/* Its leader may have ended, and been in no list, before. */
 		if (f->how == FREEZE_SEIZE && !f->is_alone &&
 		    !find(f, f->caller) && !find(f, f->caller_tgid) &&
