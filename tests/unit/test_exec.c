@@ -4,10 +4,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include "spec/spec.h"
 #include "supervise/exec.h"
@@ -56,14 +60,18 @@ static int in_group(void *arg)
 	return body_of_child();
 }
 
-static void begin(struct world *w, const char *rule, int (*body)(void))
+static void begin_with(struct world *w, const char *rule, int (*body)(void),
+		       ask_join_fn *join)
 {
 	struct handler rows[EXEC_ROWS];
 	struct supervisor_options o = { .handlers = rows };
 
 	*w = (struct world){ .group = 0 };
 	w->book = approvals_new(0);
-	w->asker = (struct asker){ .book = w->book, .timeout_ms = 60000 };
+	w->asker = (struct asker){ .book = w->book,
+				   .join = join,
+				   .join_data = w,
+				   .timeout_ms = 60000 };
 	if (rule)
 		assert_int_equal(spec_strings_add(&w->rules, rule), 0);
 	w->exec = (struct exec_asker){ .asker = &w->asker,
@@ -79,6 +87,11 @@ static void begin(struct world *w, const char *rule, int (*body)(void))
 	assert_int_equal(supervisor_add_listener(w->s, w->t.listener_fd, &err),
 			 0);
 	trap_go(&w->t);
+}
+
+static void begin(struct world *w, const char *rule, int (*body)(void))
+{
+	begin_with(w, rule, body, NULL);
 }
 
 /* The wait status of the child. */
@@ -480,6 +493,87 @@ static int two_execs(void)
 	return 0;
 }
 
+/*
+ * Who waits in vfork is killed while its child's exec is judged, and the kernel
+ * cuts the path: from what is allowed to what is not.
+ */
+enum { PATH_CUT = 32 };
+static char cut_path[64] __attribute__((aligned(8)));
+
+static bool take_last(void *data, const struct approval_info *i)
+{
+	(void)take(data, i);
+	return true;
+}
+
+static int allow_at_once(void *data, const struct event *e, const char *rule,
+			 uint64_t deadline_ns, struct approval_wait *w)
+{
+	struct world *x = data;
+	struct open_one o = { .id = 0 };
+	int r = approval_join(x->book, e, rule, deadline_ns, w);
+
+	approvals_each(x->book, 0, false, take_last, &o);
+	if (r == 0 && o.id)
+		answer(x, &o, strstr(e->path, "false") ? EPERM : 0);
+	return r;
+}
+
+static void exec_of_the_killed(unsigned int seed)
+{
+	struct sigevent by = { .sigev_notify = SIGEV_SIGNAL,
+			       .sigev_signo = SIGKILL };
+	struct itimerspec in = { .it_value.tv_nsec =
+					 100 * 1000 + seed * 7919 % 2400000 };
+	timer_t timer;
+
+	(void)syscall(SYS_set_tid_address, cut_path + PATH_CUT);
+	MUST(timer_create(CLOCK_MONOTONIC, &by, &timer) == 0);
+	MUST(timer_settime(timer, 0, &in, NULL) == 0);
+	if (vfork() == 0) {
+		(void)execl(cut_path, "x", NULL);
+		_exit(0);
+	}
+	for (;;)
+		(void)pause();
+}
+
+static int exec_of_many_killed(void)
+{
+	int status;
+	pid_t pid, p;
+
+	MUST(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+	for (unsigned int i = 0; i < 150; i++) {
+		pid = fork();
+		if (pid == 0)
+			exec_of_the_killed(i);
+		while ((p = wait(&status)) > 0)
+			MUST(p == pid || !WIFEXITED(status) ||
+			     WEXITSTATUS(status) == 0);
+	}
+	return 0;
+}
+
+static void test_a_killed_parent_does_not_cut_the_path(void **state)
+{
+	char allowed[64];
+	struct world w;
+
+	(void)snprintf(cut_path, sizeof(cut_path), "/tmp/test-exec-%017d",
+		       (int)getpid());
+	assert_int_equal(strlen(cut_path), PATH_CUT);
+	(void)snprintf(allowed, sizeof(allowed), "%sXXXX", cut_path);
+	assert_int_equal(symlink("/bin/false", cut_path), 0);
+	assert_int_equal(symlink("/bin/true", allowed), 0);
+	(void)strcpy(cut_path, allowed);
+	begin_with(&w, "*", exec_of_many_killed, allow_at_once);
+	assert_int_equal(finish(&w), 0);
+	assert_int_equal(unlink(allowed), 0);
+	allowed[PATH_CUT] = '\0';
+	assert_int_equal(unlink(allowed), 0);
+}
+
 static void test_answers_in_reverse(void **state)
 {
 	struct world w;
@@ -509,6 +603,7 @@ int main(void)
 		cmocka_unit_test(test_threads_run_on_after_a_failure),
 		cmocka_unit_test(test_vfork_may_share),
 		cmocka_unit_test(test_another_process_may_not),
+		cmocka_unit_test(test_a_killed_parent_does_not_cut_the_path),
 		cmocka_unit_test(test_answers_in_reverse),
 	};
 
