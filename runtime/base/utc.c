@@ -1,6 +1,5 @@
 #include "base/utc.h"
 
-#include <string.h>
 #include <time.h>
 
 #include "base/json.h"
@@ -22,7 +21,8 @@ const char *utc_text(const struct timespec *t, int digits, char ret[UTC_MAX])
 
 	if (!gmtime_r(&t->tv_sec, &tm) || tm.tm_year < -1900 ||
 	    tm.tm_year > 9999 - 1900) {
-		(void)strcpy(ret, "-");
+		ret[0] = '-';
+		ret[1] = '\0';
 		return ret;
 	}
 	at = put(at, (unsigned long)tm.tm_year + 1900, 4, '-');
