@@ -73,8 +73,7 @@ static int parse_stat(char *text, struct proc_stat *ret)
 	if (!field3 || field3[1] != ' ' || !field3[2])
 		return -EIO;
 	field3 += 2;
-	if (!stat_number(field3, 4, &ppid) ||
-	    !stat_number(field3, 9, &flags) ||
+	if (!stat_number(field3, 4, &ppid) || !stat_number(field3, 9, &flags) ||
 	    !stat_number(field3, 20, &threads) ||
 	    !stat_number(field3, 22, &start))
 		return -EIO;
