@@ -109,9 +109,12 @@ static char *tell_changes(struct fixture *f)
 	const unsigned int all = CHANGE_WANT_UNCHANGED | CHANGE_WANT_CHILDREN |
 				 CHANGE_WANT_CONFLICTS | CHANGE_WANT_META;
 	struct telling t = { .branch = f->branch, .text = BUF_INIT };
+	char *text;
 
 	OK(branch_changes(f->branch, all, NULL, 0, tell_change, &t, &err));
-	return strdup(buf_str(&t.text));
+	text = strdup(buf_str(&t.text));
+	buf_done(&t.text);
+	return text;
 }
 
 /* Of layers the same is told as of the one upper that they become. */
