@@ -2,6 +2,7 @@
 # answers (sandbox/cow.h). tests/unit/test_cow.c has the calls one by one.
 load lib/common
 load lib/running
+load lib/tier_c
 
 setup() {
 	begin
@@ -15,17 +16,6 @@ setup() {
 teardown() {
 	cd "$W" || return 1
 	finish
-}
-
-# in_branch [OPTION...] -- COMMAND...
-in_branch() {
-	run sandlock run --isolation=notify --name "$N" "$@"
-}
-
-# What the lower holds, byte by byte.
-sum() {
-	find . -printf '%p %y %m %T@ %l\n' | sort
-	find . -type f | sort | xargs cat
 }
 
 @test "tier C: what is written waits in a branch, and is committed" {

@@ -2,6 +2,7 @@
 # the supervisor knows (sandbox/cow_denied.c).
 load lib/common
 load lib/running
+load lib/tier_c
 
 setup() {
 	begin
@@ -18,15 +19,6 @@ setup() {
 teardown() {
 	cd "$W" || return 1
 	finish
-}
-
-in_branch() {
-	run sandlock run --isolation=notify --name "$N" "$@"
-}
-
-sum() {
-	find . -printf '%p %y %m %T@ %l %n\n' | sort
-	find . -type f | sort | xargs cat
 }
 
 @test "tier C: what is denied in a workdir is no file by any name, and all else is" {
