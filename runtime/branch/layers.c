@@ -142,7 +142,7 @@ static int look_in(const struct branch *b, int upper_fd, const char *path,
 		size_t n = strcspn(path, "/");
 		auto_free char *name = strndup(path, n);
 		struct object o;
-		int next, r = name ? object_stat(fd, name, &o) : -ENOMEM;
+		int r = name ? object_stat(fd, name, &o) : -ENOMEM;
 
 		if (r < 0)
 			return r;
@@ -157,12 +157,9 @@ static int look_in(const struct branch *b, int upper_fd, const char *path,
 		}
 		opaque = opaque ||
 			 xattr_is_opaque(fd, name, branch_xattr_prefix(b));
-		next = fd_open_beneath(fd, name,
-				       O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
-		if (next < 0)
-			return next;
-		(void)close(fd);
-		fd = next;
+		r = object_descend(&fd, name);
+		if (r < 0)
+			return r;
 		path += n + 1;
 	}
 }

@@ -61,6 +61,18 @@ bool object_is_whiteout(const struct object *o)
 	return S_ISCHR(o->mode) && o->rdev == makedev(0, 0);
 }
 
+int object_descend(int *fd, const char *name)
+{
+	int next = fd_open_beneath(*fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW,
+				   0);
+
+	if (next < 0)
+		return next;
+	(void)close(*fd);
+	*fd = next;
+	return 0;
+}
+
 int walk_lookup(int root_fd, const char *path, int *ret_dirfd,
 		const char **ret_name)
 {
@@ -72,16 +84,10 @@ int walk_lookup(int root_fd, const char *path, int *ret_dirfd,
 		return -errno;
 	while ((slash = strchr(path, '/'))) {
 		auto_free char *name = strndup(path, (size_t)(slash - path));
-		int next;
+		int r = name ? object_descend(&fd, name) : -ENOMEM;
 
-		if (!name)
-			return -ENOMEM;
-		next = fd_open_beneath(fd, name,
-				       O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
-		if (next < 0)
-			return next;
-		(void)close(fd);
-		fd = next;
+		if (r < 0)
+			return r;
 		path = slash + 1;
 	}
 	*ret_dirfd = take_fd(&fd);

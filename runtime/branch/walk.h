@@ -45,6 +45,8 @@ struct object {
 
 /* 0 also where there is nothing (mode 0), else a negative errno. */
 int object_stat(int dirfd, const char *name, struct object *ret);
+/* Replaces *@fd by an O_PATH fd of its directory @name; a negative errno. */
+int object_descend(int *fd, const char *name);
 bool object_is_whiteout(const struct object *o);
 /* -1, 0 or 1. */
 int time_compare(const struct timespec *a, const struct timespec *b);
