@@ -98,6 +98,13 @@ teardown() { finish; }
 	run sandlock approve "$N" "$ID"
 	expect_status 1
 	expect_output 'has expired'
+	# Nobody has said no, but the deadline has.
+	run sandlock logs --json "$N"
+	equal denial "$(jq -c '.denials | map([.code, .call, .errno, .program,
+		.rule])' <<<"$output")" '[["ask.expired","execve","EPERM","sh","env: nobody answered before the deadline (2.000 s)"]]'
+	equal audit "$(jq -c '.approval | [.state, .by, .errno, .reason]' \
+		"$SANDLOCK_STORE/approvals.jsonl" | tail -n 1)" \
+		'["expired","deadline","EPERM","nobody answered in time"]'
 	sandlock kill "$N"
 	served || true
 }

@@ -141,8 +141,9 @@ static void put_question(struct askhook *h)
 	else if (WIFSIGNALED(status))
 		(void)snprintf(why, sizeof(why), "it died of signal %d",
 			       WTERMSIG(status));
-	(void)approvals_resolve(h->book, h->id, h->digest, allow ? 0 : EPERM,
-				who, *why ? why : NULL, NULL);
+	(void)approvals_resolve_by_program(h->book, h->id, h->digest,
+					   allow ? 0 : EPERM, who,
+					   *why ? why : NULL, NULL);
 }
 
 static void *serve(void *data)

@@ -344,8 +344,8 @@ static void take_answer(struct asklink *l, size_t n)
 	if (a.error < 0 || a.error >= 4096)
 		return;
 	is_own = true;
-	if (approvals_resolve(l->book, a.number, a.digest, a.error, "callback",
-			      NULL, NULL) == 0)
+	if (approvals_resolve_by_program(l->book, a.number, a.digest, a.error,
+					 "callback", NULL, NULL) == 0)
 		forget_sent(l, a.number);
 	is_own = false;
 }

@@ -25,7 +25,7 @@ struct approval {
 	struct timespec asked, closed;
 	atomic_int state; /* enum approval_state */
 	atomic_int error; /* written before the state */
-	bool is_open;
+	bool is_open, by_program;
 	unsigned int count;
 	struct approval_wait *waits;
 	char who[APPROVAL_TEXT_MAX], reason[APPROVAL_TEXT_MAX];
@@ -195,6 +195,7 @@ static struct approval_info info_of(const struct approval *a)
 		.is_open = a->is_open,
 		.error = atomic_load(&a->error),
 		.who = *a->who ? a->who : NULL,
+		.by_program = a->by_program,
 		.reason = *a->reason ? a->reason : NULL,
 		.count = a->count,
 		.asked = a->asked,
@@ -277,10 +278,10 @@ static bool end(struct approval *a, enum approval_state state, int error)
 	remove_from(&b->waiting, a);
 	append(&b->closed, a);
 	wake_all(a);
-	if (a->is_open) {
+	if (a->is_open)
 		b->n_open--;
+	if (a->is_open || state == APPROVAL_EXPIRED)
 		tell(a);
-	}
 	a->is_open = false;
 	return true;
 }
@@ -461,6 +462,19 @@ uint64_t approval_deadline_ns(const struct approval_wait *w)
 	return w->approval->deadline_ns;
 }
 
+const struct event *approval_expired(struct approval_wait *w)
+{
+	int error;
+
+	return approval_look(w, &error) == APPROVAL_EXPIRED ? w->approval->event
+							    : NULL;
+}
+
+const char *approval_rule(const struct approval_wait *w)
+{
+	return w->approval->rule;
+}
+
 /* ---------------------------------------------------------- answering -- */
 
 static struct approval *find(const struct list *l, uint64_t id)
@@ -515,8 +529,8 @@ static void copy_text(char ret[APPROVAL_TEXT_MAX], const char *s)
 }
 
 static int resolve(struct approvals *b, uint64_t id, const char *digest,
-		   int error, const char *who, const char *reason,
-		   struct error *err)
+		   int error, const char *who, bool by_program,
+		   const char *reason, struct error *err)
 {
 	struct approval *closed, *a;
 
@@ -536,6 +550,7 @@ static int resolve(struct approvals *b, uint64_t id, const char *digest,
 		return say_closed(closed, err);
 	copy_text(a->who, who);
 	copy_text(a->reason, reason ? reason : "");
+	a->by_program = by_program;
 	(void)end(a, APPROVAL_ANSWERED, error);
 	open_next(b);
 	forget_old(b);
@@ -549,7 +564,19 @@ int approvals_resolve(struct approvals *b, uint64_t id, const char *digest,
 	int r;
 
 	(void)pthread_mutex_lock(&b->lock);
-	r = resolve(b, id, digest, error, who, reason, err);
+	r = resolve(b, id, digest, error, who, false, reason, err);
+	(void)pthread_mutex_unlock(&b->lock);
+	return r;
+}
+
+int approvals_resolve_by_program(struct approvals *b, uint64_t id,
+				 const char *digest, int error, const char *who,
+				 const char *reason, struct error *err)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&b->lock);
+	r = resolve(b, id, digest, error, who, true, reason, err);
 	(void)pthread_mutex_unlock(&b->lock);
 	return r;
 }
@@ -576,7 +603,7 @@ int approvals_allow_alike(struct approvals *b, uint64_t id, const char *digest,
 
 	(void)pthread_mutex_lock(&b->lock);
 	a = find(&b->waiting, id);
-	r = resolve(b, id, digest, 0, who, "for this sandbox", err);
+	r = resolve(b, id, digest, 0, who, false, "for this sandbox", err);
 	/* It is the last of those that are closed. */
 	if (r == 0 && a)
 		keep_alike(b, a->digest);
@@ -662,6 +689,15 @@ void approval_to_json(const struct approval_info *i, struct json_out *o)
 					    strerrorname_np(i->error));
 		if (i->reason)
 			json_out_str_member(o, "reason", i->reason);
+	}
+	if (i->state == APPROVAL_EXPIRED) {
+		json_out_str_member(o, "by", "deadline");
+		json_out_str_member(o, "errno", strerrorname_np(i->error));
+		json_out_str_member(o, "reason",
+				    i->is_open
+					    ? "nobody answered in time"
+					    : "nobody answered in time; "
+					      "too many questions were open");
 	}
 	json_out_key(o, "event");
 	json_out_object(o);

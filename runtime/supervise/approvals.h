@@ -63,13 +63,15 @@ struct approval_info {
 	bool is_open;
 	int error;	 /* the verdict: 0 allows */
 	const char *who; /* answered it, or NULL */
+	bool by_program; /* which a sandbox can make answer without end */
 	const char *reason;
 	unsigned int count;	       /* how often it was asked so far */
 	struct timespec asked, closed; /* CLOCK_REALTIME */
 	uint64_t deadline_ns;	       /* CLOCK_MONOTONIC */
 };
 
-/* One that became open, or was closed after having been open. */
+/* One that became open, or was closed after having been open, or has expired
+ * without. */
 typedef void approvals_told_fn(void *data, const struct approval_info *i);
 
 /* @max_open 0: APPROVALS_MAX_OPEN. NULL on ENOMEM. */
@@ -110,6 +112,11 @@ void approval_leave(struct approval_wait *w);
 /* Its state now; *@ret_error is the verdict, never 0 unless it was allowed. */
 enum approval_state approval_look(struct approval_wait *w, int *ret_error);
 uint64_t approval_deadline_ns(const struct approval_wait *w);
+/* What was asked, if its deadline has passed without an answer; else NULL. Its
+ * caller's numbers are those of who asked first. Until who has joined leaves.
+ */
+const struct event *approval_expired(struct approval_wait *w);
+const char *approval_rule(const struct approval_wait *w);
 
 /*
  * Answers number @id: @error 0 allows, else it is the errno that the caller
@@ -121,6 +128,11 @@ uint64_t approval_deadline_ns(const struct approval_wait *w);
 int approvals_resolve(struct approvals *b, uint64_t id, const char *digest,
 		      int error, const char *who, const char *reason,
 		      struct error *err);
+
+/* The same, of an answer that no person gives. */
+int approvals_resolve_by_program(struct approvals *b, uint64_t id,
+				 const char *digest, int error, const char *who,
+				 const char *reason, struct error *err);
 
 /* The same, with yes: and every equal request (event_digest) of this book is
  * allowed from then on, without being asked. At most APPROVALS_ALIKE_MAX. */

@@ -20,11 +20,11 @@ static void wake(void *data)
 }
 
 static void record(const struct asker *a, struct call *c, const struct event *e,
-		   const char *rule, int error, bool is_told)
+		   const char *code, const char *rule, int error, bool is_told)
 {
 	auto_(buf) struct buf object = BUF_INIT;
 	const struct denial d = {
-		.code = "ask.denied",
+		.code = code,
 		.call = e->syscall,
 		.error = error,
 		.object = (event_describe(e, DENIAL_OBJECT_MAX, &object, NULL),
@@ -37,11 +37,32 @@ static void record(const struct asker *a, struct call *c, const struct event *e,
 	denials_add_call(a->denials, c, &d);
 }
 
+static uint64_t timeout_of(const struct asker *a, const struct event *e)
+{
+	return e->category == EVENT_NETWORK ? a->network_timeout_ms
+					    : a->timeout_ms;
+}
+
+/* Who denied was the deadline: nobody has answered. */
+static void record_expired(const struct asker *a, struct call *c,
+			   const struct event *e, const char *rule)
+{
+	uint64_t ms = timeout_of(a, e);
+	char why[DENIAL_TEXT_MAX];
+
+	(void)snprintf(why, sizeof(why),
+		       "%.160s: nobody answered before the deadline "
+		       "(%llu.%03llu s)",
+		       rule ? rule : "callback", (unsigned long long)ms / 1000,
+		       (unsigned long long)ms % 1000);
+	record(a, c, e, "ask.expired", why, EPERM, false);
+}
+
 static enum ask_answer deny(const struct asker *a, struct call *c,
 			    const struct event *e, const char *rule, int error,
 			    bool is_told, struct outcome *ret)
 {
-	record(a, c, e, rule, error, is_told);
+	record(a, c, e, "ask.denied", rule, error, is_told);
 	*ret = OUTCOME_FAIL(error);
 	return ASK_DENIED;
 }
@@ -49,11 +70,12 @@ static enum ask_answer deny(const struct asker *a, struct call *c,
 static int begin(const struct asker *a, struct ask *k, struct call *c,
 		 const struct event *e, const char *rule)
 {
-	uint64_t ms = e->category == EVENT_NETWORK ? a->network_timeout_ms
-						   : a->timeout_ms;
+	uint64_t ms = timeout_of(a, e);
 	uint64_t deadline_ns;
 	int r;
 
+	k->asker = a;
+	k->is_over = false;
 	k->wait.wake = wake;
 	k->wait.data = c;
 	deadline_ns = clock_now_ns() + ms * UINT64_C(1000000);
@@ -70,31 +92,43 @@ enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
 			  const struct event *e, const char *rule,
 			  struct outcome *ret)
 {
-	bool is_told = false;
+	enum approval_state state;
 	int error = EPERM;
 
 	if (!a->book)
 		return deny(a, c, e, rule, EPERM, false, ret);
 	if (!k->is_asked && begin(a, k, c, e, rule) < 0)
 		return deny(a, c, e, rule, ENOMEM, false, ret);
-	switch (approval_look(&k->wait, &error)) {
+	state = approval_look(&k->wait, &error);
+	k->is_over = state != APPROVAL_WAITING;
+	switch (state) {
 	case APPROVAL_WAITING:
 		*ret = OUTCOME_WAIT;
 		return ASK_WAITS;
 	case APPROVAL_ANSWERED:
 		if (error == 0)
 			return ASK_ALLOWED;
-		is_told = a->asks_all;
 		break;
 	case APPROVAL_EXPIRED:
+		record_expired(a, c, e, rule);
+		*ret = OUTCOME_FAIL(error);
+		return ASK_DENIED;
 	case APPROVAL_CANCELLED:
 		break;
 	}
-	return deny(a, c, e, rule, error, is_told, ret);
+	return deny(a, c, e, rule, error,
+		    state == APPROVAL_ANSWERED && a->asks_all, ret);
 }
 
 void ask_done(struct ask *k)
 {
+	const struct event *e =
+		k->is_asked && !k->is_over ? approval_expired(&k->wait) : NULL;
+
+	/* The ticker has answered, and the row was not run again. */
+	if (e)
+		record_expired(k->asker, k->wait.data, e,
+			       approval_rule(&k->wait));
 	approval_leave(&k->wait);
 	k->is_asked = false;
 }

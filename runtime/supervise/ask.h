@@ -49,7 +49,9 @@ enum {
 
 struct ask {
 	struct approval_wait wait;
+	const struct asker *asker;
 	bool is_asked;
+	bool is_over; /* the handler has seen what became of it */
 };
 
 enum ask_answer { ASK_ALLOWED, ASK_WAITS, ASK_DENIED };
@@ -58,6 +60,8 @@ enum ask_answer { ASK_ALLOWED, ASK_WAITS, ASK_DENIED };
 enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
 			  const struct event *e, const char *rule,
 			  struct outcome *ret);
+/* A question whose deadline has passed while nobody looked is a denial, and on
+ * record before the caller has its answer. */
 void ask_done(struct ask *k);
 
 /* By the finder, if there is one: see there. */

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -205,6 +206,36 @@ static void test_equal_requests_share_one(void **state)
 	approvals_free(b);
 }
 
+static void count_expired(void *data, const struct approval_info *i)
+{
+	if (i->state == APPROVAL_EXPIRED)
+		(void)atomic_fetch_add((atomic_int *)data, 1);
+}
+
+/* Who asked, and was never shown to anybody, is on record, too. */
+static void test_what_expires_is_told(void **state)
+{
+	struct approvals *b = approvals_new(1);
+	struct event e1 = connect_to(host_1), e2 = connect_to(host_2);
+	struct approval_wait w[2] = { { .wake = NULL }, { .wake = NULL } };
+	uint64_t soon = in_ms(20);
+	atomic_int told = 0;
+	int error;
+
+	assert_int_equal(approvals_tell(b, count_expired, &told), 0);
+	assert_int_equal(approval_join(b, &e1, "a rule", soon, &w[0]), 0);
+	assert_int_equal(approval_join(b, &e2, NULL, soon, &w[1]), 0);
+	while (in_ms(0) < soon)
+		(void)usleep(1000);
+	assert_string_equal(approval_expired(&w[0])->host, host_1);
+	assert_string_equal(approval_rule(&w[0]), "a rule");
+	assert_int_equal(approval_look(&w[1], &error), APPROVAL_EXPIRED);
+	approval_leave(&w[0]);
+	approval_leave(&w[1]);
+	assert_int_equal(told, 2);
+	approvals_free(b);
+}
+
 static void count_told(void *data, const struct approval_info *i)
 {
 	if (i->state == APPROVAL_WAITING)
@@ -368,6 +399,7 @@ int main(void)
 		cmocka_unit_test(test_nobody_waits),
 		cmocka_unit_test(test_closing_denies),
 		cmocka_unit_test(test_equal_requests_share_one),
+		cmocka_unit_test(test_what_expires_is_told),
 		cmocka_unit_test(test_more_than_may_be_open_wait_in_order),
 		cmocka_unit_test(test_old_ones_are_forgotten),
 		cmocka_unit_test(test_alike_are_allowed_from_then_on),
