@@ -108,7 +108,10 @@ def path(*paths):
 def listen(port, ready=None):
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    print(outcome(s.bind, ("127.0.0.1", int(port))), s.getsockname()[1])
+    bound = outcome(s.bind, ("127.0.0.1", int(port)))
+    print(bound, s.getsockname()[1])
+    if bound != "ok":
+        sys.exit(1)
     print(outcome(s.listen, 16), flush=True)
     if ready:
         write_whole(ready, "")

@@ -411,6 +411,7 @@ leaked_processes() {
 		timeout | tee | cat | sed | grep | cut | sort | tr) continue ;;
 		esac
 		is_started "$pid" && continue
+		is_corpse "$pid" && continue
 		echo "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)"
 	done
 }
@@ -423,6 +424,13 @@ is_started() {
 		[ "$p" = "$1" ] && return 0
 	done
 	return 1
+}
+
+# What is dead and was left to the machine's pid 1, which may take seconds to
+# reap it.
+is_corpse() {
+	grep -qs '^State:.Z' "/proc/$1/status" &&
+		grep -qs '^PPid:.1$' "/proc/$1/status"
 }
 
 # Empty branches wait in the trash for a verb that looks at the store.
