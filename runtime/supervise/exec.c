@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/kcmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -270,14 +269,12 @@ static int check_sharing(const struct exec_asker *a, struct call *c)
 	if (proc_read_stat(tgid, &st) < 0)
 		return -ESRCH;
 	for (size_t i = 0; i < n; i++) {
-		long r;
+		int r = pids[i] == tgid ? 0
+					: freezer_shares(a->freezer, pids[i]);
 
-		if (pids[i] == tgid)
-			continue;
-		r = syscall(SYS_kcmp, tgid, pids[i], KCMP_VM, 0, 0);
-		if (r < 0 && errno != ESRCH)
-			return -errno;
-		if (r == 0 && !(pids[i] == st.ppid && waits_for_child(pids[i])))
+		if (r < 0)
+			return r;
+		if (r && !(pids[i] == st.ppid && waits_for_child(pids[i])))
 			return -EPERM;
 	}
 	return 0;

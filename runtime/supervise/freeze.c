@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -479,6 +480,42 @@ static int note_living(struct freezer *f, uint64_t begin)
 	return f->n_living < 0 ? -ETIMEDOUT : 0;
 }
 
+/* A thread that has ended has no memory. */
+static int shares(pid_t tid, pid_t other)
+{
+	long r = syscall(SYS_kcmp, tid, other, KCMP_VM, 0, 0);
+
+	if (r < 0)
+		return errno == ESRCH ? 0 : -errno;
+	return r == 0;
+}
+
+int freezer_shares(const struct freezer *f, pid_t pid)
+{
+	char path[32];
+	auto_dir DIR *d = NULL;
+	struct dirent *e;
+	int r = shares(f->caller, pid);
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	d = r ? NULL : opendir(path);
+	while (r == 0 && d && (e = readdir(d)))
+		if (*e->d_name != '.')
+			r = shares(f->caller,
+				   (pid_t)strtol(e->d_name, NULL, 10));
+	return r;
+}
+
+/* By another process: its end the kernel may write into it. */
+static bool is_shared(const struct freezer *f)
+{
+	for (size_t i = 0; i < f->n_pids; i++)
+		if (f->pids[i] != f->caller_tgid &&
+		    freezer_shares(f, f->pids[i]))
+			return true;
+	return false;
+}
+
 /*
  * A list that is made while all that were known stand still, and that names
  * nobody new, is complete: only who runs can make another task.
@@ -510,6 +547,9 @@ static int stop_all(struct freezer *f)
 	if (r < 0)
 		return r;
 	f->ran = read_ran(f->caller);
+	if (f->how == FREEZE_WATCH && !redirect_is_of(f->caller) &&
+	    is_shared(f))
+		f->how = FREEZE_SEIZE;
 	if (f->how != FREEZE_SEIZE)
 		return 0;
 	/* Held by us, too; after the answer it shows when it has left. */
@@ -551,9 +591,11 @@ static bool has_left(struct freezer *f)
 		return true;
 	/* An earlier freeze may have seized it: then it stops once it has. */
 	if (f->how == FREEZE_WATCH)
-		return (t && t->is_stopped) || has_read(f);
+		return (t && t->is_stopped) || redirect_is_held(f->caller) ||
+		       has_read(f);
 	if (f->how == FREEZE_TRACED)
-		return !redirect_is_of(f->caller);
+		return redirect_is_held(f->caller) ||
+		       !redirect_is_of(f->caller);
 	return !t || t->is_stopped;
 }
 
@@ -574,6 +616,18 @@ static void wait_until_left(struct freezer *f)
 	(void)kill(f->caller_tgid, SIGKILL);
 }
 
+/*
+ * Somebody has died meanwhile. The caller stands still, but for one that is
+ * watched and traced by nobody: that one's memory is its own.
+ */
+static bool is_written_to(const struct freezer *f)
+{
+	if (f->is_alone ||
+	    (f->how == FREEZE_WATCH && !redirect_is_of(f->caller)))
+		return false;
+	return count_others(f) != f->n_living;
+}
+
 static int do_job(struct freezer *f, enum job job)
 {
 	int r = 0;
@@ -589,7 +643,7 @@ static int do_job(struct freezer *f, enum job job)
 		break;
 	case JOB_END:
 		wait_until_left(f);
-		if (!f->is_alone && count_others(f) != f->n_living)
+		if (is_written_to(f))
 			(void)kill(f->caller_tgid, SIGKILL);
 		/* Its leader may have ended, and been in no list, before. */
 		if (f->how == FREEZE_SEIZE && !f->is_alone &&

@@ -45,6 +45,9 @@ CLEANUP_PTR(struct freezer, freezer_free);
  * out of the call, but a call that waits (the open of a FIFO) would be
  * interrupted by that, again and again. One that is watched has read what it
  * was given once it sleeps interruptibly, or has used the CPU for a while.
+ * Where another process shares its memory it is seized all the same: it must
+ * not run before it is known that this one has not died meanwhile, and been
+ * written to.
  */
 enum freeze_caller {
 	FREEZE_SEIZE,
@@ -64,6 +67,9 @@ int freezer_begin(struct freezer *f, struct call *c, enum freeze_caller how);
 void freezer_end(struct freezer *f, struct call *c);
 /* The answer is none: lets everybody go. */
 void freezer_cancel(struct freezer *f, struct call *c);
+
+/* 1: @pid, one of these, has the caller's memory; 0, or a negative errno. */
+int freezer_shares(const struct freezer *f, pid_t pid);
 
 /* The processes that are stopped, for who looks at them; borrowed until the
  * freeze ends. */

@@ -69,6 +69,7 @@ struct job {
 	void (*free_pass)(void *pass);
 	bool is_anew;
 	bool is_turned; /* path_at does not change any more */
+	bool is_made;	/* its caller stands still behind it */
 	/* The tracer's. */
 	struct user_regs_struct was;
 	uint64_t path_at;
@@ -81,10 +82,14 @@ static struct job *jobs;
 
 /* Of a freeze that waits for it. */
 static _Atomic pid_t favourite;
+static pthread_cond_t favour_changed = PTHREAD_COND_INITIALIZER;
 
 void redirect_favour(pid_t tid)
 {
+	(void)pthread_mutex_lock(&jobs_lock);
 	atomic_store(&favourite, tid);
+	(void)pthread_cond_broadcast(&favour_changed);
+	(void)pthread_mutex_unlock(&jobs_lock);
 }
 
 static void join_jobs(struct job *j)
@@ -156,6 +161,18 @@ bool redirect_is_of(pid_t tid)
 
 	(void)pthread_mutex_lock(&jobs_lock);
 	is = job_of(tid);
+	(void)pthread_mutex_unlock(&jobs_lock);
+	return is;
+}
+
+bool redirect_is_held(pid_t tid)
+{
+	const struct job *j;
+	bool is;
+
+	(void)pthread_mutex_lock(&jobs_lock);
+	j = job_of(tid);
+	is = j && j->is_made;
 	(void)pthread_mutex_unlock(&jobs_lock);
 	return is;
 }
@@ -521,6 +538,17 @@ static void detach(const struct job *j, int signal)
 	let_run(j, PTRACE_DETACH, signal);
 }
 
+/* What it has read is judged before it runs: it may be killed here. */
+static void detach_judged(struct job *j)
+{
+	(void)pthread_mutex_lock(&jobs_lock);
+	j->is_made = true;
+	while (atomic_load(&favourite) == j->caller)
+		(void)pthread_cond_wait(&favour_changed, &jobs_lock);
+	(void)pthread_mutex_unlock(&jobs_lock);
+	detach(j, 0);
+}
+
 /* How it goes on from a stop that is not the call's. */
 static void pass(const struct job *j, int status)
 {
@@ -543,12 +571,12 @@ static void see_through(struct job *j)
 		if (status < 0)
 			return;
 		if (status >> 8 == PTRACE_EVENT_EXEC) {
-			detach(j, 0);
+			detach_judged(j);
 			return;
 		}
 		if (is_call && is_in) {
 			put_back(j);
-			detach(j, 0);
+			detach_judged(j);
 			return;
 		}
 		if (is_call && is_ours(j))
@@ -672,6 +700,12 @@ void *redirect_take(struct call *c)
 }
 
 bool redirect_is_of(pid_t tid)
+{
+	(void)tid;
+	return false;
+}
+
+bool redirect_is_held(pid_t tid)
 {
 	(void)tid;
 	return false;

@@ -45,7 +45,13 @@ void *redirect_take(struct call *c);
 /* A thread of ours traces it, for one call, and lets it run only while the gate
  * is open. */
 bool redirect_is_of(pid_t tid);
-/* For who has closed the gate: @tid may run all the same; 0: nobody. */
+/*
+ * For who has closed the gate: @tid may run all the same, until its call is
+ * made. There it is held, at its exec event or on its way out of the call,
+ * until somebody else is favoured; 0: nobody.
+ */
 void redirect_favour(pid_t tid);
+/* It has made its call, and is. */
+bool redirect_is_held(pid_t tid);
 
 #endif
