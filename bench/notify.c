@@ -12,8 +12,8 @@
  * one where none does.
  *
  * With a word only that line is measured. Both loops use sync wake-up. The
- *rounds of a loop and of ours alternate; what counts is the median of the
- *rounds.
+ * rounds of a loop and of ours alternate; what counts is the median of the
+ * rounds.
  */
 #include <errno.h>
 #include <fcntl.h>

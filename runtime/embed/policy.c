@@ -44,7 +44,6 @@ struct sandlock_approval {
 	struct link *link;
 	struct sandlock_approval *prev, *next; /* while it may be answered */
 	uint64_t number, deadline_ns;
-	char digest[EVENT_DIGEST_LEN + 1];
 	bool is_open;	  /* the supervisor waits for it */
 	bool is_answered; /* by us */
 };
@@ -129,14 +128,12 @@ static void link_end(struct link *l)
 }
 
 /* Short, so that it never waits for long. With the lock held. */
-static void send_answer(struct link *l, uint64_t number, const char *digest,
-			int error)
+static void send_answer(struct link *l, uint64_t number, int error)
 {
 	struct asklink_answer a = { .kind = ASKLINK_ANSWER,
 				    .error = error,
 				    .number = number };
 
-	memcpy(a.digest, digest, EVENT_DIGEST_LEN);
 	if (l->sock >= 0)
 		(void)send(l->sock, &a, sizeof(a), MSG_NOSIGNAL);
 }
@@ -154,7 +151,6 @@ static int error_of(int verdict)
 /* ------------------------------------------------------------ approvals -- */
 
 static struct sandlock_approval *approval_new(struct link *l, uint64_t number,
-					      const char *digest,
 					      uint64_t deadline_ns)
 {
 	struct sandlock_approval *a = calloc(1, sizeof(*a));
@@ -164,7 +160,6 @@ static struct sandlock_approval *approval_new(struct link *l, uint64_t number,
 	a->link = l;
 	a->number = number;
 	a->deadline_ns = deadline_ns;
-	memcpy(a->digest, digest, sizeof(a->digest));
 	a->is_open = true;
 	(void)pthread_mutex_lock(&l->lock);
 	l->refs++;
@@ -197,7 +192,7 @@ API int sandlock_approval_resolve(struct sandlock_approval *a, int verdict)
 	r = check(a);
 	if (r == 0) {
 		a->is_answered = true;
-		send_answer(a->link, a->number, a->digest, error_of(verdict));
+		send_answer(a->link, a->number, error_of(verdict));
 		close_approval(a);
 	}
 	(void)pthread_mutex_unlock(&a->link->lock);
@@ -253,7 +248,7 @@ static struct sandlock_event event_of(const struct event_view *v)
 static void deny(struct link *l, const struct asklink_question *q)
 {
 	(void)pthread_mutex_lock(&l->lock);
-	send_answer(l, q->number, q->digest, ENOMEM);
+	send_answer(l, q->number, ENOMEM);
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
@@ -274,14 +269,13 @@ static void ask(struct policy *p, const char *text, size_t n)
 	if (n < sizeof(q))
 		return;
 	memcpy(&q, text, sizeof(q));
-	q.digest[EVENT_DIGEST_LEN] = '\0';
 	if (cpu_is_time())
 		cpu_go_to(q.cpu);
 	if (event_unpack(text + sizeof(q), n - sizeof(q), &v) < 0) {
 		deny(p->link, &q);
 		return;
 	}
-	a = approval_new(p->link, q.number, q.digest, q.deadline_ns);
+	a = approval_new(p->link, q.number, q.deadline_ns);
 	if (!a) {
 		deny(p->link, &q);
 		return;

@@ -134,7 +134,6 @@ static bool write_next(void *data, const struct approval_info *i)
 
 	if (l->n_sent == OPEN_MAX)
 		return false;
-	memcpy(q.digest, i->digest, EVENT_DIGEST_LEN);
 	buf_add(&l->out, &q, sizeof(q));
 	event_pack(i->event, &l->out);
 	if (buf_failed(&l->out))
@@ -340,11 +339,10 @@ static void take_answer(struct asklink *l, size_t n)
 	if (n != sizeof(a))
 		return;
 	memcpy(&a, l->data, sizeof(a));
-	a.digest[EVENT_DIGEST_LEN] = '\0';
 	if (a.error < 0 || a.error >= 4096)
 		return;
 	is_own = true;
-	if (approvals_resolve_by_program(l->book, a.number, a.digest, a.error,
+	if (approvals_resolve_by_program(l->book, a.number, NULL, a.error,
 					 "callback", NULL, NULL) == 0)
 		forget_sent(l, a.number);
 	is_own = false;
@@ -508,6 +506,7 @@ static void *serve(void *data)
 		/* Who sleeps for long is the one to hear of orders that come
 		 * behind an answer. */
 		p[0].events = ms >= 0 && atomic_load(&l->is_quick) ? 0 : POLLIN;
+		approvals_catch_up(l->book);
 		audit_flush(l->audit);
 		if (poll(p, 2, ms) > 0)
 			ok = serve_once(l, p);

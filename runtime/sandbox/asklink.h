@@ -48,14 +48,12 @@ enum { ASKLINK_QUESTION = 'Q', ASKLINK_SAW = 'S', ASKLINK_ANSWER = 'A' };
 
 struct asklink_question {
 	char kind;
-	char digest[EVENT_DIGEST_LEN + 1];
 	int32_t cpu; /* where who asks waits */
 	uint64_t number, deadline_ns;
 };
 
 struct asklink_answer {
 	char kind;
-	char digest[EVENT_DIGEST_LEN + 1];
 	int32_t error; /* 0: allowed */
 	uint64_t number;
 };

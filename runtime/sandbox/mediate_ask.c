@@ -67,6 +67,8 @@ static void free_state(void *p)
 		opener_done(&s->opener);
 	if (s->book)
 		approvals_untell(s->book, s->audit);
+	if (s->book)
+		approvals_tell_later(s->book, NULL, NULL);
 	audit_close(s->audit);
 	free(s);
 }
@@ -168,7 +170,10 @@ static int make_book(struct create *c, struct ask_state *s, struct error *err)
 	r = audit_open(c, &s->audit, err);
 	if (r < 0)
 		return r;
-	return approvals_tell(s->book, audit_told, s->audit);
+	if (!is_callback(q))
+		return approvals_tell(s->book, audit_told, s->audit);
+	approvals_tell_later(s->book, audit_told, s->audit);
+	return 0;
 }
 
 static int check_rules(const struct request *q, int events_fd,

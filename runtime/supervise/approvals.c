@@ -8,17 +8,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/buf.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/json.h"
-#include "base/utc.h"
 
 struct approval {
 	struct approvals *book;
 	struct approval *prev, *next; /* in order of their numbers */
 	uint64_t id;
-	char digest[EVENT_DIGEST_LEN + 1];
+	char digest[EVENT_DIGEST_LEN + 1]; /* "" in a separate book */
 	struct event *event;
 	char *rule;
 	uint64_t deadline_ns;
@@ -26,12 +24,14 @@ struct approval {
 	atomic_int state; /* enum approval_state */
 	atomic_int error; /* written before the state */
 	bool is_open, by_program;
+	bool is_shown; /* was open, and is closed */
+	bool is_told;  /* it is being told of, without the lock */
 	unsigned int count;
 	struct approval_wait *waits;
 	char who[APPROVAL_TEXT_MAX], reason[APPROVAL_TEXT_MAX];
 };
 
-enum { TOLD_MAX = 4, WHAT_MAX = 512, AGAIN_SECONDS = 5 };
+enum { TOLD_MAX = 4, AGAIN_SECONDS = 5 };
 
 struct list {
 	struct approval *first, *last;
@@ -55,16 +55,12 @@ struct approvals {
 	struct {
 		approvals_told_fn *fn;
 		void *data;
-	} told[TOLD_MAX];
+	} told[TOLD_MAX], later;
+	/* The last of those that are closed, which @later was not told of. */
+	struct approval *late;
+	size_t n_late;
+	pthread_mutex_t late_lock; /* who tells; taken before the other one */
 };
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
 
 static void append(struct list *l, struct approval *a)
 {
@@ -121,7 +117,8 @@ struct approvals *approvals_new(unsigned int max_open)
 	if (!b)
 		return NULL;
 	b->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (b->event_fd < 0 || init_lock(&b->lock) < 0) {
+	if (b->event_fd < 0 || pthread_mutex_init(&b->late_lock, NULL) ||
+	    init_lock(&b->lock) < 0) {
 		cleanup_close(&b->event_fd);
 		free(b);
 		return NULL;
@@ -145,6 +142,7 @@ void approvals_free(struct approvals *b)
 		free_approval(a);
 	}
 	(void)pthread_mutex_destroy(&b->lock);
+	(void)pthread_mutex_destroy(&b->late_lock);
 	(void)close(b->event_fd);
 	free(b->alike);
 	free(b);
@@ -216,6 +214,91 @@ static void tell(const struct approval *a)
 			a->book->told[t].fn(a->book->told[t].data, &i);
 }
 
+/* The oldest that @later was not told of; with the lock held. */
+static struct approval *take_late(struct approvals *b)
+{
+	struct approval *a = b->late;
+
+	if (a) {
+		b->late = a->next;
+		b->n_late--;
+	}
+	return a;
+}
+
+static void tell_late(const struct approvals *b, struct approval_info i)
+{
+	char made[EVENT_DIGEST_LEN + 1];
+
+	i.digest = approval_digest(&i, made);
+	b->later.fn(b->later.data, &i);
+}
+
+/* As it was when it was closed. With the lock held. */
+static struct approval_info late_info(const struct approval *a)
+{
+	struct approval_info i = info_of(a);
+
+	i.is_open = a->is_shown;
+	return i;
+}
+
+static bool is_told_late(const struct approval *a)
+{
+	return a->is_shown || atomic_load(&a->state) == APPROVAL_EXPIRED;
+}
+
+/* @a is the last of those that are closed. With the lock held. */
+static void tell_later(struct approvals *b, struct approval *a)
+{
+	if (!b->late)
+		b->late = a;
+	if (++b->n_late <= APPROVALS_LATE_MAX)
+		return;
+	a = take_late(b);
+	if (is_told_late(a))
+		tell_late(b, late_info(a));
+}
+
+/* With both locks held, but while @later runs. */
+static void catch_up(struct approvals *b)
+{
+	struct approval *a;
+
+	while ((a = take_late(b))) {
+		struct approval_info i = late_info(a);
+
+		if (!is_told_late(a))
+			continue;
+		a->is_told = true;
+		(void)pthread_mutex_unlock(&b->lock);
+		tell_late(b, i);
+		(void)pthread_mutex_lock(&b->lock);
+		a->is_told = false;
+	}
+}
+
+void approvals_catch_up(struct approvals *b)
+{
+	(void)pthread_mutex_lock(&b->late_lock);
+	(void)pthread_mutex_lock(&b->lock);
+	catch_up(b);
+	(void)pthread_mutex_unlock(&b->lock);
+	(void)pthread_mutex_unlock(&b->late_lock);
+}
+
+void approvals_tell_later(struct approvals *b, approvals_told_fn *told,
+			  void *data)
+{
+	(void)pthread_mutex_lock(&b->late_lock);
+	(void)pthread_mutex_lock(&b->lock);
+	catch_up(b);
+	b->later.fn = told;
+	b->later.data = data;
+	(void)pthread_mutex_unlock(&b->lock);
+	(void)pthread_mutex_unlock(&b->late_lock);
+}
+
 /* Opens what may be, in order. With the lock held, as all that follow. */
 static void open_next(struct approvals *b)
 {
@@ -235,9 +318,9 @@ static void forget_old(struct approvals *b)
 	struct approval *next;
 
 	for (struct approval *a = b->closed.first;
-	     a && b->closed.n > APPROVALS_KEPT; a = next) {
+	     a && a != b->late && b->closed.n > APPROVALS_KEPT; a = next) {
 		next = a->next;
-		if (a->waits)
+		if (a->waits || a->is_told)
 			continue;
 		remove_from(&b->closed, a);
 		free_approval(a);
@@ -282,14 +365,17 @@ static bool end(struct approval *a, enum approval_state state, int error)
 		b->n_open--;
 	if (a->is_open || state == APPROVAL_EXPIRED)
 		tell(a);
+	a->is_shown = a->is_open;
 	a->is_open = false;
+	if (b->later.fn)
+		tell_later(b, a);
 	return true;
 }
 
 /* What is over its deadline is no more, whoever looks first. */
 static void expire(struct approvals *b)
 {
-	uint64_t now = monotonic_ns();
+	uint64_t now = clock_now_ns();
 	struct approval *next;
 
 	for (struct approval *a = b->waiting.first; a; a = next) {
@@ -376,7 +462,7 @@ static void end_at_once(struct approvals *b, struct approval *a)
 
 	if (b->is_closing) {
 		(void)end(a, APPROVAL_CANCELLED, EPERM);
-	} else if (monotonic_ns() >= a->deadline_ns) {
+	} else if (clock_now_ns() >= a->deadline_ns) {
 		(void)end(a, APPROVAL_EXPIRED, EPERM);
 	} else if (!a->is_open && is_allowed_alike(b, a->digest)) {
 		(void)snprintf(a->who, sizeof(a->who), "an earlier answer");
@@ -391,10 +477,11 @@ static void end_at_once(struct approvals *b, struct approval *a)
 int approval_join(struct approvals *b, const struct event *e, const char *rule,
 		  uint64_t deadline_ns, struct approval_wait *w)
 {
-	char digest[EVENT_DIGEST_LEN + 1];
+	char digest[EVENT_DIGEST_LEN + 1] = "";
 	struct approval *a;
 
-	event_digest(e, digest);
+	if (!b->is_separate)
+		event_digest(e, digest);
 	(void)pthread_mutex_lock(&b->lock);
 	expire(b);
 	a = b->is_separate ? NULL : find_equal(b, digest);
@@ -433,7 +520,7 @@ void approval_leave(struct approval_wait *w)
 	w->approval = NULL;
 	if (!a->waits)
 		(void)end(a,
-			  monotonic_ns() >= a->deadline_ns ? APPROVAL_EXPIRED
+			  clock_now_ns() >= a->deadline_ns ? APPROVAL_EXPIRED
 							   : APPROVAL_CANCELLED,
 			  EPERM);
 	if (!b->is_waking)
@@ -446,7 +533,7 @@ enum approval_state approval_look(struct approval_wait *w, int *ret_error)
 	struct approval *a = w->approval;
 	enum approval_state state = (enum approval_state)atomic_load(&a->state);
 
-	if (state == APPROVAL_WAITING && monotonic_ns() >= a->deadline_ns) {
+	if (state == APPROVAL_WAITING && clock_now_ns() >= a->deadline_ns) {
 		(void)pthread_mutex_lock(&a->book->lock);
 		expire(a->book);
 		(void)pthread_mutex_unlock(&a->book->lock);
@@ -513,9 +600,13 @@ static int say_closed(const struct approval *a, struct error *err)
 static bool is_digest(const struct approval *a, const char *digest)
 {
 	size_t n = digest ? strlen(digest) : 0;
+	struct approval_info i = info_of(a);
+	char made[EVENT_DIGEST_LEN + 1];
 
+	if (!digest)
+		return a->book->is_separate;
 	return n >= APPROVAL_PREFIX_MIN && n <= EVENT_DIGEST_LEN &&
-	       strncmp(a->digest, digest, n) == 0;
+	       strncmp(approval_digest(&i, made), digest, n) == 0;
 }
 
 /* It is shown to others: no control characters. */
@@ -605,7 +696,7 @@ int approvals_allow_alike(struct approvals *b, uint64_t id, const char *digest,
 	a = find(&b->waiting, id);
 	r = resolve(b, id, digest, 0, who, false, "for this sandbox", err);
 	/* It is the last of those that are closed. */
-	if (r == 0 && a)
+	if (r == 0 && a && !b->is_separate)
 		keep_alike(b, a->digest);
 	(void)pthread_mutex_unlock(&b->lock);
 	return r;
@@ -635,73 +726,4 @@ void approvals_each(struct approvals *b, uint64_t after, bool closed,
 			go_on = fn(data, &i);
 	}
 	(void)pthread_mutex_unlock(&b->lock);
-}
-
-const char *approval_state_name(const struct approval_info *i)
-{
-	switch (i->state) {
-	case APPROVAL_WAITING:
-		return "waiting";
-	case APPROVAL_ANSWERED:
-		return i->error ? "denied" : "allowed";
-	case APPROVAL_EXPIRED:
-		return "expired";
-	case APPROVAL_CANCELLED:
-		return "withdrawn";
-	}
-	return "withdrawn";
-}
-
-void approval_to_json(const struct approval_info *i, struct json_out *o)
-{
-	uint64_t now = monotonic_ns();
-	auto_(buf) struct buf what = BUF_INIT;
-	char answer[32];
-	bool cut = false;
-
-	event_describe(i->event, WHAT_MAX, &what, &cut);
-	(void)snprintf(answer, sizeof(answer), "%llu-%.*s",
-		       (unsigned long long)i->id, (int)APPROVAL_PREFIX_MIN,
-		       i->digest);
-	json_out_object(o);
-	json_out_str_member(o, "id", answer);
-	json_out_uint_member(o, "number", i->id);
-	json_out_str_member(o, "digest", i->digest);
-	json_out_str_member(o, "state", approval_state_name(i));
-	json_out_str_member(o, "what", buf_str(&what));
-	if (cut)
-		json_out_bool_member(o, "what_cut", true);
-	json_out_uint_member(o, "count", i->count);
-	utc_member(o, "asked", &i->asked, 0);
-	if (i->state == APPROVAL_WAITING)
-		json_out_uint_member(o, "seconds_left",
-				     now < i->deadline_ns ? (i->deadline_ns -
-							     now) / 1000000000
-							  : 0);
-	else
-		utc_member(o, "closed", &i->closed, 0);
-	if (i->rule)
-		json_out_str_member(o, "rule", i->rule);
-	if (i->state == APPROVAL_ANSWERED) {
-		json_out_str_member(o, "by", i->who);
-		if (i->error)
-			json_out_str_member(o, "errno",
-					    strerrorname_np(i->error));
-		if (i->reason)
-			json_out_str_member(o, "reason", i->reason);
-	}
-	if (i->state == APPROVAL_EXPIRED) {
-		json_out_str_member(o, "by", "deadline");
-		json_out_str_member(o, "errno", strerrorname_np(i->error));
-		json_out_str_member(o, "reason",
-				    i->is_open
-					    ? "nobody answered in time"
-					    : "nobody answered in time; "
-					      "too many questions were open");
-	}
-	json_out_key(o, "event");
-	json_out_object(o);
-	event_to_json(i->event, o);
-	json_out_object_end(o);
-	json_out_object_end(o);
 }

@@ -48,15 +48,16 @@ enum approval_state {
 enum {
 	APPROVALS_MAX_OPEN = 64,
 	APPROVALS_ALIKE_MAX = 1024,
-	APPROVALS_KEPT = 256,	 /* closed ones, to tell late from unknown */
-	APPROVAL_TEXT_MAX = 256, /* who, reason */
-	APPROVAL_PREFIX_MIN = 8, /* digits of a digest that an answer names */
+	APPROVALS_KEPT = 256,	   /* closed ones, to tell late from unknown */
+	APPROVALS_LATE_MAX = 1024, /* those somebody is told of later */
+	APPROVAL_TEXT_MAX = 256,   /* who, reason */
+	APPROVAL_PREFIX_MIN = 8,   /* digits of a digest that an answer names */
 };
 
 /* A copy-free look at one; borrowed, valid under the lock of the book. */
 struct approval_info {
 	uint64_t id;
-	const char *digest;
+	const char *digest; /* "" in a separate book, where none is made */
 	const struct event *event;
 	const char *rule; /* why it is asked; or NULL */
 	enum approval_state state;
@@ -77,11 +78,20 @@ typedef void approvals_told_fn(void *data, const struct approval_info *i);
 /* @max_open 0: APPROVALS_MAX_OPEN. NULL on ENOMEM. */
 struct approvals *approvals_new(unsigned int max_open);
 /* Equal requests are questions of their own, nothing is denied again without
- * one, and approvals_fd is silent. Before the first is asked. */
+ * one, approvals_fd is silent, and the number alone names what was shown.
+ * Before the first is asked. */
 void approvals_set_separate(struct approvals *b);
 /* Calls @told from now on, for up to four at a time. -ENOSPC. */
 int approvals_tell(struct approvals *b, approvals_told_fn *told, void *data);
 void approvals_untell(struct approvals *b, void *data);
+/*
+ * Calls @told only of those that were closed, later: when somebody calls
+ * approvals_catch_up, without the lock of the book, and by whoever closes one
+ * when too many wait. One at a time; NULL ends that, after all were told of.
+ */
+void approvals_tell_later(struct approvals *b, approvals_told_fn *told,
+			  void *data);
+void approvals_catch_up(struct approvals *b);
 /* Withdraws what waits; what is asked from now on is withdrawn at once. */
 void approvals_close(struct approvals *b);
 /* Nobody is joined any more. NULL is allowed. */
@@ -121,7 +131,8 @@ const char *approval_rule(const struct approval_wait *w);
 /*
  * Answers number @id: @error 0 allows, else it is the errno that the caller
  * gets. @digest is that of what was shown, or at least APPROVAL_PREFIX_MIN
- * digits of it. ERR_NOT_FOUND (-ENOENT) unknown; ERR_STATE: -EALREADY
+ * digits of it; NULL for who was sent the question by a separate book.
+ * ERR_NOT_FOUND (-ENOENT) unknown; ERR_STATE: -EALREADY
  * repeated, -ETIMEDOUT late, -ECANCELED withdrawn; ERR_CONFLICT (-EBADMSG) for
  * another digest.
  */
@@ -145,6 +156,9 @@ void approvals_each(struct approvals *b, uint64_t after, bool closed,
 		    bool (*fn)(void *data, const struct approval_info *i),
 		    void *data);
 
+/* That of @i, in @made where it has none. */
+const char *approval_digest(const struct approval_info *i,
+			    char made[EVENT_DIGEST_LEN + 1]);
 /* "waiting", "allowed", "denied", "expired", "withdrawn". */
 const char *approval_state_name(const struct approval_info *i);
 /* One object; it fits into a message of the control socket. */

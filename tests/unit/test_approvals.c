@@ -297,6 +297,85 @@ static void test_old_ones_are_forgotten(void **state)
 	approvals_free(b);
 }
 
+static void remember_late(void *data, const struct approval_info *i)
+{
+	struct seen *s = data;
+	const uint64_t last = s->n ? s->ids[0] : 0;
+
+	/* In the order they were closed in, each once. */
+	assert_int_equal(i->id, last + 1);
+	assert_int_equal(i->state, APPROVAL_ANSWERED);
+	assert_string_equal(i->event->host, host_1);
+	s->ids[0] = i->id;
+	s->n++;
+}
+
+static void ask_and_answer(struct approvals *b, unsigned int n)
+{
+	struct event e = connect_to(host_1);
+
+	while (n--) {
+		struct approval_wait w = { .wake = NULL };
+		struct seen s;
+
+		assert_int_equal(approval_join(b, &e, NULL, in_ms(30000), &w),
+				 0);
+		s = look(b);
+		assert_int_equal(answer(b, s.ids[0], NULL, 0), 0);
+		approval_leave(&w);
+	}
+}
+
+static void test_who_is_told_later_misses_none(void **state)
+{
+	const unsigned int n = APPROVALS_KEPT + 10;
+	struct approvals *b = approvals_new(0);
+	struct seen s = { .n = 0 };
+
+	approvals_set_separate(b);
+	approvals_tell_later(b, remember_late, &s);
+	ask_and_answer(b, n);
+	assert_int_equal(s.n, 0);
+	approvals_catch_up(b);
+	assert_int_equal(s.n, n);
+	/* Who closes too many tells of them. */
+	ask_and_answer(b, APPROVALS_LATE_MAX + 3);
+	assert_int_equal(s.n, n + 3);
+	approvals_tell_later(b, NULL, NULL);
+	assert_int_equal(s.n, n + APPROVALS_LATE_MAX + 3);
+	ask_and_answer(b, 1);
+	assert_int_equal(s.n, n + APPROVALS_LATE_MAX + 3);
+	approvals_free(b);
+}
+
+static void test_a_separate_book_has_digests_for_people(void **state)
+{
+	struct approvals *b = approvals_new(0);
+	struct event e = connect_to(host_1), other = connect_to(host_2);
+	struct approval_wait w = { .wake = NULL };
+	char digest[EVENT_DIGEST_LEN + 1];
+	int error;
+
+	approvals_set_separate(b);
+	assert_int_equal(approval_join(b, &e, NULL, in_ms(30000), &w), 0);
+	event_digest(&other, digest);
+	assert_int_equal(answer(b, 1, digest, 0), -EBADMSG);
+	assert_int_equal(answer(b, 1, "", 0), -EBADMSG);
+	event_digest(&e, digest);
+	assert_int_equal(answer(b, 1, digest, 0), 0);
+	assert_int_equal(approval_look(&w, &error), APPROVAL_ANSWERED);
+	assert_int_equal(error, 0);
+	approval_leave(&w);
+	approvals_free(b);
+
+	/* Any other book has to be told what was seen. */
+	b = approvals_new(0);
+	assert_int_equal(approval_join(b, &e, NULL, in_ms(30000), &w), 0);
+	assert_int_equal(answer(b, 1, NULL, 0), -EBADMSG);
+	approval_leave(&w);
+	approvals_free(b);
+}
+
 /* ---------------------------------------------------------------- races -- */
 
 struct race {
@@ -402,6 +481,8 @@ int main(void)
 		cmocka_unit_test(test_what_expires_is_told),
 		cmocka_unit_test(test_more_than_may_be_open_wait_in_order),
 		cmocka_unit_test(test_old_ones_are_forgotten),
+		cmocka_unit_test(test_who_is_told_later_misses_none),
+		cmocka_unit_test(test_a_separate_book_has_digests_for_people),
 		cmocka_unit_test(test_alike_are_allowed_from_then_on),
 		cmocka_unit_test(test_racing_answers_have_one_winner),
 		cmocka_unit_test(test_json_escapes),
