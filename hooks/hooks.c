@@ -204,13 +204,14 @@ static int start(struct run *r, const struct spec_hook *hook,
 	auto_close int in_fd = -1, null_fd = open_null();
 	int err[2] = { -1, -1 }, status[2] = { -1, -1 };
 	char *argv[] = { hook->path, NULL };
-	char *const nothing[] = { NULL };
-	char *const *envp = ctx->envp ? ctx->envp : nothing;
+	char *nothing[] = { NULL };
+	char *const *given = hook->env.n ? hook->env.v : nothing;
+	char *const *inherited = ctx->envp ? ctx->envp : environ;
 	struct plan p = {
 		.hook = hook,
 		.cwd = ctx->cwd,
 		.argv = hook->args.n ? hook->args.v : argv,
-		.envp = hook->env.n ? hook->env.v : envp,
+		.envp = hook->has_env ? given : inherited,
 	};
 	int e = open_state(ctx, &in_fd);
 

@@ -1,6 +1,6 @@
 /*
  * OCI lifecycle hooks (runtime-spec config.md "POSIX-platform Hooks"): run in
- * order, the state on standard input, and an environment that is given.
+ * order, the state on standard input. An "env" that is empty is empty.
  * Standard output is discarded; the tail of standard error goes into the
  * message. A hook that outlives its timeout is killed (with its process
  * group) and counts as failed. A hook that does not read its input is no
@@ -20,7 +20,7 @@ struct hook_context {
 	const char *state; /* state JSON for standard input */
 	size_t state_len;
 	const char *cwd; /* NULL: unchanged */
-	/* What hooks without an environment of their own get; NULL: nothing. */
+	/* What hooks without "env" get; NULL: our own, as runc has it. */
 	char *const *envp;
 	const struct log_sink *log;
 };

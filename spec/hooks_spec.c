@@ -6,8 +6,9 @@
 
 static int check_env(const struct at *at, void *obj)
 {
-	const struct spec_hook *h = obj;
+	struct spec_hook *h = obj;
 
+	h->has_env = true;
 	return check_variables(at, &h->env);
 }
 

@@ -255,6 +255,7 @@ enum spec_hook_point {
 struct spec_hook {
 	char *path;		  /* absolute */
 	struct spec_strings args; /* n == 0: argv[0] is the path */
+	bool has_env;		  /* else it has what its point says */
 	struct spec_strings env;
 	int timeout_s; /* 0: none */
 };

@@ -86,6 +86,9 @@ static int check_key(const struct at *at, const struct spec *s,
 		if (strcmp(path, "kernel/hostname") == 0)
 			return at_fail(at, "conflicts with the property "
 					   "'hostname': use that");
+		if (strcmp(path, "kernel/domainname") == 0 && s->domainname)
+			return at_fail(at, "conflicts with the property "
+					   "'domainname'");
 		return 0;
 	}
 	return at_fail(at, "is not in a separate kernel namespace");

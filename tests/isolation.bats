@@ -251,10 +251,22 @@ inside() {
 }
 
 @test "a read-only root refuses writes, mounts on it do not" {
-	config '.root.readonly = true'
-	inside 'echo x >/data/x; echo y >/dev/shm/y && echo shm'
+	config '.root.readonly = true | .process.cwd = "/missing/cwd"'
+	inside 'pwd; echo x >/data/x; echo y >/dev/shm/y && echo shm'
+	expect_output /missing/cwd
 	expect_output "Read-only file system"
 	expect_output shm
+}
+
+@test "the caller's groups are kept where run.oci.keep_original_groups is set" {
+	only_sandlock
+	config 'del(.process.user.additionalGids)'
+	local RT=(setpriv --groups 5,6 "${RT[@]}")
+	inside 'id -G'
+	expect_exactly 0
+	annotate run.oci.keep_original_groups 1
+	inside 'id -G'
+	expect_exactly "0 5 6"
 }
 
 @test "masked paths cannot be read, read-only paths not be written" {
@@ -386,7 +398,8 @@ pts/ptmx"
 @test "seccomp: without no_new_privs too" {
 	config '.process.noNewPrivileges = false | .linux.seccomp = {
 		defaultAction: "SCMP_ACT_ALLOW",
-		syscalls: [{names: ["mkdir", "mkdirat"], action: "SCMP_ACT_ERRNO"}]}'
+		syscalls: [{names: ["mkdir", "mkdirat", "faccessat2"],
+			    action: "SCMP_ACT_ERRNO"}]}'
 	inside 'mkdir /data/x'
 	expect_output "Operation not permitted"
 }
@@ -512,6 +525,11 @@ hook() {
 	run grep -v -e '^PWD=' -e '^SHLVL=' -e '^_=' "$HOOKS"
 	expect_exactly "OUT=$HOOKS
 PATH=/usr/bin:/bin"
+	config 'del(.hooks.createRuntime[].env)' # that of the runtime
+	config '.hooks.createRuntime[].args = ["sh", "-c", "echo $LEAKED >$1",
+		"sh", $out]' --arg out "$HOOKS"
+	inside true
+	equal "inherited" "$(cat "$HOOKS")" secret
 }
 
 @test "hooks: one that does not read its input is no failure" {

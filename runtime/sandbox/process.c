@@ -162,7 +162,13 @@ static int check_executable(const char *path)
 		return -errno;
 	if (S_ISDIR(st.st_mode))
 		return -EACCES;
-	return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0 ? -errno : 0;
+	if (faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0)
+		return 0;
+	/* A filter that is loaded already and older than faccessat2(2): execve
+	 * will say it. */
+	if (errno == EPERM)
+		return st.st_mode & 0111 ? 0 : -EACCES;
+	return -errno;
 }
 
 static int search_path(struct process_setup *s, const char *name,
@@ -263,14 +269,23 @@ static int set_limits(struct process_setup *s, struct error *err)
 	return r;
 }
 
-static int set_identity(const struct spec_process *p, struct error *err)
+/* crun's, and so podman's --group-add keep-groups. */
+static bool keeps_groups(const struct spec *s)
 {
+	return s && spec_annotation(s, "run.oci.keep_original_groups");
+}
+
+static int set_identity(const struct process_setup *s, struct error *err)
+{
+	const struct spec_process *p = s->process;
+
 	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot keep capabilities");
 	/* EPERM: a user namespace with setgroups denied has nothing to drop
 	 * unless something is asked for. */
-	if (setgroups(p->n_additional_gids, p->additional_gids) < 0 &&
+	if (!keeps_groups(s->spec) &&
+	    setgroups(p->n_additional_gids, p->additional_gids) < 0 &&
 	    (errno != EPERM || p->n_additional_gids))
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot set process.user.additionalGids");
@@ -330,7 +345,7 @@ static int set_privileges(struct process_setup *s, struct error *err)
 	r = s->n_paths && geteuid() != 0 ? 0
 					 : caps_apply_bounding(&p->caps, err);
 	if (r == 0)
-		r = set_identity(p, err);
+		r = set_identity(s, err);
 	if (r == 0)
 		r = caps_apply(&p->caps, err);
 	if (r < 0)

@@ -11,6 +11,16 @@
 #include "base/uapi.h"
 #include "kernel/mount.h"
 
+/* A cwd that is missing is made. Whoever goes there says what is wrong. */
+static void make_cwd(struct rootfs *r)
+{
+	auto_(target) struct target t = TARGET_INIT;
+
+	if (r->o.spec->has_process)
+		(void)rootfs_open_target(r, r->o.spec->process.cwd, TARGET_ROOT,
+					 &t, NULL);
+}
+
 /* Read-only file systems that had to be written to until now. */
 static int freeze_mounts(struct rootfs *r, struct error *err)
 {
@@ -28,6 +38,8 @@ static int freeze_mounts(struct rootfs *r, struct error *err)
 					 "mounts[%zu] ('%s'): read-only", i,
 					 s->mounts[i].destination);
 	}
+	if (s->root_readonly)
+		make_cwd(r);
 	n = s->root_readonly ? mount_change(r->root_fd, &c) : 0;
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n,

@@ -128,7 +128,7 @@ static void hooks_run_in_order_with_the_state(void **state)
 	assert_int_equal(run(&f, SPEC_HOOK_POSTSTART), 0);
 }
 
-static void the_environment_is_only_what_is_given(void **state)
+static void an_environment_that_is_given_is_all(void **state)
 {
 	static char *env[] = { (char *)"A=b", NULL };
 	static char *argv[] = { (char *)"env", NULL };
@@ -139,9 +139,14 @@ static void the_environment_is_only_what_is_given(void **state)
 	f.hooks[0] = (struct spec_hook){ .path = (char *)"/usr/bin/env" };
 	f.hooks[0].args = (struct spec_strings){ argv, 1 };
 	assert_int_equal(run(&f, SPEC_HOOK_PRESTART), 0);
+	prepare(&f, SPEC_HOOK_PRESTART, SCRIPTS("test \"$LEAKED\" = 1"));
+	assert_int_equal(run(&f, SPEC_HOOK_PRESTART), 0);
+	f.hooks[0].has_env = true;
+	assert_true(run(&f, SPEC_HOOK_PRESTART) < 0);
 	prepare(&f, SPEC_HOOK_PRESTART,
 		SCRIPTS("tr '\\0' ' ' </proc/self/environ >&2; exit 1"));
 	f.hooks[0].env = (struct spec_strings){ env, 1 };
+	f.hooks[0].has_env = true;
 	assert_true(run(&f, SPEC_HOOK_PRESTART) < 0);
 	assert_string_equal(f.err.msg,
 			    "error running prestart hook #0: '/bin/sh' exited "
@@ -374,7 +379,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hooks_run_in_order_with_the_state),
-		cmocka_unit_test(the_environment_is_only_what_is_given),
+		cmocka_unit_test(an_environment_that_is_given_is_all),
 		cmocka_unit_test(argv0_is_the_path_by_default),
 		cmocka_unit_test(the_first_failure_ends_the_series),
 		cmocka_unit_test(poststop_runs_all_and_only_warns),
