@@ -279,6 +279,14 @@ shows_denied() {
 	limits_hold
 }
 
+@test "policy: a supervisor that stands still holds up who tells it something, alone" {
+	ASK_TIMEOUT=60 run policy stopped /bin/true 0 -- sh -c '/bin/true && echo ran'
+	expect_output 'cancelled 0'
+	expect_output 'first 0'
+	expect_output ran
+	expect_output 'exit 0'
+}
+
 @test "policy: of many questions at once no answer is lost" {
 	ASK_TIMEOUT=60 run policy sync nothing 0 -- sh -c '
 		for p in 1 2 3 4; do

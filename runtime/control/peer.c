@@ -111,7 +111,7 @@ static int check_confined(pid_t pid, struct peer_proofs *p)
 int peer_prove(pid_t pid, int fd)
 {
 	char path[48];
-	auto_close int pipe_fd = -1;
+	auto_close int seen = -1, pipe_fd = -1;
 	struct proc_id id;
 	struct stat st;
 	int r = proc_id_of(getpid(), &id);
@@ -119,11 +119,16 @@ int peer_prove(pid_t pid, int fd)
 	if (r < 0)
 		return r;
 	(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
-	pipe_fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (pipe_fd < 0 || fstat(pipe_fd, &st) < 0)
+	/* To open what is no pipe may do something: it was named by others. */
+	seen = open(path, O_PATH | O_CLOEXEC);
+	if (seen < 0 || fstat(seen, &st) < 0)
 		return -errno;
 	if (!S_ISFIFO(st.st_mode))
 		return -EINVAL;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", seen);
+	pipe_fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+	if (pipe_fd < 0)
+		return -errno;
 	return write(pipe_fd, &id, sizeof(id)) == (ssize_t)sizeof(id) ? 0
 								      : -EIO;
 }

@@ -3,7 +3,8 @@
  * sandbox/asklink.h.
  *
  * A link is shared by the guest's thread and by approvals that outlive the run;
- * its lock orders answers against the end of the stream.
+ * its lock orders answers against the end of the stream. Nobody sends with it
+ * held: a supervisor that stands still holds up who tells it something, alone.
  */
 #include <errno.h>
 #include <limits.h>
@@ -35,8 +36,10 @@ CLEANUP_PTR(struct json, json_free);
 
 struct link {
 	pthread_mutex_t lock;
-	unsigned int refs;
-	int sock; /* -1: the run is over */
+	pthread_cond_t sent;
+	unsigned int refs, n_sending;
+	int sock;
+	bool is_over; /* the run is */
 	struct sandlock_approval *open;
 };
 
@@ -83,6 +86,7 @@ static struct link *link_new(int sock)
 		free(l);
 		return NULL;
 	}
+	(void)pthread_cond_init(&l->sent, NULL);
 	l->refs = 1;
 	l->sock = sock;
 	return l;
@@ -97,6 +101,7 @@ static void link_put(struct link *l)
 	(void)pthread_mutex_unlock(&l->lock);
 	if (left)
 		return;
+	(void)pthread_cond_destroy(&l->sent);
 	(void)pthread_mutex_destroy(&l->lock);
 	free(l);
 }
@@ -117,25 +122,46 @@ static void close_approval(struct sandlock_approval *a)
 		a->next->prev = a->prev;
 }
 
-/* The supervisor has gone, or is about to: nobody waits any more. */
+/* The supervisor has gone, or is about to: nobody waits any more. After this
+ * nobody uses the socket. */
 static void link_end(struct link *l)
 {
 	(void)pthread_mutex_lock(&l->lock);
-	l->sock = -1;
+	l->is_over = true;
 	while (l->open)
 		close_approval(l->open);
+	(void)shutdown(l->sock, SHUT_RDWR);
+	while (l->n_sending)
+		(void)pthread_cond_wait(&l->sent, &l->lock);
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
-/* Short, so that it never waits for long. With the lock held. */
+/* Without the lock. -ECANCELED: the run is over. */
+static int link_send(struct link *l, const void *data, size_t n)
+{
+	bool ok;
+
+	(void)pthread_mutex_lock(&l->lock);
+	ok = !l->is_over;
+	l->n_sending += ok;
+	(void)pthread_mutex_unlock(&l->lock);
+	if (!ok)
+		return -ECANCELED;
+	ok = send(l->sock, data, n, MSG_NOSIGNAL) >= 0;
+	(void)pthread_mutex_lock(&l->lock);
+	if (!--l->n_sending)
+		(void)pthread_cond_signal(&l->sent);
+	(void)pthread_mutex_unlock(&l->lock);
+	return ok ? 0 : -ECANCELED;
+}
+
 static void send_answer(struct link *l, uint64_t number, int error)
 {
 	struct asklink_answer a = { .kind = ASKLINK_ANSWER,
 				    .error = error,
 				    .number = number };
 
-	if (l->sock >= 0)
-		(void)send(l->sock, &a, sizeof(a), MSG_NOSIGNAL);
+	(void)link_send(l, &a, sizeof(a));
 }
 
 static int error_of(int verdict)
@@ -192,10 +218,11 @@ API int sandlock_approval_resolve(struct sandlock_approval *a, int verdict)
 	r = check(a);
 	if (r == 0) {
 		a->is_answered = true;
-		send_answer(a->link, a->number, error_of(verdict));
 		close_approval(a);
 	}
 	(void)pthread_mutex_unlock(&a->link->lock);
+	if (r == 0)
+		send_answer(a->link, a->number, error_of(verdict));
 	return r;
 }
 
@@ -245,13 +272,6 @@ static struct sandlock_event event_of(const struct event_view *v)
 	};
 }
 
-static void deny(struct link *l, const struct asklink_question *q)
-{
-	(void)pthread_mutex_lock(&l->lock);
-	send_answer(l, q->number, ENOMEM);
-	(void)pthread_mutex_unlock(&l->lock);
-}
-
 static void answer_now(struct sandlock_approval *a, int verdict)
 {
 	(void)sandlock_approval_resolve(a, verdict);
@@ -272,12 +292,12 @@ static void ask(struct policy *p, const char *text, size_t n)
 	if (cpu_is_time())
 		cpu_go_to(q.cpu);
 	if (event_unpack(text + sizeof(q), n - sizeof(q), &v) < 0) {
-		deny(p->link, &q);
+		send_answer(p->link, q.number, ENOMEM);
 		return;
 	}
 	a = approval_new(p->link, q.number, q.deadline_ns);
 	if (!a) {
-		deny(p->link, &q);
+		send_answer(p->link, q.number, ENOMEM);
 		return;
 	}
 	e = event_of(&v);
@@ -308,14 +328,10 @@ static void show(struct policy *p, const struct buf *event)
 
 static void send_seen(struct policy *p)
 {
-	struct link *l = p->link;
 	char text[32];
 	int n = snprintf(text, sizeof(text), "{\"seen\":%u}", p->seen.n_done);
 
-	(void)pthread_mutex_lock(&l->lock);
-	if (l->sock >= 0)
-		(void)send(l->sock, text, (size_t)n, MSG_NOSIGNAL);
-	(void)pthread_mutex_unlock(&l->lock);
+	(void)link_send(p->link, text, (size_t)n);
 	p->seen.n_done = 0;
 }
 
@@ -438,18 +454,14 @@ static void free_policy(void *data)
 /* In order with answers: what is said before one holds for it. */
 static int send_order(struct link *l, const struct buf *b, struct error *err)
 {
-	int r = 0;
-
 	/* What is cut is not understood, and would hold for nothing. */
 	if (b->len > ASKLINK_MAX)
 		return error_say(err, ERR_USAGE, E2BIG,
 				 "the network rules are longer than %d bytes",
 				 ASKLINK_MAX);
-	(void)pthread_mutex_lock(&l->lock);
-	if (l->sock < 0 || send(l->sock, b->data, b->len, MSG_NOSIGNAL) < 0)
-		r = error_say(err, ERR_STATE, ECANCELED, "the run is over");
-	(void)pthread_mutex_unlock(&l->lock);
-	return r;
+	if (link_send(l, b->data, b->len) < 0)
+		return error_say(err, ERR_STATE, ECANCELED, "the run is over");
+	return 0;
 }
 
 static int write_rules(const char *order, pid_t pid, const char *const *rules,

@@ -75,9 +75,8 @@ void event_describe(const struct event *e, size_t max, struct buf *ret,
 void event_to_json(const struct event *e, struct json_out *o);
 
 /*
- * The same for another process of ours, in bytes that are read as they are:
- * texts are UTF-8, those that were not are escaped. event_unpack borrows
- * @data; -EBADMSG, -ENOMEM.
+ * The same for another process of ours: texts hold what bytes they held.
+ * event_unpack borrows @data; -EBADMSG, -ENOMEM.
  */
 struct event_view {
 	const char *syscall, *program, *path, *host, *protocol; /* or NULL */

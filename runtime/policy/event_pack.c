@@ -3,8 +3,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/path.h"
-#include "base/utf8.h"
 #include "policy/event.h"
 
 enum { WRITES = 1, DENIED = 2, IS_CUT = 4 };
@@ -19,10 +17,7 @@ struct head {
 
 static void add_text(const char *s, size_t n, struct buf *b)
 {
-	if (utf8_is_valid(s, n))
-		buf_add(b, s, n);
-	else
-		text_escape(b, s, n);
+	buf_add(b, s, n);
 	buf_add_char(b, '\0');
 }
 

@@ -215,6 +215,9 @@ static int catch_signal(struct supervisor *s, struct error *err)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
 
+	/* Of a start that failed: what is to be put back is known. */
+	if (s->has_handler)
+		return 0;
 	if (sigaction(SIGURG, &sa, &s->old_action) < 0)
 		return error_set(err, ERR_SYSTEM, errno, "cannot catch SIGURG");
 	s->has_handler = true;
@@ -241,8 +244,14 @@ int supervisor_start(struct supervisor *s, struct error *err)
 	struct listener *l;
 	int r = catch_signal(s, err);
 
-	while (r == 0 && (l = next_to_begin(s)))
+	while (r == 0 && (l = next_to_begin(s))) {
 		r = start_listener(l, err);
+		if (r == 0)
+			continue;
+		(void)pthread_mutex_lock(&s->lock);
+		l->is_begun = false;
+		(void)pthread_mutex_unlock(&s->lock);
+	}
 	return r;
 }
 

@@ -53,7 +53,8 @@ int supervisor_new(const struct supervisor_options *o, struct supervisor **ret,
  */
 int supervisor_add_listener(struct supervisor *s, int listener_fd,
 			    struct error *err);
-/* Starts receiving: from now on threads exist as needed. Once. */
+/* Starts receiving: from now on threads exist as needed. Once;
+ * again where it has failed. */
 int supervisor_start(struct supervisor *s, struct error *err);
 /*
  * The sandbox is dead: queued work is answered EIO without running, running

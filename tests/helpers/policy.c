@@ -20,11 +20,14 @@
  *	flood		as sync, takes 20 ms to look at a refusal, and counts
  *			them only
  *	twice		answers twice, and says what came of it
- * With ISOLATION that one, with BRANCH a branch of where it stands.
- * Prints the events that NEEDLE matches and the exit status.
+ *	stopped		as twice, and before that stops the supervisor, and
+ *gives it orders until there is no room for more With ISOLATION that one, with
+ *BRANCH a branch of where it stands. Prints the events that NEEDLE matches and
+ *the exit status.
  */
 #include <pthread.h>
 #include <sandlock.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +154,61 @@ static void *answer_later(void *arg)
 	return NULL;
 }
 
+/* The supervisor is the only child. */
+static void signal_supervisor(int sig)
+{
+	char path[64];
+	int pid = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	f = fopen(path, "re");
+	if (f && fscanf(f, "%d", &pid) == 1)
+		kill(pid, sig);
+	else
+		printf("no supervisor\n");
+	if (f)
+		fclose(f);
+}
+
+struct full {
+	struct sandlock_approval *a;
+	atomic_int orders, is_over;
+};
+
+static void *look_while_full(void *arg)
+{
+	struct full *f = arg;
+	int before;
+
+	do {
+		before = f->orders;
+		usleep(100 * 1000);
+	} while (before != f->orders);
+	printf("cancelled %d\n", sandlock_approval_is_cancelled(f->a));
+	f->is_over = 1;
+	signal_supervisor(SIGCONT);
+	return NULL;
+}
+
+static void fill(struct sandlock_context *ctx, struct sandlock_approval *a)
+{
+	struct full f = { .a = a };
+	char path[4000];
+	pthread_t thread;
+
+	memset(path, 'x', sizeof(path));
+	path[0] = '/';
+	path[sizeof(path) - 1] = '\0';
+	signal_supervisor(SIGSTOP);
+	pthread_create(&thread, NULL, look_while_full, &f);
+	while (!f.is_over) {
+		(void)sandlock_context_deny_path(ctx, path, NULL);
+		f.orders++;
+	}
+	pthread_join(thread, NULL);
+}
+
 static void defer(void *data, const struct sandlock_event *e,
 		  struct sandlock_context *ctx, struct sandlock_approval *a)
 {
@@ -158,7 +216,6 @@ static void defer(void *data, const struct sandlock_event *e,
 	struct later *l;
 	pthread_t thread;
 
-	(void)ctx;
 	if (!a) {
 		if (matches(t, e))
 			print(e);
@@ -174,7 +231,10 @@ static void defer(void *data, const struct sandlock_event *e,
 		sandlock_approval_free(a);
 	} else if (strcmp(t->mode, "keep") == 0) {
 		t->kept = a;
-	} else if (strcmp(t->mode, "twice") == 0) {
+	} else if (strcmp(t->mode, "twice") == 0 ||
+		   strcmp(t->mode, "stopped") == 0) {
+		if (strcmp(t->mode, "stopped") == 0)
+			fill(ctx, a);
 		printf("first %d\n", sandlock_approval_resolve(a, t->verdict));
 		printf("second %d\n", sandlock_approval_resolve(a, 0));
 		sandlock_approval_free(a);

@@ -1,10 +1,13 @@
 /* The protocol, and a server against clients in this process. */
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include "base/json.h"
 #include "control/client.h"
+#include "control/peer.h"
 #include "control/server.h"
+#include "kernel/pidfd.h"
 #include "unit.h"
 
 CLEANUP_PTR(struct json, json_free);
@@ -250,6 +253,30 @@ static void subscribers_are_told_and_slow_ones_dropped(void **state)
 	(void)close(fd);
 }
 
+/* What is to be written to was named by another process. */
+static void only_a_pipe_is_opened_to_prove_something(void **state)
+{
+	char path[] = "/tmp/test-control-XXXXXX";
+	auto_close int fd = mkstemp(path);
+	auto_close int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	struct proc_id id;
+	char event[512];
+	int fds[2];
+
+	assert_true(fd >= 0 && watch >= 0);
+	assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+	assert_int_equal(peer_prove(getpid(), fd), -EINVAL);
+	assert_int_equal(read(watch, event, sizeof(event)), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_int_equal(peer_prove(getpid(), fds[1]), 0);
+	assert_int_equal(read(fds[0], &id, sizeof(id)), sizeof(id));
+	assert_int_equal(id.pid, getpid());
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +285,7 @@ int main(void)
 			an_answer_is_whole_or_says_that_it_is_too_long),
 		cmocka_unit_test(a_server_answers_and_ends),
 		cmocka_unit_test(an_fd_comes_along_to_a_socket_of_another),
+		cmocka_unit_test(only_a_pipe_is_opened_to_prove_something),
 		cmocka_unit_test(subscribers_are_told_and_slow_ones_dropped),
 	};
 

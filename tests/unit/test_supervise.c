@@ -65,6 +65,44 @@ static int run_under(const struct handler *h, size_t n, int (*body)(void *),
 	return status;
 }
 
+static void on_urgent(int sig)
+{
+}
+
+static int ask_b(void *arg)
+{
+	MUST(syscall(NR_B, 0) == 7);
+	return 0;
+}
+
+static struct outcome value_7(struct call *c, void *data);
+
+/* First, as no thread has left a stack yet that would do without memory. */
+static void test_a_start_that_failed_may_be_tried_again(void **state)
+{
+	const struct handler h = { "getsid", NR_B, LANE_INLINE, value_7 };
+	const struct supervisor_options o = { .handlers = &h, .n_handlers = 1 };
+	struct sigaction sa = { .sa_handler = on_urgent }, now, before;
+	struct rlimit was, none = { 0, RLIM_INFINITY };
+	struct supervisor *s;
+	struct trapped t;
+
+	assert_int_equal(sigaction(SIGURG, &sa, &before), 0);
+	assert_int_equal(supervisor_new(&o, &s, &err), 0);
+	t = child(s, ask_b, NULL);
+	assert_int_equal(getrlimit(RLIMIT_AS, &was), 0);
+	none.rlim_max = was.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+	assert_true(supervisor_start(s, &err) < 0);
+	assert_int_equal(setrlimit(RLIMIT_AS, &was), 0);
+	assert_int_equal(supervisor_start(s, &err), 0);
+	trap_go(&t);
+	assert_int_equal(trap_wait(t.pid, 30), 0);
+	supervisor_free(s);
+	assert_int_equal(sigaction(SIGURG, &before, &now), 0);
+	assert_ptr_equal(now.sa_handler, on_urgent);
+}
+
 static struct outcome go(struct call *c, void *data)
 {
 	if (data)
@@ -703,6 +741,7 @@ int main(void)
 {
 	pthread_t first;
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_start_that_failed_may_be_tried_again),
 		cmocka_unit_test(test_chain),
 		cmocka_unit_test(test_lanes_change_nothing),
 		cmocka_unit_test(test_park_resumes_where_it_was),
