@@ -118,7 +118,7 @@ def refused(n):
         except OSError: pass
 begin = time.monotonic()
 refused(5000)
-print('took', int(time.monotonic() - begin))
+print('took %d' % (time.monotonic() - begin))
 pid = os.fork()
 if not pid:
     refused(1000000)
@@ -173,7 +173,7 @@ connects() {
 s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 	binds="import socket
 try: socket.socket().bind(('127.0.0.1', $port)); print('bound')
-except OSError as e: print('errno', e.errno)"
+except OSError as e: print('errno %d' % e.errno)"
 	export NET_ALLOW=127.0.0.1
 	NET_BIND=$port run policy later bind 13 -- /usr/bin/python3 -c "$binds"
 	expect_output "event network bind - 127.0.0.1:$port"
@@ -300,6 +300,49 @@ shows_denied() {
 	refute_output 'not permitted'
 }
 
+@test "policy: what is opened is what the callback was shown, or nothing" {
+	local path
+	export MOUNT=/m:$D
+	# Where the answer takes long the path is walked once more.
+	for path in /m/f f; do
+		echo shown >f
+		echo put there meanwhile >new
+		ONLY=$D/new MORE=$D/f run policy swap /m/f 0 -- sh -c \
+			'cd /m; cat "$1" || echo refused; cat "$1"' sh "$path"
+		expect_match '(shown|refused)'
+		[ "$(grep -c 'put there' <<<"$output")" = 1 ]
+	done
+	echo shown >f
+	echo put there meanwhile >new
+	ln -s f link
+	ONLY=$D/new MORE=$D/link run policy swap /m/f 0 -- \
+		sh -c 'cat /m/link || echo refused; ls /m'
+	expect_match '(shown|refused)'
+	refute_output 'put there'
+	run policy sync /m/f 13 -- cat /m/f
+	expect_output 'Permission denied'
+}
+
+@test "policy: no more may be opened than the caller could" {
+	echo secret >locked
+	mkdir -p shut/in
+	echo secret >shut/in/f
+	chmod 600 locked
+	chmod 700 shut
+	MOUNT=/m:$D run policy sync /nothing 0 -- python3 -c '
+import os
+os.chdir("/m")
+os.seteuid(65534)
+for name in "locked", "shut/in/f", "shut/in/missing":
+    for path in name, os.path.join("/m", name):
+        try:
+            print("got " + open(path).read())
+        except OSError as e:
+            print(e.strerror)'
+	refute_output got
+	[ "$(grep -c '^Permission denied' <<<"$output")" = 6 ]
+}
+
 @test "policy: who has left a group does not open by it any more" {
 	run policy sync grouped 0 -- python3 -c '
 import os
@@ -309,7 +352,7 @@ os.chmod("/tmp/grouped", 0o040)
 def look():
     os.seteuid(4244)
     try:
-        print("got", open("/tmp/grouped").read(), flush=True)
+        print("got " + open("/tmp/grouped").read(), flush=True)
     except PermissionError:
         print("refused", flush=True)
     os.seteuid(0)

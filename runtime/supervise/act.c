@@ -10,6 +10,14 @@
 #include "supervise/handler.h"
 #include "supervise/who.h"
 
+/* Who the thread is, until it becomes somebody else and back. */
+static _Thread_local struct us {
+	bool is_known;
+	uid_t uid;
+	gid_t gid, groups[WHO_GROUPS_MAX];
+	size_t n_groups;
+} us;
+
 static int read_who(struct call *c, struct who *w)
 {
 	int r = who_read(call_tid(c), w);
@@ -19,6 +27,7 @@ static int read_who(struct call *c, struct who *w)
 
 static void become_root(void)
 {
+	us.is_known = false;
 	(void)syscall(SYS_setresuid, -1, 0, -1);
 	(void)syscall(SYS_setresgid, -1, getgid(), -1);
 	(void)syscall(SYS_setgroups, 0, NULL);
@@ -67,16 +76,26 @@ static int compare_groups(const void *a, const void *b)
 }
 
 /* The kernel has sorted what it shows. */
+static bool read_us(void)
+{
+	int n = getgroups(WHO_GROUPS_MAX, us.groups);
+
+	if (n < 0)
+		return false;
+	us.n_groups = (size_t)n;
+	qsort(us.groups, us.n_groups, sizeof(*us.groups), compare_groups);
+	us.uid = geteuid();
+	us.gid = getegid();
+	return true;
+}
+
 static bool is_like_us(const struct who *w)
 {
-	gid_t ours[WHO_GROUPS_MAX];
-	int n = getgroups(WHO_GROUPS_MAX, ours);
-
-	if (n < 0 || (size_t)n != w->n_groups || w->uid != geteuid() ||
-	    w->gid != getegid())
-		return false;
-	qsort(ours, (size_t)n, sizeof(*ours), compare_groups);
-	return memcmp(ours, w->groups, (size_t)n * sizeof(*ours)) == 0;
+	us.is_known = us.is_known || read_us();
+	return us.is_known && us.n_groups == w->n_groups && us.uid == w->uid &&
+	       us.gid == w->gid &&
+	       memcmp(us.groups, w->groups, us.n_groups * sizeof(*us.groups)) ==
+		       0;
 }
 
 int act_begin_bare(struct act *a, const struct who *w)

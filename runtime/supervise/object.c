@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -218,13 +219,40 @@ int object_find(struct call *c, int dirfd, const char *path, bool follow,
 	*ret = (struct object){ .exists = false };
 	if (root_fd < 0)
 		return root_fd;
-	return object_find_from(c, root_fd, dirfd, path, follow, ret);
+	return object_find_from(c, root_fd, dirfd, path, follow, NULL, ret);
+}
+
+/* What @found says, or our own walk. That nothing is there is the same to
+ * everybody who comes that far. */
+static int look_at(int root_fd, bool follow, const struct object_found *found,
+		   struct object *ret)
+{
+	auto_close int fd = -1;
+
+	if (found && found->fd >= 0) {
+		ret->st = found->st;
+		ret->mount = found->mount;
+		ret->real = real_path(found->fd);
+		ret->exists = true;
+		return 0;
+	}
+	fd = found && found->fd == -ENOENT
+		     ? -ENOENT
+		     : fd_open_in_root(root_fd, ret->walk,
+				       O_PATH | (follow ? 0 : O_NOFOLLOW), 0);
+	if (fd < 0)
+		return find_unopened(root_fd, ret->walk, fd, ret);
+	if (object_read_stat(fd, &ret->st, &ret->mount) == 0) {
+		ret->exists = true;
+		ret->real = real_path(fd);
+	}
+	return 0;
 }
 
 int object_find_from(struct call *c, int root_fd, int dirfd, const char *path,
-		     bool follow, struct object *ret)
+		     bool follow, const struct object_found *found,
+		     struct object *ret)
 {
-	auto_close int fd = -1;
 	int r;
 
 	*ret = (struct object){ .exists = false };
@@ -239,28 +267,41 @@ int object_find_from(struct call *c, int root_fd, int dirfd, const char *path,
 				 : strdup(ret->dir);
 	if (!ret->walk || join("/", ret->walk, &ret->path) < 0)
 		return -ENOMEM;
-	fd = fd_open_in_root(root_fd, ret->walk,
-			     O_PATH | (follow ? 0 : O_NOFOLLOW), 0);
-	if (fd >= 0 && fstat(fd, &ret->st) == 0) {
-		ret->exists = true;
-		ret->mount = object_mount(fd);
-		ret->real = real_path(fd);
-	} else if (fd < 0) {
-		r = find_unopened(root_fd, ret->walk, fd, ret);
-		if (r < 0)
-			return r;
-	}
+	r = look_at(root_fd, follow, found, ret);
+	if (r < 0)
+		return r;
 	return call_is_valid(c) ? 0 : -ESRCH;
 }
 
-uint64_t object_mount(int fd)
+static struct timespec time_of(const struct statx_timestamp *t)
+{
+	return (struct timespec){ .tv_sec = t->tv_sec, .tv_nsec = t->tv_nsec };
+}
+
+int object_read_stat(int fd, struct stat *ret, uint64_t *ret_mount)
 {
 	struct statx s;
 
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &s) < 0 ||
-	    !(s.stx_mask & STATX_MNT_ID))
-		return 0;
-	return s.stx_mnt_id;
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &s) <
+	    0)
+		return -errno;
+	*ret = (struct stat){
+		.st_dev = makedev(s.stx_dev_major, s.stx_dev_minor),
+		.st_ino = s.stx_ino,
+		.st_mode = s.stx_mode,
+		.st_nlink = s.stx_nlink,
+		.st_uid = s.stx_uid,
+		.st_gid = s.stx_gid,
+		.st_rdev = makedev(s.stx_rdev_major, s.stx_rdev_minor),
+		.st_size = (off_t)s.stx_size,
+		.st_blksize = (blksize_t)s.stx_blksize,
+		.st_blocks = (blkcnt_t)s.stx_blocks,
+		.st_atim = time_of(&s.stx_atime),
+		.st_mtim = time_of(&s.stx_mtime),
+		.st_ctim = time_of(&s.stx_ctime),
+	};
+	*ret_mount = s.stx_mask & STATX_MNT_ID ? s.stx_mnt_id : 0;
+	return 0;
 }
 
 void object_done(struct object *t)

@@ -31,12 +31,21 @@ struct object {
  */
 int object_find(struct call *c, int dirfd, const char *path, bool follow,
 		struct object *ret);
-/* The same for who has the caller's root already. */
+/* Where a walk has led, O_PATH: an fd that is somebody's, or -errno. */
+struct object_found {
+	int fd;
+	struct stat st;
+	uint64_t mount;
+};
+
+/* The same for who has the caller's root already, and may have walked @path
+ * from there as the caller: @found, or NULL. */
 int object_find_from(struct call *c, int root_fd, int dirfd, const char *path,
-		     bool follow, struct object *ret);
+		     bool follow, const struct object_found *found,
+		     struct object *ret);
 void object_done(struct object *t);
-/* The mount that an fd is of, as in @mount. */
-uint64_t object_mount(int fd);
+/* What an fd is of, as in @st and @mount. 0 or a negative errno. */
+int object_read_stat(int fd, struct stat *ret, uint64_t *ret_mount);
 
 /*
  * Where paths lead that are not walked by the kernel alone. @addr: where @path

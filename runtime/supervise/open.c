@@ -34,11 +34,21 @@ struct snapshot {
 struct opening {
 	struct snapshot s;
 	int root_fd; /* the caller's, unless it waits; or -1 */
+	int fd;	     /* the file, opened already; or -1 */
 	struct who who;
-	bool has_who; /* it is known */
+	bool has_who;	 /* it is known */
+	bool is_missing; /* for the caller, too */
 	struct ask ask;
 	const char *rule;
 };
+
+/* One that waits for long holds no descriptor. */
+static void drop_fds(struct opening *x)
+{
+	cleanup_close(&x->root_fd);
+	cleanup_close(&x->fd);
+	x->root_fd = x->fd = -1;
+}
 
 static void opening_free(void *data)
 {
@@ -46,15 +56,8 @@ static void opening_free(void *data)
 
 	ask_done(&x->ask);
 	object_done(&x->s.object);
-	cleanup_close(&x->root_fd);
+	drop_fds(x);
 	free(x);
-}
-
-/* One that waits for long holds no descriptor. */
-static void drop_root(struct opening *x)
-{
-	cleanup_close(&x->root_fd);
-	x->root_fd = -1;
 }
 
 /* openat2 has its flags in memory; it may have more of them than we know. */
@@ -149,27 +152,26 @@ static bool follows(const struct open_how *how)
 }
 
 /* The path, and what it leads to; @i is the number of its argument. */
-static int read_path(const struct open_asker *a, struct call *c, unsigned int i,
-		     int root_fd, struct snapshot *s, bool again)
+static int read_path(struct call *c, unsigned int i, struct snapshot *s)
 {
-	int r = root_fd < 0 ? root_fd : 0;
+	int r = call_read_string(c, call_arg(c, i), s->path, sizeof(s->path));
 
-	if (r == 0)
-		r = call_read_string(c, call_arg(c, i), s->path,
-				     sizeof(s->path));
 	if (r == 0 && !*s->path)
 		return -ENOENT;
 	/* Below another root the path is another one. */
 	if (r == 0 && s->how.resolve & RESOLVE_IN_ROOT && *s->path == '/')
 		return -EPERM;
-	if (r < 0)
-		return r;
+	return r;
+}
+
+static int find_again(const struct open_asker *a, struct call *c, int root_fd,
+		      struct snapshot *s)
+{
 	return a->asker->finder
-		       ? ask_find_object(a->asker, c, s->dirfd,
-					 again ? 0 : call_arg(c, i), s->path,
+		       ? ask_find_object(a->asker, c, s->dirfd, 0, s->path,
 					 follows(&s->how), &s->object)
 		       : object_find_from(c, root_fd, s->dirfd, s->path,
-					  follows(&s->how), &s->object);
+					  follows(&s->how), NULL, &s->object);
 }
 
 bool open_is_write(const struct open_how *how)
@@ -193,16 +195,57 @@ static void find_caller(const struct open_asker *a, struct call *c,
 	c->ppid = x->who.ppid;
 }
 
+/* Of openat2 the kernel checks more than of the others. */
+static bool is_checked(struct call *c, const struct open_how *how)
+{
+	return call_nr(c) == SYS_openat2 &&
+	       (how->flags & ~(uint64_t)OPEN_FLAGS_KNOWN ||
+		(how->mode && !(how->flags & O_CREAT)));
+}
+
+/* As the caller where that can be, which may have opened it. */
+static int find_first(const struct open_asker *a, struct call *c,
+		      struct opening *x)
+{
+	struct object_found found = { .fd = -EAGAIN };
+	const struct open_how *how = &x->s.how;
+	struct snapshot *s = &x->s;
+	int r;
+
+	if (x->has_who && *s->path == '/' && !is_checked(c, how))
+		x->fd = opener_open_early(a->opener, c, &x->who, x->root_fd,
+					  s->path, how, follows(how), &found);
+	r = object_find_from(c, x->root_fd, s->dirfd, s->path, follows(how),
+			     &found, &s->object);
+	cleanup_close(&found.fd);
+	/* What it may not search is not told of. */
+	if (r == 0 && !s->object.exists && s->object.real)
+		x->is_missing = found.fd == -ENOENT ||
+				(x->has_who &&
+				 opener_misses(&x->who, x->root_fd,
+					       s->object.walk, follows(how)));
+	return r;
+}
+
 static int capture(const struct open_asker *a, struct call *c,
 		   struct opening *x)
 {
+	struct snapshot *s = &x->s;
 	unsigned int i = 0;
-	int r = open_call_read(c, &x->s.dirfd, &x->s.how, &i);
+	int r = open_call_read(c, &s->dirfd, &s->how, &i);
 
 	if (r < 0)
 		return r;
 	find_caller(a, c, x);
-	return read_path(a, c, i, x->root_fd, &x->s, false);
+	r = x->root_fd < 0 ? x->root_fd : read_path(c, i, s);
+	if (r < 0)
+		return r;
+	if (!a->asker->finder)
+		return find_first(a, c, x);
+	r = ask_find_object(a->asker, c, s->dirfd, call_arg(c, i), s->path,
+			    follows(&s->how), &s->object);
+	x->is_missing = r == 0 && !s->object.exists && s->object.real;
+	return r;
 }
 
 static struct outcome before_open(struct call *c, void *data)
@@ -218,14 +261,13 @@ static struct outcome before_open(struct call *c, void *data)
 		x = calloc(1, sizeof(*x));
 		if (!x)
 			return OUTCOME_FAIL(ENOMEM);
-		x->root_fd = -1;
+		x->root_fd = x->fd = -1;
 		call_keep(c, x, opening_free);
 		r = capture(a, c, x);
 		if (r < 0)
 			return OUTCOME_FAIL(-r);
 		/* There is nothing to ask about, nor to open. */
-		if (!x->s.object.exists && x->s.object.real &&
-		    !(x->s.how.flags & O_CREAT))
+		if (x->is_missing && !(x->s.how.flags & O_CREAT))
 			return OUTCOME_FAIL(ENOENT);
 		x->rule = ask_match_open(a->rules, x->s.object.path,
 					 x->s.object.real);
@@ -233,16 +275,8 @@ static struct outcome before_open(struct call *c, void *data)
 	e.writes = open_is_write(&x->s.how);
 	o = ask_about_object(a->asker, &x->ask, c, &e, &x->s.object, x->rule);
 	if (o.kind == OUTCOME_HELD)
-		drop_root(x);
+		drop_fds(x);
 	return o;
-}
-
-/* Of openat2 the kernel checks more than of the others. */
-static bool is_checked(struct call *c, const struct open_how *how)
-{
-	return call_nr(c) == SYS_openat2 &&
-	       (how->flags & ~(uint64_t)OPEN_FLAGS_KNOWN ||
-		(how->mode && !(how->flags & O_CREAT)));
 }
 
 static struct outcome open_instead(struct call *c, void *data, bool may_wait)
@@ -259,12 +293,14 @@ static struct outcome open_instead(struct call *c, void *data, bool may_wait)
 		return OUTCOME_FAIL(EACCES);
 	if (!x->has_who || is_checked(c, how))
 		return OUTCOME_GO;
+	if (x->fd >= 0 && x->s.object.real && opener_is_used(a->opener))
+		return OUTCOME_OPEN(take_fd(&x->fd), how->flags & O_CLOEXEC);
 	if (x->root_fd < 0)
 		x->root_fd = call_open_root(c);
 	fd = opener_open(a->opener, c, &x->who, &x->s.object, x->root_fd,
 			 x->s.dirfd, how, follows(how), may_wait);
 	if (fd == -EINPROGRESS) {
-		drop_root(x);
+		drop_fds(x);
 		return OUTCOME_WAIT;
 	}
 	return fd < 0 ? OUTCOME_GO : OUTCOME_OPEN(fd, how->flags & O_CLOEXEC);
@@ -287,7 +323,9 @@ static int check_again(const struct open_asker *a, struct call *c,
 	int r = now ? open_call_read(c, &now->dirfd, &now->how, &i) : -ENOMEM;
 
 	if (r == 0)
-		r = read_path(a, c, i, root_fd, now, true);
+		r = root_fd < 0 ? root_fd : read_path(c, i, now);
+	if (r == 0)
+		r = find_again(a, c, root_fd, now);
 	if (r == 0 &&
 	    (strcmp(x->s.path, now->path) != 0 ||
 	     memcmp(&x->s.how, &now->how, sizeof(now->how)) != 0 ||

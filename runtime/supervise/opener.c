@@ -114,10 +114,15 @@ static bool is_plain_device(const struct stat *st)
 	       (n == 3 || n == 5 || (n >= 7 && n <= 9));
 }
 
+bool opener_is_used(const struct opener *o)
+{
+	return o->has_mounts && !atomic_load(&o->has_domains);
+}
+
 static bool is_ours_to_open(const struct opener *o, const struct object *x,
 			    const struct open_how *how)
 {
-	if (!o->has_mounts || atomic_load(&o->has_domains))
+	if (!opener_is_used(o))
 		return false;
 	if (!x->real || x->is_veiled || how->flags & LEFT_FLAGS ||
 	    how->resolve & ~(uint64_t)RESOLVE_NO_MAGICLINKS)
@@ -176,11 +181,13 @@ static bool leads_to(int fd, const char *real, size_t len)
 
 static bool is_shown(int fd, const struct object *x)
 {
+	uint64_t mount;
 	struct stat st;
 
-	return x->exists && x->mount && fstat(fd, &st) == 0 &&
+	return x->exists && x->mount &&
+	       object_read_stat(fd, &st, &mount) == 0 &&
 	       is_same_inode(&st, &x->st) && st.st_mode == x->st.st_mode &&
-	       object_mount(fd) == x->mount && is_plain(fd);
+	       mount == x->mount && is_plain(fd);
 }
 
 /* Its directory is the one that was shown, and nothing is there. */
@@ -374,6 +381,59 @@ int opener_open(struct opener *o, struct call *c, const struct who *who,
 	r = open_as_caller(o, c, root_fd, shown, how, follows, who->umask);
 	act_end(&act);
 	return r;
+}
+
+static bool is_early(const struct opener *o, const struct open_how *how)
+{
+	return opener_is_used(o) && !open_is_write(how) &&
+	       !(how->flags & LEFT_FLAGS) &&
+	       !(how->resolve & ~(uint64_t)RESOLVE_NO_MAGICLINKS);
+}
+
+static bool is_file_or_dir(const struct object_found *f)
+{
+	return (S_ISREG(f->st.st_mode) || S_ISDIR(f->st.st_mode)) &&
+	       is_plain(f->fd);
+}
+
+int opener_open_early(struct opener *o, struct call *c, const struct who *who,
+		      int root_fd, const char *path, const struct open_how *how,
+		      bool follows, struct object_found *ret)
+{
+	struct act act;
+	int fd = -1;
+
+	*ret = (struct object_found){ .fd = -EAGAIN };
+	if (!is_early(o, how) || !has_our_label(o, c) ||
+	    act_begin_bare(&act, who) < 0)
+		return -EAGAIN;
+	ret->fd = fd_open_in_root(root_fd, path,
+				  O_PATH | (follows ? 0 : O_NOFOLLOW), 0);
+	if (ret->fd >= 0 &&
+	    object_read_stat(ret->fd, &ret->st, &ret->mount) < 0) {
+		(void)close(ret->fd);
+		ret->fd = -EAGAIN;
+	}
+	if (ret->fd >= 0 && is_file_or_dir(ret))
+		fd = reopen(o, ret->fd, (int)how->flags);
+	act_end(&act);
+	return fd < 0 ? -EAGAIN : fd;
+}
+
+bool opener_misses(const struct who *who, int root_fd, const char *path,
+		   bool follows)
+{
+	struct act act;
+	int fd;
+
+	if (act_begin_bare(&act, who) < 0)
+		return false;
+	fd = fd_open_in_root(root_fd, path, O_PATH | (follows ? 0 : O_NOFOLLOW),
+			     0);
+	act_end(&act);
+	if (fd >= 0)
+		(void)close(fd);
+	return fd == -ENOENT;
 }
 
 /* Whoever it is: what descends from it has the domain, too. */

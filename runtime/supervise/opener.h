@@ -10,7 +10,9 @@
  *			without capabilities, so never further than it could
  *	pinned		the object that was found is the one that was shown,
  *			and that very one is opened (by its O_PATH fd); what is
- *			new is made by name, exclusively, in its own directory
+ *			new is made by name, exclusively, in its own directory.
+ *			What is only read is opened when it is looked at, and
+ *			given to the caller if the answer comes at once
  *	left alone	all but files, directories and FIFOs of file systems
  *			that do not look at who opened (no /proc, no devices
  *			but /dev/null and the like),
@@ -31,6 +33,7 @@
 #include "supervise/handler.h"
 
 struct object;
+struct object_found;
 struct who;
 
 /* Borrowed by the row; outlives the supervisor. */
@@ -45,6 +48,8 @@ struct opener {
 
 int opener_init(struct opener *o, bool has_mounts);
 void opener_done(struct opener *o);
+/* False where the kernel makes every open. */
+bool opener_is_used(const struct opener *o);
 
 /*
  * An fd, or -EAGAIN; -EINPROGRESS where it would have to wait and may not.
@@ -54,6 +59,20 @@ void opener_done(struct opener *o);
 int opener_open(struct opener *o, struct call *c, const struct who *who,
 		const struct object *shown, int root_fd, int dirfd,
 		const struct open_how *how, bool follows, bool may_wait);
+
+/*
+ * The same before anybody has decided, of a file or a directory that is only
+ * read: to open that changes nothing. @path begins at the caller's root. An fd
+ * or -EAGAIN. Where the walk has led is told in any case; @ret->fd is to be
+ * closed.
+ */
+int opener_open_early(struct opener *o, struct call *c, const struct who *who,
+		      int root_fd, const char *path, const struct open_how *how,
+		      bool follows, struct object_found *ret);
+
+/* There is nothing at @path, from @root_fd on, as far as @who may look. */
+bool opener_misses(const struct who *who, int root_fd, const char *path,
+		   bool follows);
 
 /* The calls that change what may be opened here. */
 enum { OPENER_ROWS = 6 };

@@ -16,14 +16,16 @@
  *	grant		as restrict of that process, then grants it MORE, and
  *			with FOR_ALL tries to grant that to all
  *	max-memory	as sync, and limits memory to ONLY bytes; max-processes
+ *	swap		as sync, and renames ONLY to MORE before it answers
  *	slow		as sync, but the first waits until the file GO is there
  *	flood		as sync, takes 20 ms to look at a refusal, and counts
  *			them only
  *	twice		answers twice, and says what came of it
  *	stopped		as twice, and before that stops the supervisor, and
- *gives it orders until there is no room for more With ISOLATION that one, with
- *BRANCH a branch of where it stands. Prints the events that NEEDLE matches and
- *the exit status.
+ *			gives it orders until there is no room for more
+ *
+ * With ISOLATION that one, with BRANCH a branch of where it stands, with MOUNT
+ * that mount. Prints the events that NEEDLE matches and the exit status.
  */
 #include <pthread.h>
 #include <sandlock.h>
@@ -120,6 +122,8 @@ static int decide(void *data, const struct sandlock_event *e,
 	if (strcmp(t->mode, "slow") == 0)
 		while (access(getenv("GO"), F_OK) < 0)
 			usleep(5000);
+	if (strcmp(t->mode, "swap") == 0)
+		(void)rename(getenv("ONLY"), getenv("MORE"));
 	if (strcmp(t->mode, "restrict") == 0)
 		restrict_network(e, ctx);
 	if (strcmp(t->mode, "grant") == 0)
@@ -278,6 +282,9 @@ int main(int argc, char **argv)
 				     getenv("ISOLATION"), "test", &err);
 	sandlock_request_set(q, "config.branch",
 			     getenv("BRANCH") ? "true" : "false", "test", &err);
+	if (getenv("MOUNT"))
+		sandlock_request_set(q, "filesystem.mount", getenv("MOUNT"),
+				     "test", &err);
 	if (getenv("ASK_TIMEOUT"))
 		sandlock_request_set(q, "ask.timeout", getenv("ASK_TIMEOUT"),
 				     "test", &err);
@@ -293,9 +300,9 @@ int main(int argc, char **argv)
 	r = sandlock_sandbox_new(&env, q, &s, &err);
 	if (r == 0 &&
 	    (strcmp(t.mode, "sync") == 0 || strcmp(t.mode, "slow") == 0 ||
-	     strcmp(t.mode, "flood") == 0 || strcmp(t.mode, "restrict") == 0 ||
-	     strcmp(t.mode, "grant") == 0 || strncmp(t.mode, "max-", 4) == 0 ||
-	     strstr(t.mode, "-path")))
+	     strcmp(t.mode, "swap") == 0 || strcmp(t.mode, "flood") == 0 ||
+	     strcmp(t.mode, "restrict") == 0 || strcmp(t.mode, "grant") == 0 ||
+	     strncmp(t.mode, "max-", 4) == 0 || strstr(t.mode, "-path")))
 		r = sandlock_sandbox_set_policy(s, decide, &t, count_free,
 						&err);
 	else if (r == 0)
