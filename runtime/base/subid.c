@@ -11,27 +11,13 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "base/limits.h"
 #include "base/user.h"
 
 enum {
 	SUBID_FILE_MAX = 4 * 1024 * 1024,
 };
-
-/* newuidmap(1) is set-user-ID: never looked up in a stranger's $PATH. */
-bool subid_find_helper(const char *name, char *ret, size_t size)
-{
-	static const char *const dirs[] = { "/usr/bin", "/bin",
-					    "/usr/local/bin",
-					    "/run/wrappers/bin" };
-
-	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
-		(void)snprintf(ret, size, "%s/%s", dirs[i], name);
-		if (access(ret, X_OK) == 0)
-			return true;
-	}
-	return false;
-}
 
 /* Adds the ranges of @name or @id in a file of "name:start:count" lines. */
 static int add_subids(const char *path, const char *name, uint32_t id,
@@ -73,10 +59,10 @@ static int add_default(const char *helper, const char *subid, const char *name,
 		       uint32_t uid, uint32_t own, struct idmap_list *l,
 		       struct error *err)
 {
-	char path[64];
+	char path[HELPER_PATH_MAX];
 	int r = idmap_add(l, 0, own, 1);
 
-	if (r == 0 && subid_find_helper(helper, path, sizeof(path)))
+	if (r == 0 && helper_find(helper, path))
 		r = add_subids(subid, name, uid, l);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot read '%s'",

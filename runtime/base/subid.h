@@ -16,7 +16,4 @@ struct error;
  */
 int subid_default_maps(struct idmap *ret, struct error *err);
 
-/* Where "newuidmap" or "newgidmap" is; false if it is not installed. */
-bool subid_find_helper(const char *name, char *ret, size_t size);
-
 #endif

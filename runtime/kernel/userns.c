@@ -3,10 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +18,11 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "base/limits.h"
-#include "base/subid.h"
 #include "base/uapi.h"
 
-enum {
-	MAP_FILE_MAX = 64 * 1024,
-	HELPER_TEXT_MAX = 512,
-	HELPER_TIMEOUT_MS = 30 * 1000,
-};
+enum { MAP_FILE_MAX = 64 * 1024 };
 
 /* What differs between users and groups. */
 struct id_kind {
@@ -141,174 +135,55 @@ static int write_map(pid_t pid, const struct id_kind *kind,
 	return write_proc(pid, kind->map, buf_str(&b));
 }
 
-struct helper {
-	const struct id_kind *kind;
-	pid_t pid;  /* 0: not started */
-	int out_fd; /* its output */
-};
-
-#define HELPER_INIT          \
-	{                    \
-		.out_fd = -1 \
-	}
-
-static void helper_done(struct helper *h)
-{
-	if (h->out_fd >= 0)
-		(void)close(h->out_fd);
-	if (h->pid > 0) {
-		(void)kill(h->pid, SIGKILL);
-		(void)waitpid(h->pid, NULL, 0);
-	}
-	*h = (struct helper)HELPER_INIT;
-}
-
-static int spawn_quiet(const char *path, char *const argv[], int out_fd,
-		       pid_t *ret)
-{
-	static char *const env[] = { (char *)"PATH=/usr/sbin:/usr/bin:/bin",
-				     (char *)"LC_ALL=C", NULL };
-	posix_spawn_file_actions_t fa;
-	posix_spawnattr_t at;
-	sigset_t none, all;
-	int r;
-
-	(void)sigemptyset(&none);
-	(void)sigfillset(&all);
-	if (posix_spawn_file_actions_init(&fa))
-		return -ENOMEM;
-	if (posix_spawnattr_init(&at)) {
-		(void)posix_spawn_file_actions_destroy(&fa);
-		return -ENOMEM;
-	}
-	(void)posix_spawnattr_setsigmask(&at, &none);
-	(void)posix_spawnattr_setsigdefault(&at, &all);
-	(void)posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK |
-						    POSIX_SPAWN_SETSIGDEF);
-	r = posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
-	if (!r)
-		r = posix_spawn_file_actions_adddup2(&fa, out_fd, 1);
-	if (!r)
-		r = posix_spawn_file_actions_adddup2(&fa, out_fd, 2);
-	if (!r)
-		r = posix_spawn(ret, path, &fa, &at, argv, env);
-	(void)posix_spawnattr_destroy(&at);
-	(void)posix_spawn_file_actions_destroy(&fa);
-	return -r;
-}
-
 /* "PROGRAM PID inside outside count ..." */
-static char **helper_argv(const char *path, pid_t pid,
-			  const struct idmap_list *l, struct buf *text)
+static void add_words(struct buf *words, const char *path, pid_t pid,
+		      const struct idmap_list *l)
 {
-	size_t argc = 2 + 3 * l->n;
-	char **argv = calloc(argc + 1, sizeof(*argv));
-	char *p;
-
-	if (!argv)
-		return NULL;
-	buf_printf(text, "%s%c%d%c", path, 0, (int)pid, 0);
+	buf_printf(words, "%s%c%d%c", path, 0, (int)pid, 0);
 	for (size_t i = 0; i < l->n; i++)
-		buf_printf(text, "%u%c%u%c%u%c", l->extents[i].inside, 0,
+		buf_printf(words, "%u%c%u%c%u%c", l->extents[i].inside, 0,
 			   l->extents[i].outside, 0, l->extents[i].count, 0);
-	if (buf_failed(text)) {
-		free(argv);
-		return NULL;
-	}
-	p = text->data;
-	for (size_t i = 0; i < argc; i++) {
-		argv[i] = p;
-		p += strlen(p) + 1;
-	}
-	return argv;
 }
 
-static int helper_start(struct helper *h, const struct id_kind *kind, pid_t pid,
+static int start_helper(struct helper *h, const struct id_kind *kind, pid_t pid,
 			const struct idmap_list *l, struct error *err)
 {
-	auto_(buf) struct buf text = BUF_INIT;
-	auto_free char **argv = NULL;
-	auto_close int in = -1, out = -1;
-	char path[64];
-	int fds[2], r;
+	auto_(buf) struct buf words = BUF_INIT;
+	char path[HELPER_PATH_MAX];
+	int r;
 
-	if (!subid_find_helper(kind->helper, path, sizeof(path))) {
+	if (!helper_find(kind->helper, path)) {
 		(void)error_say(err, ERR_UNSUPPORTED, ENOENT,
 				"cannot map %s ids: '%s' is not installed",
 				kind->what, kind->helper);
 		return error_hint(err, "install the package 'uidmap', or map "
 				       "only your own id");
 	}
-	argv = helper_argv(path, pid, l, &text);
-	if (!argv)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot run '%s'",
-				 path);
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_set(err, ERR_SYSTEM, errno, "cannot make a pipe");
-	in = fds[0];
-	out = fds[1];
-	r = spawn_quiet(path, argv, out, &h->pid);
+	add_words(&words, path, pid, l);
+	r = helper_start(h, &words);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot run '%s'", path);
-	h->kind = kind;
-	h->out_fd = take_fd(&in);
 	return 0;
 }
 
-/* Reads what the helper says until it ends; -ETIMEDOUT. */
-static int helper_listen(int fd, char *text, size_t size)
-{
-	size_t len = 0;
-	ssize_t n;
-
-	for (;;) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		char rest[256];
-		int r = poll(&p, 1, HELPER_TIMEOUT_MS);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r <= 0)
-			return r < 0 ? -errno : -ETIMEDOUT;
-		n = read(fd, rest, sizeof(rest));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		for (ssize_t i = 0; i < n && len + 1 < size; i++)
-			text[len++] = rest[i] == '\n' ? ' ' : rest[i];
-	}
-	while (len > 0 && text[len - 1] == ' ')
-		len--;
-	text[len] = '\0';
-	return 0;
-}
-
-static int helper_wait(struct helper *h, struct error *err)
+static int wait_helper(struct helper *h, const struct id_kind *kind,
+		       struct error *err)
 {
 	char text[HELPER_TEXT_MAX] = "";
-	int status, r;
-	pid_t pid;
+	int r;
 
 	if (h->pid <= 0)
 		return 0;
-	r = helper_listen(h->out_fd, text, sizeof(text));
+	r = helper_wait(h, text, sizeof(text));
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "'%s' does not answer",
-				 h->kind->helper);
-	do {
-		pid = waitpid(h->pid, &status, 0);
-	} while (pid < 0 && errno == EINTR);
-	h->pid = 0;
-	if (pid < 0)
-		return error_set(err, ERR_SYSTEM, errno, "cannot wait for '%s'",
-				 h->kind->helper);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+				 kind->helper);
+	if (r == 0)
 		return 0;
 	(void)error_say(err, ERR_UNSUPPORTED, EPERM, "cannot map %s ids: %s",
-			h->kind->what, *text ? text : "the helper was refused");
+			kind->what, *text ? text : "the helper was refused");
 	return error_hint(err, "the range must be given to you in '%s'",
-			  h->kind->subid);
+			  kind->subid);
 }
 
 static int map_error(const struct id_kind *kind, int sys, struct error *err)
@@ -341,7 +216,7 @@ static int map_ids(pid_t pid, const struct id_kind *kind,
 		return 0;
 	if (r != -EPERM || is_single(l, own) || geteuid() == 0)
 		return map_error(kind, -r, err);
-	return helper_start(h, kind, pid, l, err);
+	return start_helper(h, kind, pid, l, err);
 }
 
 int userns_write_maps(pid_t pid, const struct idmap *m, struct error *err)
@@ -355,10 +230,10 @@ int userns_write_maps(pid_t pid, const struct idmap *m, struct error *err)
 	r = map_ids(pid, &group_ids, &m->gids, getegid(), &groups, err);
 	if (r < 0)
 		return r;
-	r = helper_wait(&users, err);
+	r = wait_helper(&users, &user_ids, err);
 	if (r < 0)
 		return r;
-	return helper_wait(&groups, err);
+	return wait_helper(&groups, &group_ids, err);
 }
 
 static int unshare_error(int sys, bool user, struct error *err)
