@@ -42,11 +42,6 @@ int cmd_bundle(const struct ctx *ctx, const struct args *args,
 {
 	const char *branch = args_str(args, "branch");
 
-	if (ctx->systemd_cgroup) {
-		(void)cmd_error(err, SANDLOCK_ERR_UNSUPPORTED, 0,
-				"cgroups by systemd are not supported");
-		return cmd_hint(err, "use --cgroup-manager=cgroupfs");
-	}
 	*ret = (struct sandlock_bundle){
 		.name = args->operands[0],
 		.bundle = args_str(args, "bundle"),
@@ -57,6 +52,7 @@ int cmd_bundle(const struct ctx *ctx, const struct args *args,
 		.no_pivot = args_has(args, "no-pivot"),
 		.no_new_keyring = args_has(args, "no-new-keyring"),
 		.disable_cgroups = ctx->disable_cgroups,
+		.systemd_cgroup = ctx->systemd_cgroup,
 		.on_exit = disposition(args_str(args, "on-exit")),
 		.on_error = disposition(args_str(args, "on-error")),
 		.storage = args_str(args, "storage"),

@@ -18,7 +18,7 @@ const struct opt opt_table[] = {
 { V(GLOBAL), "debug", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "the same as --log-level=debug" },
 { V(GLOBAL), "cgroup-manager", 0, OPT_ENUM, "MANAGER", "cgroupfs|systemd|disabled", COMPLETE_NONE, 0,
-  "who makes cgroups; disabled: none are made (systemd is refused)" },
+  "who makes cgroups; disabled: none are made" },
 { V(GLOBAL), "systemd-cgroup", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, 0,
   "the same as --cgroup-manager=systemd" },
 { V(GLOBAL), "rootless", 0, OPT_ENUM, "WHEN", "auto|true|false", COMPLETE_NONE, 0,

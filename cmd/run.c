@@ -132,12 +132,24 @@ int cmd_run_status(struct ctx *ctx, const struct sandlock_result *r)
 	return failed && !status ? STATUS_RUN_FAILURE : status;
 }
 
+static bool is_no_bundle(struct ctx *ctx, struct args *args)
+{
+	return args_has_value(args, "stage") || is_host_command(ctx, args);
+}
+
 int cmd_run(struct ctx *ctx, struct args *args)
 {
 	struct sandlock_bundle b = SANDLOCK_BUNDLE_INIT;
 	struct sandlock_error err = { 0 };
 	struct sandlock_result result = { 0 };
 
+	if (ctx->systemd_cgroup && is_no_bundle(ctx, args)) {
+		(void)cmd_error(&err, SANDLOCK_ERR_USAGE, 0,
+				"--cgroup-manager=systemd is for bundles");
+		(void)cmd_hint(&err, "systemd-run --user --scope -p "
+				     "Delegate=yes sandlock run ...");
+		return cmd_fail(ctx, &err);
+	}
 	if (args_has_value(args, "stage"))
 		return cmd_run_stages(ctx, args);
 	if (args_has(args, "keep-stages") ||

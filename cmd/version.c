@@ -9,7 +9,7 @@ static const char commit[] = "";
 #endif
 
 static const char *const features[] = {
-	"+SECCOMP", "+CAP", "+YAJL", "+BRANCH", "-SYSTEMD", "-CRIU",
+	"+SECCOMP", "+CAP", "+YAJL", "+BRANCH", "+SYSTEMD", "-CRIU",
 };
 
 static int print_version_json(struct ctx *ctx)

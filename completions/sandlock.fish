@@ -76,7 +76,7 @@ complete -c sandlock -n '__sandlock_no_verb' -l log -r -F -d 'append errors and 
 complete -c sandlock -n '__sandlock_no_verb' -l log-format -x -a 'text json' -d 'format of the lines in the log'
 complete -c sandlock -n '__sandlock_no_verb' -l log-level -x -a 'error warning info debug' -d 'least important lines to write (default: warning)'
 complete -c sandlock -n '__sandlock_no_verb' -l debug -d 'the same as --log-level=debug'
-complete -c sandlock -n '__sandlock_no_verb' -l cgroup-manager -x -a 'cgroupfs systemd disabled' -d 'who makes cgroups; disabled: none are made (systemd is refused)'
+complete -c sandlock -n '__sandlock_no_verb' -l cgroup-manager -x -a 'cgroupfs systemd disabled' -d 'who makes cgroups; disabled: none are made'
 complete -c sandlock -n '__sandlock_no_verb' -l systemd-cgroup -d 'the same as --cgroup-manager=systemd'
 complete -c sandlock -n '__sandlock_no_verb' -l rootless -x -a 'auto true false' -d 'accepted for compatibility; what is possible is found out'
 complete -c sandlock -n '__sandlock_no_verb' -s v -l version -d 'print the version and what is built in'

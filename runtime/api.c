@@ -118,6 +118,7 @@ static struct sandbox_bundle bundle_of(const struct sandlock_bundle *b)
 		.no_pivot = b->no_pivot,
 		.no_new_keyring = b->no_new_keyring,
 		.disable_cgroups = b->disable_cgroups,
+		.systemd_cgroup = b->systemd_cgroup,
 		.preserve_fds = b->preserve_fds,
 		.branch = (enum branch_choice)b->branch,
 		.on_exit = (enum disposition)b->on_exit,

@@ -82,8 +82,8 @@ static void add_cgroup(struct json_out *o)
 	json_out_object(o);
 	json_out_bool_member(o, "v1", true);
 	json_out_bool_member(o, "v2", true);
-	json_out_bool_member(o, "systemd", false);
-	json_out_bool_member(o, "systemdUser", false);
+	json_out_bool_member(o, "systemd", true);
+	json_out_bool_member(o, "systemdUser", true);
 	json_out_bool_member(o, "rdma", true);
 	json_out_object_end(o);
 }

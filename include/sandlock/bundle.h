@@ -29,6 +29,7 @@ struct sandlock_bundle {
 	bool no_new_keyring;
 	unsigned int preserve_fds; /* 3 .. 2+n are kept open */
 	bool disable_cgroups;	   /* --cgroup-manager=disabled */
+	bool systemd_cgroup;	   /* --systemd-cgroup */
 	enum sandlock_branch_choice branch;
 	enum sandlock_disposition on_exit, on_error; /* start as UNSAID! */
 	const char *storage;

@@ -38,6 +38,7 @@ const struct cgroup_ctl_row cgroup_ctls[CTL_COUNT] = {
 	[CTL_NET_CLS]  = { "net_cls",  NULL,      "network" },
 	[CTL_NET_PRIO] = { "net_prio", NULL,      "network" },
 	[CTL_RDMA]     = { "rdma",     "rdma",    "rdma" },
+	[CTL_SYSTEMD]  = { "systemd",  NULL,      "" },
 };
 
 static const char *const mode_names[] = {
@@ -80,8 +81,10 @@ void cgroup_free(struct cgroup *c)
 {
 	if (!c)
 		return;
+	cgroup_settle(c);
 	for (int i = 0; i < CTL_COUNT; i++)
 		node_done(&c->node[i]);
+	free(c->unit);
 	if (c->membership_fd >= 0)
 		(void)close(c->membership_fd);
 	free(c->path);
@@ -155,11 +158,8 @@ static int check_path(const char *path, struct error *err)
 	if (!is_systemd_form(path))
 		return 0;
 	(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
-			"cgroupsPath '%s' asks for a systemd unit, which is "
-			"not supported",
-			path);
-	return error_hint(err, "use a path, or run the engine with "
-			       "--cgroup-manager=cgroupfs");
+			"cgroupsPath '%s' asks for a unit of systemd", path);
+	return error_hint(err, "use --cgroup-manager=systemd, or a path");
 }
 
 /* Where an ordinary user may make cgroups: below the own one, if delegated. */
@@ -342,8 +342,9 @@ int cgroup_node_make(struct cgroup *c, enum cgroup_ctl ctl, struct error *err)
 	r = make_dirs(n, strlen(mountpoint), ctl == CTL_CPUSET);
 	if (r < 0)
 		return make_error(n, -r, err);
-	/* made covers the whole path: nobody can have been in it before. */
-	if (!n->made) {
+	/* made covers the whole path: nobody can have been in it before. A
+	 * scope is ours, and our holder is in it. */
+	if (!n->made && !c->unit) {
 		r = check_unused(c, n, ctl == CTL_UNIFIED, err);
 		if (r < 0)
 			return r;
@@ -357,7 +358,7 @@ int cgroup_node_make(struct cgroup *c, enum cgroup_ctl ctl, struct error *err)
 	return 0;
 }
 
-static int make_membership(struct cgroup *c, struct error *err)
+int cgroup_make_membership(struct cgroup *c, struct error *err)
 {
 	switch (c->mode) {
 	case CGROUP_V2:
@@ -495,7 +496,7 @@ static int fill(struct cgroup *c, const struct cgroup_options *o,
 
 	if (r < 0)
 		return r;
-	r = make_membership(c, &e);
+	r = cgroup_make_membership(c, &e);
 	if (r < 0 && e.kind == ERR_UNSUPPORTED && !asked &&
 	    (o->rootless || !o->path)) {
 		log_debug(o->log, "no cgroup: %s", e.msg);
@@ -513,6 +514,16 @@ static int fill(struct cgroup *c, const struct cgroup_options *o,
 	return cgroup_apply(c, o->resources, o->rootless, err);
 }
 
+static int fill_scope(struct cgroup *c, const struct cgroup_options *o,
+		      struct error *err)
+{
+	int r = cgroup_unit_make(c, o, err);
+
+	if (r < 0 || !cgroup_needs(o->resources, o->rootless))
+		return r;
+	return cgroup_apply(c, o->resources, o->rootless, err);
+}
+
 int cgroup_make(const struct cgroup_options *o, struct cgroup **ret,
 		struct error *err)
 {
@@ -523,9 +534,11 @@ int cgroup_make(const struct cgroup_options *o, struct cgroup **ret,
 		return error_set(err, ERR_SYSTEM, ENOMEM,
 				 "cannot make a cgroup");
 	c->log = o->log;
-	r = fill(c, o, err);
+	r = o->systemd ? fill_scope(c, o, err) : fill(c, o, err);
 	c->log = NULL;
 	if (r < 0) {
+		if (c->unit)
+			(void)cgroup_unit_stop(c, NULL);
 		remove_made(c);
 		return r;
 	}
@@ -545,6 +558,11 @@ const struct cgroup_node *cgroup_member_node(const struct cgroup *c)
 	if (c->node[CTL_FREEZER].dir)
 		return &c->node[CTL_FREEZER];
 	return NULL;
+}
+
+bool cgroup_is_scope(const struct cgroup *c)
+{
+	return c->unit != NULL;
 }
 
 bool cgroup_has_membership(const struct cgroup *c)
@@ -579,6 +597,15 @@ static int attach_below(const char *dir, const char *pid)
 	return -EBUSY;
 }
 
+/*
+ * To move processes takes rights on the cgroup that both places are in, and
+ * between a user's session and the units of his systemd root alone has them.
+ */
+static bool is_denied(int r)
+{
+	return r == -EACCES || r == -EPERM;
+}
+
 /* Writing when we are there already would cost a grace period of RCU. */
 static int join_unified(const struct cgroup *c, struct error *err)
 {
@@ -593,6 +620,8 @@ static int join_unified(const struct cgroup *c, struct error *err)
 	r = cgroup_write_raw(dir, "cgroup.procs", "0");
 	if (r == -EBUSY)
 		r = attach_below(dir, "0");
+	if (is_denied(r) && c->unit)
+		return cgroup_unit_attach(c, getpid(), err);
 	return r < 0 ? join_error(dir, -r, err) : 0;
 }
 
@@ -626,8 +655,12 @@ int cgroup_attach(const struct cgroup *c, pid_t pid, struct error *err)
 		r = cgroup_write_raw(dir, "cgroup.procs", text);
 		if (r == -EBUSY && i == CTL_UNIFIED)
 			r = attach_below(dir, text);
+		if (is_denied(r) && c->unit && i == CTL_UNIFIED)
+			r = cgroup_unit_attach(c, pid, err);
+		else if (r < 0)
+			r = join_error(dir, -r, err);
 		if (r < 0)
-			return join_error(dir, -r, err);
+			return r;
 	}
 	return 0;
 }
@@ -638,6 +671,10 @@ void cgroup_to_json(const struct cgroup *c, struct json_out *o)
 	json_out_str_member(o, "mode", mode_names[c->mode]);
 	if (c->path)
 		json_out_str_member(o, "path", c->path);
+	if (c->unit) {
+		json_out_str_member(o, "unit", c->unit);
+		json_out_bool_member(o, "user", c->user);
+	}
 	json_out_key(o, "nodes");
 	json_out_array(o);
 	for (int i = 0; i < CTL_COUNT; i++) {
@@ -687,8 +724,9 @@ int cgroup_from_json(const struct json *j, struct cgroup **ret,
 	auto_ptr(cgroup_free) struct cgroup *c = cgroup_new(CGROUP_NONE);
 	const char *mode = json_str_or(j, "mode", "");
 	const char *path = json_str_or(j, "path", NULL);
+	const char *unit = json_str_or(j, "unit", NULL);
 	const struct json *nodes = json_get(j, "nodes");
-	int r = 0;
+	int r = unit && !cgroup_unit_is_valid(unit) ? -EINVAL : 0;
 
 	if (!c)
 		return error_set(err, ERR_SYSTEM, ENOMEM,
@@ -699,6 +737,9 @@ int cgroup_from_json(const struct json *j, struct cgroup **ret,
 	}
 	if (path && !(c->path = strdup(path)))
 		r = -ENOMEM;
+	if (unit && !(c->unit = strdup(unit)))
+		r = -ENOMEM;
+	c->user = json_bool_or(j, "user", false);
 	for (size_t i = 0; r == 0 && nodes && i < nodes->n; i++)
 		r = node_from_json(c, &nodes->items[i]);
 	if (r < 0)
@@ -708,9 +749,9 @@ int cgroup_from_json(const struct json *j, struct cgroup **ret,
 	return 0;
 }
 
-int cgroup_remove(const struct cgroup *c, struct error *err)
+int cgroup_remove(struct cgroup *c, struct error *err)
 {
-	int first = 0;
+	int first = c->unit ? cgroup_unit_stop(c, err) : 0;
 
 	for (int i = 0; i < CTL_COUNT; i++) {
 		const struct cgroup_node *n = &c->node[i];

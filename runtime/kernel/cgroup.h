@@ -22,6 +22,7 @@ struct error;
 struct json;
 struct json_out;
 struct log_sink;
+struct spec_pair;
 struct spec_resources;
 
 struct cgroup;
@@ -33,6 +34,10 @@ struct cgroup_options {
 	const char *name; /* of the sandbox */
 	const struct spec_resources *resources; /* may be NULL */
 	bool rootless;
+	bool systemd; /* it is a scope that systemd makes: @path names it */
+	/* With @systemd: properties of the scope; spec/unit_property.h. */
+	const struct spec_pair *annotations;
+	size_t n_annotations;
 	const struct log_sink *log;
 };
 
@@ -48,11 +53,15 @@ bool cgroup_can_limit(const char *name, bool rootless);
  * Makes the cgroups and writes the limits. On failure nothing is left. A path
  * is taken from the mount point of each hierarchy, also a relative one; one
  * with ".." or of systemd's form is refused, and a cgroup that exists with
- * processes in it or frozen (ERR_STATE).
+ * processes in it or frozen (ERR_STATE). With @systemd the path is
+ * "slice:prefix:name" and nothing else.
  */
 int cgroup_make(const struct cgroup_options *o, struct cgroup **ret,
 		struct error *err);
 void cgroup_free(struct cgroup *c); /* closes fds; removes nothing */
+
+/* To be called once a process of the sandbox is inside. */
+void cgroup_settle(struct cgroup *c);
 
 /* For CLONE_INTO_CGROUP; -1 if there is no unified cgroup. Borrowed. */
 int cgroup_membership_fd(const struct cgroup *c);
@@ -71,6 +80,8 @@ void cgroup_to_json(const struct cgroup *c, struct json_out *o);
 int cgroup_from_json(const struct json *j, struct cgroup **ret,
 		     struct error *err);
 
+/* True if systemd made it. */
+bool cgroup_is_scope(const struct cgroup *c);
 /* True if there is a cgroup that membership can be read from. */
 bool cgroup_has_membership(const struct cgroup *c);
 /* True where freeze works. */
@@ -92,8 +103,9 @@ int cgroup_signal(const struct cgroup *c, int sig, struct error *err);
 int cgroup_update(struct cgroup *c, const struct spec_resources *r,
 		  struct error *err);
 
-/* Removes what was made, bottom-up, sub-cgroups included. Missing is fine. */
-int cgroup_remove(const struct cgroup *c, struct error *err);
+/* Removes what was made, bottom-up, sub-cgroups included. Missing is fine. A
+ * scope is stopped. */
+int cgroup_remove(struct cgroup *c, struct error *err);
 
 /*
  * The host directories that a mount of type "cgroup" shows inside: for the

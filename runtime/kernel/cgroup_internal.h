@@ -10,6 +10,8 @@
  *	cgroup_devices.c device rules: v1 files, or a BPF program on v2
  *	cgroup_stats.c	 numbers for `events --stats`
  *	cgroup_view.c	 what a mount of type cgroup shows, delegation
+ *	cgroup_unit.c	 a scope of systemd
+ *	cgroup_unit_limits.c limits as properties of it
  *
  * Paths are strings: cgroup file systems have no symbolic links, and only root
  * or the delegate can make names there.
@@ -27,7 +29,11 @@
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 
-enum { CGROUP_FILE_MAX = 1024 * 1024, CGROUP_NUMBER_MAX = 32 };
+enum {
+	CGROUP_FILE_MAX = 1024 * 1024,
+	CGROUP_NUMBER_MAX = 32,
+	CGROUP_CPU_PERIOD_US = 100000, /* where none is said */
+};
 
 /* The hierarchies and controllers that we know. */
 enum cgroup_ctl {
@@ -43,6 +49,7 @@ enum cgroup_ctl {
 	CTL_NET_CLS,
 	CTL_NET_PRIO,
 	CTL_RDMA,
+	CTL_SYSTEMD, /* v1: its own hierarchy, of no controller */
 	CTL_COUNT,
 };
 
@@ -68,13 +75,21 @@ struct cgroup {
 	int membership_fd;
 	struct cgroup_node node[CTL_COUNT];
 	const struct log_sink *log;
+	char *unit;   /* the scope of systemd that it is; or NULL */
+	bool user;    /* of the user's own systemd */
+	pid_t holder; /* see cgroup_unit.c; 0: none */
 };
+
+struct systemd_props;
 
 /* The node that membership is read from, or NULL. */
 const struct cgroup_node *cgroup_member_node(const struct cgroup *c);
 
 /* Makes the cgroup in hierarchy @ctl (parents too) and opens what is needed. */
 int cgroup_node_make(struct cgroup *c, enum cgroup_ctl ctl, struct error *err);
+
+/* What processes are in: unified, or the freezer. */
+int cgroup_make_membership(struct cgroup *c, struct error *err);
 
 /* Forgets it and removes what was made of it. */
 void cgroup_node_drop(struct cgroup *c, enum cgroup_ctl ctl);
@@ -132,10 +147,31 @@ int cgroup_write_rdma(const char *dir, const struct spec_resources *r,
 int cgroup_write_hugetlb(const char *dir, const char *suffix,
 			 const struct spec_resources *r, struct error *err);
 
+/* memory.swap.max, -1: "max". 1: there is one, 0: nothing was asked. */
+int cgroup_v2_swap(const struct spec_resources *r, int64_t *ret,
+		   struct error *err);
+uint64_t cgroup_weight_of(uint64_t shares);
+uint64_t cgroup_io_weight_of(uint16_t weight);
+
 int cgroup_v1_devices(const char *dir, const struct spec_resources *r,
 		      struct error *err);
 int cgroup_v2_devices(const char *dir, const struct spec_resources *r,
 		      struct error *err);
+
+/*
+ * Starts the scope and fills in what of it is there. With c->unit it is to be
+ * stopped, also where this failed.
+ */
+int cgroup_unit_make(struct cgroup *c, const struct cgroup_options *o,
+		     struct error *err);
+int cgroup_unit_update(const struct cgroup *c, const struct spec_resources *r,
+		       struct error *err);
+int cgroup_unit_attach(const struct cgroup *c, pid_t pid, struct error *err);
+int cgroup_unit_stop(struct cgroup *c, struct error *err);
+/* Of the form that we make. */
+bool cgroup_unit_is_valid(const char *unit);
+int cgroup_unit_limits(const struct cgroup *c, const struct spec_resources *r,
+		       struct systemd_props *p, struct error *err);
 
 /* The path of @pid (0: ours) in a hierarchy ("" for v2); malloc'ed. */
 int cgroup_path_of(pid_t pid, const char *hierarchy, char **ret);

@@ -270,7 +270,7 @@ int cgroup_apply(struct cgroup *c, const struct spec_resources *r,
 			e = cgroup_node_make(c, (enum cgroup_ctl)i, err);
 	}
 	if (e == 0 && v2)
-		e = prepare_v2(c, v2, r, rootless, err);
+		e = prepare_v2(c, v2, r, rootless && !c->unit, err);
 	for (int i = CTL_FREEZER; e == 0 && i < CTL_COUNT; i++) {
 		if (v1 & CTL_BIT(i))
 			e = cgroup_v1_apply(c, (enum cgroup_ctl)i, r, err);
@@ -321,6 +321,9 @@ int cgroup_update(struct cgroup *c, const struct spec_resources *r,
 		return error_hint(err, "limits need root or a delegated "
 				       "cgroup");
 	}
+	e = c->unit ? cgroup_unit_update(c, r, err) : 0;
+	if (e < 0)
+		return e;
 	for (int i = 0; i < CTL_COUNT; i++)
 		had |= c->node[i].dir ? CTL_BIT(i) : 0;
 	e = cgroup_apply(c, r, geteuid() != 0, err);

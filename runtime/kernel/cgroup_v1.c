@@ -365,6 +365,7 @@ int cgroup_v1_apply(const struct cgroup *c, enum cgroup_ctl ctl,
 		return cgroup_write_rdma(dir, r, err);
 	case CTL_UNIFIED:
 	case CTL_FREEZER:
+	case CTL_SYSTEMD:
 	case CTL_COUNT:
 		break;
 	}

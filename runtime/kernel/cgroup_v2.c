@@ -11,7 +11,7 @@
 #include "kernel/cgroup_internal.h"
 #include "spec/spec.h"
 
-enum { DEFAULT_PERIOD_US = 100000, MOVE_TRIES = 16 };
+enum { MOVE_TRIES = 16 };
 
 /* No name of a sandbox begins so. */
 static const char leaf_name[] = ".sandlock";
@@ -136,19 +136,17 @@ static int check_usage(const char *dir, const struct spec_resources *r,
 }
 
 /* OCI's swap is memory and swap together, v2's is swap alone. */
-static int set_swap(const char *dir, const struct spec_resources *r,
-		    struct error *err)
+int cgroup_v2_swap(const struct spec_resources *r, int64_t *ret,
+		   struct error *err)
 {
 	int64_t limit = r->has_mem_limit ? r->mem_limit : 0;
 	int64_t swap = r->has_mem_swap ? r->mem_swap : 0;
 
 	if (swap == 0 && limit != -1)
 		return 0;
-	if (swap == -1 || limit == -1) {
-		if (swap == 0 && !cgroup_has_file(dir, "memory.swap.max"))
-			return 0;
-		return cgroup_write(dir, "memory.swap.max", "max", err);
-	}
+	*ret = -1;
+	if (swap == -1 || limit == -1)
+		return 1;
 	if (limit == 0)
 		return error_say(err, ERR_BUNDLE, EINVAL,
 				 "unable to set swap limit without memory "
@@ -156,10 +154,23 @@ static int set_swap(const char *dir, const struct spec_resources *r,
 	if (swap < limit)
 		return error_say(err, ERR_BUNDLE, EINVAL,
 				 "memory+swap limit should be >= memory limit");
+	*ret = swap - limit;
+	return 1;
+}
+
+static int set_swap(const char *dir, const struct spec_resources *r,
+		    struct error *err)
+{
+	bool said = r->has_mem_swap && r->mem_swap != 0;
+	int64_t swap;
+	int e = cgroup_v2_swap(r, &swap, err);
+
+	if (e <= 0)
+		return e;
 	/* Without swap in the kernel "none of it" holds anyway. */
-	if (swap == limit && !cgroup_has_file(dir, "memory.swap.max"))
+	if ((swap == 0 || !said) && !cgroup_has_file(dir, "memory.swap.max"))
 		return 0;
-	return cgroup_write_number(dir, "memory.swap.max", swap - limit, err);
+	return cgroup_write_max(dir, "memory.swap.max", swap, err);
 }
 
 static int apply_memory(const char *dir, const struct spec_resources *r,
@@ -182,16 +193,20 @@ static int apply_memory(const char *dir, const struct spec_resources *r,
 	return e;
 }
 
+/* [2, 262144] to [1, 10000], as every runtime has it. */
+uint64_t cgroup_weight_of(uint64_t shares)
+{
+	return 1 + ((shares - 2) * 9999) / 262142;
+}
+
 static int set_weight(const char *dir, uint64_t shares, struct error *err)
 {
 	int e = cgroup_check_shares(shares, err);
 
 	if (e < 0)
 		return e;
-	/* [2, 262144] to [1, 10000], as every runtime has it. */
-	return cgroup_write_number(
-		dir, "cpu.weight",
-		(int64_t)(1 + ((shares - 2) * 9999) / 262142), err);
+	return cgroup_write_number(dir, "cpu.weight",
+				   (int64_t)cgroup_weight_of(shares), err);
 }
 
 static int set_max(const char *dir, const struct spec_resources *r,
@@ -199,7 +214,7 @@ static int set_max(const char *dir, const struct spec_resources *r,
 {
 	uint64_t period = r->has_cpu_period && r->cpu_period
 				  ? r->cpu_period
-				  : DEFAULT_PERIOD_US;
+				  : CGROUP_CPU_PERIOD_US;
 	char text[96];
 
 	if (r->has_cpu_quota && r->cpu_quota > 0)
@@ -257,6 +272,11 @@ static int write_io_max(const char *dir, const char *key,
 }
 
 /* bfq takes OCI's [10, 1000] as it is, io.weight [1, 10000]. */
+uint64_t cgroup_io_weight_of(uint16_t weight)
+{
+	return weight < 10 ? 1 : 1 + (uint64_t)(weight - 10) * 9999 / 990;
+}
+
 static int apply_io_weight(const char *dir, const struct spec_resources *r,
 			   struct error *err)
 {
@@ -270,7 +290,7 @@ static int apply_io_weight(const char *dir, const struct spec_resources *r,
 		int64_t w = r->blkio_weight;
 
 		if (!bfq)
-			w = 1 + (w - 10) * 9999 / 990;
+			w = (int64_t)cgroup_io_weight_of(r->blkio_weight);
 		e = cgroup_write_number(dir, file, w, err);
 	}
 	for (size_t i = 0; e == 0 && i < r->n_blkio_weight_devices; i++) {
@@ -345,6 +365,7 @@ static int apply_one(const char *dir, enum cgroup_ctl ctl,
 	case CTL_NET_CLS:
 	case CTL_NET_PRIO:
 	case CTL_FREEZER:
+	case CTL_SYSTEMD:
 	case CTL_COUNT:
 		break;
 	}

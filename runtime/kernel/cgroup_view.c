@@ -71,7 +71,7 @@ static int add_view(const struct cgroup *c, char *line, struct cgroup_view *v)
 	if (cgroup_file_path(CGROUP_ROOT, label, mountpoint) < 0 ||
 	    !is_cgroup_mount(mountpoint))
 		return 0;
-	own = own_path(c, names);
+	own = own_path(c, *names ? label : names);
 	v->hierarchy = strdup(label);
 	v->mountpoint = strdup(mountpoint);
 	v->path = strdup(own ? own : path);

@@ -298,6 +298,9 @@ static int make_cgroup(struct create *c, struct error *err)
 		.name = c->plan->name,
 		.resources = s->has_resources ? &s->resources : NULL,
 		.rootless = !c->plan->privileged || !c->plan->initial,
+		.systemd = c->bundle->systemd_cgroup,
+		.annotations = s->annotations,
+		.n_annotations = s->n_annotations,
 		.log = c->env->log,
 	};
 	int r;
@@ -523,6 +526,7 @@ static int handle_message(struct create *c, struct sync_msg *m,
 		return 0;
 	case SYNC_MAP:
 	case SYNC_PID:
+	case SYNC_JOINED:
 	case SYNC_MAPPED:
 	case SYNC_HOOKED:
 	case SYNC_BRANCH:

@@ -331,8 +331,9 @@ static pid_t spawn_helper(struct exec *e, int cgroup_fd)
 	}
 	e->in_cgroup = cgroup_fd >= 0;
 	pid = spawn_clone(&args, helper_main, e);
-	/* It has given its controllers on: cgroup_child_join goes below. */
-	if (pid == -EBUSY && cgroup_fd >= 0) {
+	/* It has given its controllers on: cgroup_child_join goes below. Or it
+	 * is a scope: that asks systemd. */
+	if (cgroup_fd >= 0 && (pid == -EBUSY || pid == -EACCES)) {
 		args.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
 		e->in_cgroup = false;
 		pid = spawn_clone(&args, helper_main, e);

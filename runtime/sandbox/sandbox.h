@@ -53,7 +53,7 @@ enum branch_choice {
 struct sandbox_bundle {
 	const char *name, *bundle, *config;
 	const char *console_socket, *pidfd_socket, *pid_file;
-	bool no_pivot, no_new_keyring, disable_cgroups;
+	bool no_pivot, no_new_keyring, disable_cgroups, systemd_cgroup;
 	unsigned int preserve_fds;
 	enum branch_choice branch;
 	enum disposition on_exit, on_error;

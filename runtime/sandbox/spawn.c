@@ -231,6 +231,39 @@ static pid_t clone_without_3(struct create *c, int cgroup_fd)
 	die(c, &err);
 }
 
+static void reap(pid_t pid, int *pidfd)
+{
+	if (*pidfd >= 0)
+		(void)pidfd_signal(*pidfd, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	cleanup_close(pidfd);
+	*pidfd = -1;
+}
+
+/*
+ * Into a scope, where we may not clone into it: an ordinary user moves nothing
+ * between his session and the units of his systemd, and a limit of one process
+ * counts the holder. Moving is no fork, and systemd does it if we may not.
+ */
+static bool must_be_moved(const struct cgroup *cg, int sys)
+{
+	return cg && cgroup_is_scope(cg) &&
+	       (sys == EACCES || sys == EPERM || sys == EAGAIN);
+}
+
+/* It waits, and is in the cgroup before it does anything. */
+static int move_held(struct create *c, pid_t pid, struct error *err)
+{
+	int r = cgroup_attach(c->state->cgroup, pid, err);
+
+	if (r == 0)
+		r = sync_send(c->sync_fd, SYNC_JOINED, 0);
+	if (r < 0)
+		reap(pid, &c->pidfd);
+	return r;
+}
+
 static int clone_child(struct create *c, struct error *err, pid_t *ret)
 {
 	const struct plan *p = c->plan;
@@ -241,6 +274,7 @@ static int clone_child(struct create *c, struct error *err, pid_t *ret)
 		.exit_signal = SIGCHLD,
 	};
 	int cgroup_fd = cg ? cgroup_membership_fd(cg) : -1;
+	bool held = false;
 	pid_t pid;
 
 	if (!p->detour)
@@ -253,6 +287,11 @@ static int clone_child(struct create *c, struct error *err, pid_t *ret)
 		args.cgroup = (unsigned int)cgroup_fd;
 	}
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid < 0 && must_be_moved(cg, errno)) {
+		held = true;
+		args.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
+		pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	}
 	/* As the filter of a container answers it. */
 	if (pid < 0 && errno == ENOSYS && p->notify)
 		pid = clone_without_3(c, cgroup_fd);
@@ -270,22 +309,14 @@ static int clone_child(struct create *c, struct error *err, pid_t *ret)
 		 */
 		cleanup_close(&c->sync_fd);
 		c->sync_fd = -1;
+		if (held && sync_expect(c->child_sync_fd, SYNC_JOINED) < 0)
+			_exit(1);
 		if (p->detour)
 			detour_main(c);
 		direct_main(c);
 	}
 	*ret = pid;
-	return 0;
-}
-
-static void reap(pid_t pid, int *pidfd)
-{
-	if (*pidfd >= 0)
-		(void)pidfd_signal(*pidfd, SIGKILL);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	cleanup_close(pidfd);
-	*pidfd = -1;
+	return held ? move_held(c, pid, err) : 0;
 }
 
 /* Reads messages of the helper until the pid comes. */
@@ -367,6 +398,8 @@ int spawn_init(struct create *c, pid_t *ret_pid, struct error *err)
 	c->child_sync_fd = c->fifo_fd = c->status_fd = c->child_join_fd = -1;
 	if (r < 0)
 		return r;
+	if (c->state->cgroup)
+		cgroup_settle(c->state->cgroup);
 	if (c->plan->detour)
 		return spawn_follow(c->sync_fd, pid, &c->pidfd,
 				    &c->plan->spec->idmap, ret_pid, err);

@@ -25,6 +25,7 @@ enum sync_type {
 	SYNC_MADE,	/* data: NUL-separated paths, may come repeatedly */
 	SYNC_READY, /* waits for GO, then where it was created for the fifo */
 	/* from the parent */
+	SYNC_JOINED, /* you are in your cgroup */
 	SYNC_MAPPED,
 	SYNC_HOOKED,
 	SYNC_BRANCH, /* one fd: the mount of the next root of the branch */
