@@ -108,6 +108,11 @@ struct pidfd_info {
 #define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
 #endif
 
+/* statx: linux/stat.h, 6.8 */
+#ifndef STATX_MNT_ID_UNIQUE
+#define STATX_MNT_ID_UNIQUE 0x00004000U
+#endif
+
 /* xattr: linux/xattr.h, 6.13; alpha alone has other numbers */
 #ifndef SYS_setxattrat
 #define SYS_setxattrat 463

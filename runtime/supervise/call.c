@@ -116,7 +116,7 @@ static size_t piece_at(uint64_t addr, size_t left)
 	return n < left ? n : left;
 }
 
-int call_read_string(struct call *c, uint64_t addr, char *ret, size_t max)
+int call_peek_string(struct call *c, uint64_t addr, char *ret, size_t max)
 {
 	size_t len = 0;
 
@@ -131,10 +131,17 @@ int call_read_string(struct call *c, uint64_t addr, char *ret, size_t max)
 		}
 		captured_show(c->captured, addr + len, ret + len, (size_t)r);
 		if (memchr(ret + len, '\0', (size_t)r))
-			return (int)checked(c, 0);
+			return 0;
 		len += (size_t)r;
 	}
-	return (int)checked(c, -ENAMETOOLONG);
+	return -ENAMETOOLONG;
+}
+
+int call_read_string(struct call *c, uint64_t addr, char *ret, size_t max)
+{
+	int r = call_peek_string(c, addr, ret, max);
+
+	return r == 0 || r == -ENAMETOOLONG ? (int)checked(c, r) : r;
 }
 
 int call_write(struct call *c, uint64_t addr, const void *data, size_t n)

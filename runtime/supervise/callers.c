@@ -13,29 +13,50 @@
 #include "supervise/handler.h"
 #include "supervise/who.h"
 
+CLEANUP_PTR(struct caller, caller_put);
+
+void caller_put(struct caller *k)
+{
+	if (!k || atomic_fetch_sub(&k->refs, 1) != 1)
+		return;
+	cleanup_close(&k->fd);
+	cleanup_close(&k->root_fd);
+	free(k);
+}
+
+/* Takes the descriptors. */
+static struct caller *caller_new(pid_t tid, int fd, int root_fd,
+				 const struct who *w)
+{
+	size_t size = w->n_groups * sizeof(*w->groups);
+	auto_close int pidfd = fd, root = root_fd;
+	struct caller *k = malloc(sizeof(*k) + size);
+
+	if (!k)
+		return NULL;
+	atomic_init(&k->refs, 1);
+	k->tid = tid;
+	k->fd = take_fd(&pidfd);
+	k->root_fd = take_fd(&root);
+	k->n_groups = w->n_groups;
+	memcpy(k->groups, w->groups, size);
+	return k;
+}
+
 int callers_init(struct callers *k)
 {
 	*k = (struct callers){ .is_over = false };
 	return -pthread_mutex_init(&k->lock, NULL);
 }
 
-/* With the lock held. */
-static void free_slot(struct callers *k, size_t i)
-{
-	if (k->v[i].tid) {
-		(void)close(k->v[i].fd);
-		(void)close(k->v[i].root_fd);
-	}
-	free(k->v[i].groups);
-	memset(&k->v[i], 0, sizeof(k->v[i]));
-}
-
 void callers_forget(struct callers *k)
 {
 	(void)pthread_mutex_lock(&k->lock);
 	k->is_over = true;
-	for (size_t i = 0; i < CALLERS_MAX; i++)
-		free_slot(k, i);
+	for (size_t i = 0; i < CALLERS_MAX; i++) {
+		caller_put(k->v[i]);
+		k->v[i] = NULL;
+	}
 	(void)pthread_mutex_unlock(&k->lock);
 }
 
@@ -45,58 +66,63 @@ void callers_done(struct callers *k)
 	(void)pthread_mutex_destroy(&k->lock);
 }
 
-/* With the lock held. */
-static bool recall(const struct callers *k, size_t i, pid_t tid,
-		   struct who *ret, int *ret_root_fd)
+static struct caller **slot_of(struct callers *k, pid_t tid)
+{
+	return &k->v[(size_t)tid % CALLERS_MAX];
+}
+
+/* Who was remembered by that number; NULL if nobody was. */
+static struct caller *take(struct callers *k, pid_t tid)
+{
+	struct caller *found;
+
+	(void)pthread_mutex_lock(&k->lock);
+	found = *slot_of(k, tid);
+	if (found && found->tid == tid)
+		(void)atomic_fetch_add(&found->refs, 1);
+	else
+		found = NULL;
+	(void)pthread_mutex_unlock(&k->lock);
+	return found;
+}
+
+/* If the number still means it. */
+static bool recall(const struct caller *k, struct who *ret)
 {
 	struct pidfd_info info = { .mask = 0 };
-	int fd;
 
-	if (k->v[i].tid != tid || ioctl(k->v[i].fd, PIDFD_GET_INFO, &info) < 0)
-		return false;
-	/* Of its own: somebody else may forget. */
-	fd = fcntl(k->v[i].root_fd, F_DUPFD_CLOEXEC, 0);
-	if (fd < 0)
+	if (ioctl(k->fd, PIDFD_GET_INFO, &info) < 0)
 		return false;
 	ret->tgid = (pid_t)info.tgid;
 	ret->ppid = (pid_t)info.ppid;
 	ret->uid = info.fsuid;
 	ret->gid = info.fsgid;
-	ret->n_groups = k->v[i].n_groups;
-	memcpy(ret->groups, k->v[i].groups,
-	       ret->n_groups * sizeof(*ret->groups));
+	ret->n_groups = k->n_groups;
+	memcpy(ret->groups, k->groups, k->n_groups * sizeof(*k->groups));
 	ret->umask = 0;
 	/* It may have any. */
 	ret->caps = UINT64_MAX;
-	*ret_root_fd = fd;
 	return true;
 }
 
-/* Takes @fd. With the lock held. */
-static void remember(struct callers *k, size_t i, pid_t tid, int fd,
-		     int root_fd, const struct who *w)
+static void remember(struct callers *k, struct caller *new)
 {
 	struct pidfd_info info = { .mask = 0 };
-	size_t size = w->n_groups * sizeof(*w->groups);
-	auto_free gid_t *groups = malloc(size ? size : 1);
-	auto_close int pidfd = fd, root = -1;
+	struct caller **slot = slot_of(k, new->tid);
 
-	if (k->is_over || !groups || ioctl(fd, PIDFD_GET_INFO, &info) < 0)
+	if (new->fd < 0 || ioctl(new->fd, PIDFD_GET_INFO, &info) < 0)
 		return;
-	root = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
-	if (root < 0)
-		return;
-	free_slot(k, i);
-	memcpy(groups, w->groups, size);
-	k->v[i].tid = tid;
-	k->v[i].fd = take_fd(&pidfd);
-	k->v[i].root_fd = take_fd(&root);
-	k->v[i].n_groups = w->n_groups;
-	k->v[i].groups = take_ptr(&groups);
+	(void)pthread_mutex_lock(&k->lock);
+	if (!k->is_over) {
+		caller_put(*slot);
+		(void)atomic_fetch_add(&new->refs, 1);
+		*slot = new;
+	}
+	(void)pthread_mutex_unlock(&k->lock);
 }
 
 static int read_caller(struct callers *k, struct call *c, struct who *ret,
-		       int *ret_root_fd)
+		       struct caller **ret_caller)
 {
 	pid_t tid = call_tid(c);
 	auto_close int fd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
@@ -108,25 +134,21 @@ static int read_caller(struct callers *k, struct call *c, struct who *ret,
 	/* The number meant the caller for as long as it waits. */
 	if (!call_is_valid(c))
 		return -ESRCH;
-	if (fd >= 0) {
-		(void)pthread_mutex_lock(&k->lock);
-		remember(k, (size_t)tid % CALLERS_MAX, tid, take_fd(&fd),
-			 root_fd, ret);
-		(void)pthread_mutex_unlock(&k->lock);
-	}
-	*ret_root_fd = take_fd(&root_fd);
+	*ret_caller = caller_new(tid, take_fd(&fd), take_fd(&root_fd), ret);
+	if (!*ret_caller)
+		return -ENOMEM;
+	remember(k, *ret_caller);
 	return 0;
 }
 
 int callers_find(struct callers *k, struct call *c, bool wants_umask,
-		 struct who *ret, int *ret_root_fd)
+		 struct who *ret, struct caller **ret_caller)
 {
-	pid_t tid = call_tid(c);
-	bool found;
+	auto_ptr(caller_put) struct caller *known =
+		wants_umask ? NULL : take(k, call_tid(c));
 
-	(void)pthread_mutex_lock(&k->lock);
-	found = !wants_umask &&
-		recall(k, (size_t)tid % CALLERS_MAX, tid, ret, ret_root_fd);
-	(void)pthread_mutex_unlock(&k->lock);
-	return found ? 0 : read_caller(k, c, ret, ret_root_fd);
+	if (!known || !recall(known, ret))
+		return read_caller(k, c, ret, ret_caller);
+	*ret_caller = take_ptr(&known);
+	return 0;
 }

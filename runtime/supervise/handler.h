@@ -121,6 +121,8 @@ bool call_is_interrupted(const struct call *c);
 int call_read(struct call *c, uint64_t addr, void *data, size_t n);
 /* A NUL-terminated string of at most @max - 1 bytes: -ENAMETOOLONG. */
 int call_read_string(struct call *c, uint64_t addr, char *ret, size_t max);
+/* The same, but it counts only if the call is valid afterwards. */
+int call_peek_string(struct call *c, uint64_t addr, char *ret, size_t max);
 int call_write(struct call *c, uint64_t addr, const void *data, size_t n);
 
 /* A copy of the caller's fd @fd (pidfd_getfd); ours, O_CLOEXEC. -EBADF,

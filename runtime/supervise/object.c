@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/uapi.h"
 #include "supervise/handler.h"
 
 enum { LINKS_MAX = 40 };
@@ -232,7 +233,8 @@ static int look_at(int root_fd, bool follow, const struct object_found *found,
 	if (found && found->fd >= 0) {
 		ret->st = found->st;
 		ret->mount = found->mount;
-		ret->real = real_path(found->fd);
+		ret->real = found->real ? strdup(found->real)
+					: real_path(found->fd);
 		ret->exists = true;
 		return 0;
 	}
@@ -280,10 +282,11 @@ static struct timespec time_of(const struct statx_timestamp *t)
 
 int object_read_stat(int fd, struct stat *ret, uint64_t *ret_mount)
 {
+	/* The second where there is one. */
+	const unsigned int mount_id = STATX_MNT_ID | STATX_MNT_ID_UNIQUE;
 	struct statx s;
 
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &s) <
-	    0)
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | mount_id, &s) < 0)
 		return -errno;
 	*ret = (struct stat){
 		.st_dev = makedev(s.stx_dev_major, s.stx_dev_minor),
@@ -300,8 +303,13 @@ int object_read_stat(int fd, struct stat *ret, uint64_t *ret_mount)
 		.st_mtim = time_of(&s.stx_mtime),
 		.st_ctim = time_of(&s.stx_ctime),
 	};
-	*ret_mount = s.stx_mask & STATX_MNT_ID ? s.stx_mnt_id : 0;
+	*ret_mount = s.stx_mask & mount_id ? s.stx_mnt_id : 0;
 	return 0;
+}
+
+bool object_is_unique_mount(uint64_t mount)
+{
+	return mount >= UINT64_C(1) << 31;
 }
 
 void object_done(struct object *t)

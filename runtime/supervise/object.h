@@ -21,7 +21,7 @@ struct object {
 	bool is_veiled;
 	bool exists;
 	struct stat st; /* if it exists */
-	uint64_t mount; /* STATX_MNT_ID; 0: cannot be known */
+	uint64_t mount; /* its number; 0: cannot be known */
 };
 
 /*
@@ -36,6 +36,7 @@ struct object_found {
 	int fd;
 	struct stat st;
 	uint64_t mount;
+	const char *real; /* or NULL */
 };
 
 /* The same for who has the caller's root already, and may have walked @path
@@ -46,6 +47,8 @@ int object_find_from(struct call *c, int root_fd, int dirfd, const char *path,
 void object_done(struct object *t);
 /* What an fd is of, as in @st and @mount. 0 or a negative errno. */
 int object_read_stat(int fd, struct stat *ret, uint64_t *ret_mount);
+/* That number is never given to another mount (6.8). */
+bool object_is_unique_mount(uint64_t mount);
 
 /*
  * Where paths lead that are not walked by the kernel alone. @addr: where @path

@@ -33,8 +33,9 @@ struct snapshot {
 
 struct opening {
 	struct snapshot s;
-	int root_fd; /* the caller's, unless it waits; or -1 */
-	int fd;	     /* the file, opened already; or -1 */
+	struct caller *caller; /* unless it waits, or cannot be known */
+	int root_fd;	       /* its root, if that is not known of it; or -1 */
+	int fd;		       /* the file, opened already; or -1 */
 	struct who who;
 	bool has_who;	 /* it is known */
 	bool is_missing; /* for the caller, too */
@@ -45,8 +46,10 @@ struct opening {
 /* One that waits for long holds no descriptor. */
 static void drop_fds(struct opening *x)
 {
+	caller_put(x->caller);
 	cleanup_close(&x->root_fd);
 	cleanup_close(&x->fd);
+	x->caller = NULL;
 	x->root_fd = x->fd = -1;
 }
 
@@ -152,9 +155,10 @@ static bool follows(const struct open_how *how)
 }
 
 /* The path, and what it leads to; @i is the number of its argument. */
+/* It counts if the call is valid afterwards. */
 static int read_path(struct call *c, unsigned int i, struct snapshot *s)
 {
-	int r = call_read_string(c, call_arg(c, i), s->path, sizeof(s->path));
+	int r = call_peek_string(c, call_arg(c, i), s->path, sizeof(s->path));
 
 	if (r == 0 && !*s->path)
 		return -ENOENT;
@@ -180,13 +184,18 @@ bool open_is_write(const struct open_how *how)
 	       how->flags & (O_CREAT | O_TRUNC);
 }
 
+static int root_of(const struct opening *x)
+{
+	return x->caller ? x->caller->root_fd : x->root_fd;
+}
+
 /* One look at it, for all that want something of it. */
 static void find_caller(const struct open_asker *a, struct call *c,
 			struct opening *x)
 {
 	x->has_who =
 		callers_find(&a->opener->callers, c, x->s.how.flags & O_CREAT,
-			     &x->who, &x->root_fd) == 0;
+			     &x->who, &x->caller) == 0;
 	if (!x->has_who) {
 		x->root_fd = call_open_root(c);
 		return;
@@ -210,19 +219,21 @@ static int find_first(const struct open_asker *a, struct call *c,
 	struct object_found found = { .fd = -EAGAIN };
 	const struct open_how *how = &x->s.how;
 	struct snapshot *s = &x->s;
+	char real[PATH_MAX];
 	int r;
 
 	if (x->has_who && *s->path == '/' && !is_checked(c, how))
-		x->fd = opener_open_early(a->opener, c, &x->who, x->root_fd,
-					  s->path, how, follows(how), &found);
-	r = object_find_from(c, x->root_fd, s->dirfd, s->path, follows(how),
+		x->fd = opener_open_early(a->opener, c, &x->who, root_of(x),
+					  s->path, how, follows(how), &found,
+					  real);
+	r = object_find_from(c, root_of(x), s->dirfd, s->path, follows(how),
 			     &found, &s->object);
 	cleanup_close(&found.fd);
 	/* What it may not search is not told of. */
 	if (r == 0 && !s->object.exists && s->object.real)
 		x->is_missing = found.fd == -ENOENT ||
 				(x->has_who &&
-				 opener_misses(&x->who, x->root_fd,
+				 opener_misses(&x->who, root_of(x),
 					       s->object.walk, follows(how)));
 	return r;
 }
@@ -237,7 +248,7 @@ static int capture(const struct open_asker *a, struct call *c,
 	if (r < 0)
 		return r;
 	find_caller(a, c, x);
-	r = x->root_fd < 0 ? x->root_fd : read_path(c, i, s);
+	r = root_of(x) < 0 ? root_of(x) : read_path(c, i, s);
 	if (r < 0)
 		return r;
 	if (!a->asker->finder)
@@ -295,9 +306,9 @@ static struct outcome open_instead(struct call *c, void *data, bool may_wait)
 		return OUTCOME_GO;
 	if (x->fd >= 0 && x->s.object.real && opener_is_used(a->opener))
 		return OUTCOME_OPEN(take_fd(&x->fd), how->flags & O_CLOEXEC);
-	if (x->root_fd < 0)
+	if (root_of(x) < 0)
 		x->root_fd = call_open_root(c);
-	fd = opener_open(a->opener, c, &x->who, &x->s.object, x->root_fd,
+	fd = opener_open(a->opener, c, &x->who, &x->s.object, root_of(x),
 			 x->s.dirfd, how, follows(how), may_wait);
 	if (fd == -EINPROGRESS) {
 		drop_fds(x);

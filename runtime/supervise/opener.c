@@ -64,6 +64,7 @@ int opener_init(struct opener *o, bool has_mounts)
 	o->has_labels = read_label(getpid(), label) > 0;
 	atomic_init(&o->has_domains, false);
 	atomic_init(&o->self_fd, -1);
+	atomic_init(&o->plain, 0);
 	return callers_init(&o->callers);
 }
 
@@ -272,25 +273,31 @@ static int make(const struct place *p, const struct open_how *how, mode_t mask)
 }
 
 /*
- * fd_reopen, without the way to /proc/self/fd each time. Not before it is
- * needed: a process that was forked has another one.
+ * /proc/self/fd, so that nobody goes there each time. Not before it is needed:
+ * a process that was forked has another one.
  */
+static int own_fds(struct opener *o)
+{
+	int dir_fd = atomic_load(&o->self_fd), none = -1;
+
+	if (dir_fd >= 0)
+		return dir_fd;
+	dir_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd >= 0 &&
+	    !atomic_compare_exchange_strong(&o->self_fd, &none, dir_fd)) {
+		(void)close(dir_fd);
+		dir_fd = none;
+	}
+	return dir_fd;
+}
+
 static int reopen(struct opener *o, int fd, int flags)
 {
-	int dir_fd = atomic_load(&o->self_fd), none = -1, r;
 	char name[12];
+	int r;
 
-	if (dir_fd < 0) {
-		dir_fd =
-			open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (dir_fd >= 0 && !atomic_compare_exchange_strong(
-					   &o->self_fd, &none, dir_fd)) {
-			(void)close(dir_fd);
-			dir_fd = none;
-		}
-	}
 	(void)snprintf(name, sizeof(name), "%d", fd);
-	r = openat(dir_fd, name, (flags & ~O_NOFOLLOW) | O_CLOEXEC);
+	r = openat(own_fds(o), name, (flags & ~O_NOFOLLOW) | O_CLOEXEC);
 	return r < 0 ? -errno : r;
 }
 
@@ -390,17 +397,30 @@ static bool is_early(const struct opener *o, const struct open_how *how)
 	       !(how->resolve & ~(uint64_t)RESOLVE_NO_MAGICLINKS);
 }
 
+/* The last one is known by the number of its mount. */
+static bool is_on_plain(struct opener *o, const struct object_found *f)
+{
+	if (f->mount && atomic_load(&o->plain) == f->mount)
+		return true;
+	if (!is_plain(f->fd))
+		return false;
+	if (object_is_unique_mount(f->mount))
+		atomic_store(&o->plain, f->mount);
+	return true;
+}
+
 static bool is_file_or_dir(const struct object_found *f)
 {
-	return (S_ISREG(f->st.st_mode) || S_ISDIR(f->st.st_mode)) &&
-	       is_plain(f->fd);
+	return S_ISREG(f->st.st_mode) || S_ISDIR(f->st.st_mode);
 }
 
 int opener_open_early(struct opener *o, struct call *c, const struct who *who,
 		      int root_fd, const char *path, const struct open_how *how,
-		      bool follows, struct object_found *ret)
+		      bool follows, struct object_found *ret,
+		      char real[PATH_MAX])
 {
 	struct act act;
+	char name[12];
 	int fd = -1;
 
 	*ret = (struct object_found){ .fd = -EAGAIN };
@@ -414,9 +434,13 @@ int opener_open_early(struct opener *o, struct call *c, const struct who *who,
 		(void)close(ret->fd);
 		ret->fd = -EAGAIN;
 	}
-	if (ret->fd >= 0 && is_file_or_dir(ret))
+	if (ret->fd >= 0 && is_file_or_dir(ret) && is_on_plain(o, ret))
 		fd = reopen(o, ret->fd, (int)how->flags);
 	act_end(&act);
+	(void)snprintf(name, sizeof(name), "%d", ret->fd);
+	if (ret->fd >= 0 && fd_read_link(own_fds(o), name, real) == 0 &&
+	    *real == '/')
+		ret->real = real;
 	return fd < 0 ? -EAGAIN : fd;
 }
 

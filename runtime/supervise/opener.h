@@ -26,8 +26,10 @@
 #ifndef SANDLOCK_SUPERVISE_OPENER_H
 #define SANDLOCK_SUPERVISE_OPENER_H
 
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdatomic.h>
+#include <stdint.h>
 
 #include "supervise/callers.h"
 #include "supervise/handler.h"
@@ -43,6 +45,7 @@ struct opener {
 	bool has_labels; /* an LSM may have given the caller another label */
 	atomic_bool has_domains; /* of a process of the sandbox: Landlock */
 	atomic_int self_fd;	 /* /proc/self/fd; -1: not opened yet */
+	_Atomic uint64_t plain;	 /* a mount of a file system like that; or 0 */
 	struct callers callers;
 };
 
@@ -64,11 +67,12 @@ int opener_open(struct opener *o, struct call *c, const struct who *who,
  * The same before anybody has decided, of a file or a directory that is only
  * read: to open that changes nothing. @path begins at the caller's root. An fd
  * or -EAGAIN. Where the walk has led is told in any case; @ret->fd is to be
- * closed.
+ * closed, and @real has room for what it is.
  */
 int opener_open_early(struct opener *o, struct call *c, const struct who *who,
 		      int root_fd, const char *path, const struct open_how *how,
-		      bool follows, struct object_found *ret);
+		      bool follows, struct object_found *ret,
+		      char real[PATH_MAX]);
 
 /* There is nothing at @path, from @root_fd on, as far as @who may look. */
 bool opener_misses(const struct who *who, int root_fd, const char *path,
