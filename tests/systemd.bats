@@ -104,13 +104,17 @@ unified_of() {
 	script 'sed -n s/^0:://p /proc/self/cgroup'
 	run sandlock run -b "$B" "$N"
 	expect_exactly "/system.slice/sandlock-$N.scope"
+	# The root slice, and no prefix.
+	config '.linux.cgroupsPath = "-::" + $n' --arg n "$N"
+	run sandlock run -b "$B" "$N"
+	expect_exactly "/$N.scope"
 }
 
 @test "verbs: they find the scope that create has made" {
 	set_args sleep 1000
-	config '.linux.cgroupsPath = "sltest-sub.slice:a+b:" + $n' --arg n "$N"
+	config '.linux.cgroupsPath = "sltest-sub.slice:a+@:" + $n' --arg n "$N"
 	create "$N"
-	local unit="a\\x2bb-$N.scope" pid
+	local unit="a\\x2b\\x40-$N.scope" pid
 	pid=$(pid_of "$N")
 	equal place "$(unified_of "$pid")" \
 		"/sltest.slice/sltest-sub.slice/$unit"
@@ -156,7 +160,9 @@ unified_of() {
 	annotate org.systemd.property.After "['a.service', \"b.service\"]"
 	annotate org.systemd.property.CollectMode "'inactive-or-failed'"
 	annotate org.systemd.property.TasksMax '@t 7'
+	annotate org.systemd.property.Description "'--system'"
 	sandlock run -b "$B" "$N"
+	equal description "$(property Description)" '"--system"'
 	equal timeout "$(property TimeoutStopUSec)" 1500000
 	equal after "$(property After)" '["a.service","b.service"]'
 	equal mode "$(property CollectMode)" '"inactive-or-failed"'

@@ -76,11 +76,14 @@ static bool is_slice(const char *slice)
 	return slice[0] != '-' && slice[n - 1] != '-' && !strstr(slice, "--");
 }
 
-/* What a unit's name cannot have as "\xXX": systemd.unit(5). */
+/*
+ * What a unit's name cannot have as "\xXX": systemd.unit(5). An '@' would make
+ * it the instance of a template.
+ */
 static void add_escaped(struct buf *b, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
-		if (is_unit_char(text[i]) && text[i] != '\\')
+		if (is_unit_char(text[i]) && !strchr("\\@", text[i]))
 			buf_add_char(b, text[i]);
 		else
 			buf_printf(b, "\\x%02x", (unsigned char)text[i]);

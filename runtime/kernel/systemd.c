@@ -121,6 +121,8 @@ static int start_words(bool user, const char *verb, struct buf *words,
 	add_address(user, words);
 	buf_printf(words, "--timeout=%d%c", CALL_TIMEOUT_S, 0);
 	add_word(words, "--allow-interactive-authorization=no");
+	/* It takes options everywhere, and values may begin with a dash. */
+	add_word(words, "--");
 	add_word(words, verb);
 	add_word(words, SERVICE);
 	return 0;

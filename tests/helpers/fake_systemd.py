@@ -76,8 +76,8 @@ def remove(path):
 
 class Unit:
     def __init__(self, slice_name, name):
-        # "a-b.slice" is below "a.slice".
-        parts = slice_name[:-len(".slice")].split("-")
+        # "a-b.slice" is below "a.slice", and "-.slice" is the root.
+        parts = [p for p in slice_name[:-len(".slice")].split("-") if p]
         slices = ["-".join(parts[:i + 1]) + ".slice"
                   for i in range(len(parts))]
         self.path = os.path.join(hierarchy(), *slices, name)
