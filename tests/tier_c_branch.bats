@@ -269,16 +269,62 @@ for name, fn in ((\"chmod\", lambda: os.fchmod(fd, 0o755)),
 	[ ! -e /sandlock-test ]
 }
 
-@test "tier C: a branch whose modes keep its owner out says how to go on" {
-	[ "$(id -u)" -ne 0 ] || skip "root is kept out of nothing"
-	in_branch -- /bin/sh -c 'mkdir m; echo x >m/f; chmod 0 m'
-	expect_status 125
-	run sandlock commit "$N"
-	expect_status 1
-	expect_output "chmod -R u+rwX '$SANDLOCK_STORE/branches/$N/upper'"
-	chmod -R u+rwX "$SANDLOCK_STORE/branches/$N/upper"
-	sandlock commit "$N"
-	[ "$(cat m/f)" = x ]
+# stage NUMBER SCRIPT
+stage() {
+	printf '[program]\nexec = "/bin/sh"\nargs = ["-c", "%s"]\n' "$2" >"$W/$1.toml"
+}
+
+# modes PATH...
+modes() {
+	find "$@" -maxdepth 0 -printf '%m '
+}
+
+@test "tier C: what modes keep its owner out of is committed, with these modes" {
+	mkdir -p old/ro
+	echo k >old/ro/k
+	chmod 555 old/ro
+	for where in "" "--storage=$(mktemp -d /dev/shm/slt.XXXXXX)"; do
+		in_branch $where -- /bin/sh -c 'umask 777; echo x >f; mkdir g; umask 22
+			mkdir -p m/n; echo y >m/n/f; ln m/n/f m/l; chmod 0 m/n/f m/n m
+			chmod 200 one; chmod 755 old/ro; echo c >old/ro/c; rm old/ro/k; chmod 555 old/ro
+			chmod 311 d; chmod 111 old; chmod 300 .'
+		expect_status 0
+		run sandlock diff "$N"
+		expect_status 0
+		expect_output 'A m/n/f (link to m/l)'
+		expect_output 'm old/ mode 0755->0111'
+		run sandlock commit "$N"
+		expect_status 0
+		[ "$(modes . f g m one d old)" = '300 0 0 0 200 311 111 ' ]
+		chmod u+rwx . m old d one
+		[ "$(modes m/n m/l old/ro old/ro/c)" = '0 0 555 644 ' ]
+		chmod u+rwx m/n m/n/f old/ro
+		[ "$(modes m/n/f m/l)" = '700 700 ' ]
+		[ "$(cat m/n/f m/l old/ro/c d/two one)" = $'y\ny\nc\ntwo\none' ]
+		rm -r f g m
+		echo k >old/ro/k
+		chmod 555 old/ro
+		chmod 755 . d old
+		chmod 644 one
+		[ -z "$where" ] || rm -r "${where#*=}"
+	done
+	chmod 755 old/ro
+}
+
+@test "tier C: an abort, and stages, of what modes keep its owner out of" {
+	in_branch -- /bin/sh -c 'mkdir m; echo x >m/f; chmod 0 m one'
+	expect_status 0
+	run sandlock abort "$N"
+	expect_status 0
+	[ "$(modes one)" = '644 ' ]
+	stage 1 'mkdir m; echo x >m/f; chmod 0 m one'
+	stage 2 'cat one; stat -c %a m one; chmod 700 m; cat m/f; chmod 500 m'
+	in_branch --stage "$W/1.toml" --stage "$W/2.toml"
+	expect_status 0
+	expect_output $'0\n0\nx'
+	[ "$(id -u)" -eq 0 ] || expect_output 'one: Permission denied'
+	[ "$(modes m m/f one)" = '500 644 0 ' ]
+	chmod u+rwx m one
 }
 
 @test "tier C: TMPDIR is in no workdir" {
@@ -311,11 +357,6 @@ for name, fn in ((\"chmod\", lambda: os.fchmod(fd, 0o755)),
 	expect_output "A $W/dir/hostname"
 	run sandlock abort "$N"
 	expect_status 0
-}
-
-# stage NUMBER SCRIPT
-stage() {
-	printf '[program]\nexec = "/bin/sh"\nargs = ["-c", "%s"]\n' "$2" >"$W/$1.toml"
 }
 
 @test "tier C: stages share a branch, and publish all or nothing" {

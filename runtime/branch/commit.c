@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "branch/internal.h"
 #include "branch/layers.h"
+#include "branch/modes.h"
 #include "branch/plan.h"
 #include "branch/publish.h"
 #include "branch/recover.h"
@@ -41,8 +42,12 @@ int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,
 	case BRANCH_PENDING:
 		return 0;
 	case BRANCH_TORN:
-		return force_torn ? root_collapse(b, err)
-				  : settle(b, ret_gone, err);
+		if (!force_torn)
+			return settle(b, ret_gone, err);
+		r = root_collapse(b, err);
+		return r < 0 || branch_needs_userns(&b->meta)
+			       ? r
+			       : modes_open(b, err);
 	case BRANCH_OPEN:
 	case BRANCH_INTERRUPTED:
 		return settle(b, ret_gone, err);

@@ -10,7 +10,7 @@
  * overlay.c	the mount; movable.c renames its directories
  * layers.c	savepoints: an upper for each stage; collapse.c
  * probe.c	is anything of it alive
- * settle.c, scan.c  the one step at the end
+ * settle.c, scan.c  the one step at the end; modes.c
  * dispose.c	the automatic disposition
  * trash.c	removal that nobody waits for
  * enter.c	running a function in the user namespace of a branch
@@ -79,6 +79,9 @@ struct branch_meta {
 	 * settling found them, before the host changed those of the lower. */
 	struct branch_record *equal;
 	size_t n_equal;
+	/* Objects of upper that have u+rwX for us, and their modes; modes.h. */
+	struct branch_record *modes;
+	size_t n_modes;
 	/* Of the first root: how many there are. 0 in the others. */
 	unsigned int n_roots;
 };

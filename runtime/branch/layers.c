@@ -122,6 +122,7 @@ int layers_walk(struct walk *w, const struct branch *b, struct error *err)
 	int r = walk_init(w, b->upper_fd, b->lower_fd, branch_xattr_prefix(b),
 			  err);
 
+	w->noted = &b->meta;
 	for (size_t i = b->n_layers; r == 0 && i > 0; i--)
 		if (walk_add_upper(w, b->layers[i - 1].fd) < 0)
 			r = error_set(err, ERR_SYSTEM, ENOMEM, "cannot walk");

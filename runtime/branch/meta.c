@@ -32,6 +32,7 @@ void meta_done(struct branch_meta *m)
 	records_free(m->made, m->n_made);
 	records_free(m->bases, m->n_bases);
 	records_free(m->equal, m->n_equal);
+	records_free(m->modes, m->n_modes);
 	*m = (struct branch_meta){ 0 };
 }
 
@@ -154,6 +155,8 @@ static void put_meta(struct json_out *o, const struct branch_meta *m)
 	put_records(o, "bases", m->bases, m->n_bases);
 	if (m->n_equal)
 		put_records(o, "equal", m->equal, m->n_equal);
+	if (m->n_modes)
+		put_records(o, "modes", m->modes, m->n_modes);
 	if (m->n_roots)
 		json_out_uint_member(o, "roots", m->n_roots);
 	json_out_object_end(o);

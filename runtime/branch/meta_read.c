@@ -355,6 +355,8 @@ static void get_meta(struct source *s, struct branch_meta *m)
 	want_records(s, "bases", &m->bases, &m->n_bases);
 	if (json_get(s->root, "equal"))
 		want_records(s, "equal", &m->equal, &m->n_equal);
+	if (json_get(s->root, "modes"))
+		want_records(s, "modes", &m->modes, &m->n_modes);
 }
 
 int meta_parse(const char *data, size_t len, const char *what,

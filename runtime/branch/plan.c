@@ -113,7 +113,10 @@ static enum dir_block find_block(const struct walk_entry *e)
 		return BLOCK_LOCKED;
 	if (faccessat(e->lower_dirfd, e->name, W_OK | X_OK, flags) == 0)
 		return BLOCK_NONE;
-	return errno == EROFS ? BLOCK_READ_ONLY : BLOCK_DENIED;
+	if (errno == EROFS)
+		return BLOCK_READ_ONLY;
+	/* publish_open_dirs: for its owner a mode is no obstacle. */
+	return e->lower.uid == geteuid() ? BLOCK_NONE : BLOCK_DENIED;
 }
 
 /*
@@ -497,6 +500,14 @@ static int visit_lazy(struct planner *pl, const struct walk_entry *e,
 				"was replaced as a whole, so it is committed "
 				"as a whole",
 				err);
+	/* Of what was put into it, and is not looked at again, nobody could
+	 * tell any more. */
+	if (geteuid() != 0 &&
+	    (e->upper.mode & (S_IRUSR | S_IXUSR)) != (S_IRUSR | S_IXUSR))
+		return complain(e, EACCES,
+				"keeps its owner out, so it is committed as a "
+				"whole",
+				err);
 	r = add_dir(pl, e, DIR_LAZY, false, &dir, err);
 	if (r == 0)
 		r = add_meta(pl, e, dir, err);
@@ -651,6 +662,7 @@ int plan_commit(struct plan *p, struct branch *b, const struct site *s,
 	if (r == 0)
 		r = walk_init(&pl.walk, s->upper_fd, s->view_fd, s->prefix,
 			      err);
+	pl.walk.noted = &b->meta;
 	while (r == 0 && (r = walk_next(&pl.walk, &e, err)) == 1)
 		r = visit(&pl, e, err);
 	if (r == 0)

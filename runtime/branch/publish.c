@@ -10,6 +10,8 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/path.h"
+#include "branch/internal.h"
+#include "branch/modes.h"
 #include "branch/move.h"
 #include "branch/plan.h"
 #include "branch/site.h"
@@ -303,6 +305,50 @@ int publish_undo_ops(const struct site *s, const struct plan *p,
 	return r;
 }
 
+/* Modes */
+
+/* A copy has inodes of its own, but is known by that of its top. */
+static int change_copy(struct publisher *pub, const struct plan_op *op,
+		       bool open)
+{
+	const struct branch *b = pub->site->branch;
+	auto_(buf) struct buf path = BUF_INIT;
+	struct place target;
+	struct object o;
+	int r = find_target(pub, op, &target);
+
+	if (r == 0)
+		r = object_stat(target.dirfd, target.name, &o);
+	if (r < 0 || !o.mode || o.ino != op->new_ino)
+		return r < 0 && !is_meddling(r) ? r : 0;
+	plan_path(pub->plan, op->dir, target.name, &path);
+	if (buf_failed(&path))
+		return -ENOMEM;
+	return open ? modes_reopen_copy(b, buf_str(&path), target.dirfd,
+					target.name)
+		    : modes_close_copy(b, buf_str(&path), target.dirfd,
+				       target.name);
+}
+
+int publish_modes(const struct site *s, const struct plan *p, bool open)
+{
+	const struct branch *b = s->branch;
+	struct publisher pub;
+	int r = 0;
+
+	if (b->meta.n_modes == 0)
+		return 0;
+	if (!p->staged)
+		return open ? modes_reopen(b, s->lower_fd)
+			    : modes_close(b, s->lower_fd);
+	publisher_init(&pub, s, p);
+	for (size_t i = 0; i < p->n_ops && r == 0; i++)
+		if (p->ops[i].kind == OP_PUT && !(p->ops[i].flags & OP_MKDIR))
+			r = change_copy(&pub, &p->ops[i], open);
+	publisher_done(&pub);
+	return r;
+}
+
 /* Directories */
 
 static bool same_owner(const struct stat *st, const struct dir_state *to)
@@ -383,6 +429,30 @@ static int set_dirs(const struct site *s, const struct plan *p, bool undo,
 			r = op_error(&pub, i - 1, NULL,
 				     is_meddling(r) ? ERR_CONFLICT : ERR_SYSTEM,
 				     -r, "cannot set the metadata of", err);
+	}
+	publisher_done(&pub);
+	return r;
+}
+
+int publish_open_dirs(const struct site *s, const struct plan *p,
+		      struct error *err)
+{
+	struct publisher pub;
+	int r = 0, fd;
+
+	publisher_init(&pub, s, p);
+	for (uint32_t i = 0; i < p->n_dirs && r == 0; i++) {
+		if (!is_to_set(&p->dirs[i], false))
+			continue;
+		r = cursor_open(&pub.lower, i, &fd);
+		/* Not made yet; what somebody else replaced is met later. */
+		if (is_meddling(r))
+			r = 0;
+		else if (r == 0)
+			r = modes_let_in(fd);
+		if (r < 0)
+			r = op_error(&pub, i, NULL, ERR_SYSTEM, -r,
+				     "cannot get into", err);
 	}
 	publisher_done(&pub);
 	return r;

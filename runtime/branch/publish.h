@@ -3,7 +3,8 @@
  * any order and after a kill at any point: what is done is recognised by its
  * inode number.
  *
- *	publish_prepare -> publish_ops -> publish_dirs	(and sync, done)
+ *	publish_open_dirs, publish_modes -> publish_prepare -> publish_ops ->
+ *	publish_modes -> publish_dirs	(and sync, done)
  *	publish_undo_ops -> publish_undo_dirs -> publish_undo_prepare
  */
 #ifndef SANDLOCK_BRANCH_PUBLISH_H
@@ -15,6 +16,13 @@ struct branch;
 struct error;
 struct plan;
 struct site;
+
+/* Directories of the lower whose modes keep their owner, us, out of them. */
+int publish_open_dirs(const struct site *s, const struct plan *p,
+		      struct error *err);
+/* modes.h: opens what was published of the noted objects, or gives it its mode.
+ */
+int publish_modes(const struct site *s, const struct plan *p, bool open);
 
 /* Private objects only: leaves behind what must not move, strips marks. */
 int publish_prepare(const struct site *s, const struct plan *p,

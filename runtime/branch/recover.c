@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "branch/commit.h"
 #include "branch/internal.h"
+#include "branch/modes.h"
 #include "branch/plan.h"
 #include "branch/publish.h"
 #include "branch/sink.h"
@@ -79,15 +80,41 @@ static int finish_part(struct branch *b, struct site *s, const struct plan *p,
 	return r < 0 ? r : site_discard_stage(s, b, err);
 }
 
+static int mode_failed(const struct branch *b, int r, struct error *err)
+{
+	if (err && err->kind != ERR_NONE)
+		return r;
+	return error_set(err, ERR_SYSTEM, -r,
+			 "cannot set the modes of what branch '%s' holds",
+			 b->meta.name);
+}
+
+/* Nothing that is to be moved, or looked into, keeps its owner out. */
+static int open_modes(struct branch *b, struct site *s, const struct plan *p,
+		      struct error *err)
+{
+	int r = publish_open_dirs(s, p, err);
+
+	if (r == 0)
+		r = modes_reopen(b, s->upper_fd);
+	if (r == 0)
+		r = publish_modes(s, p, true);
+	return r < 0 ? mode_failed(b, r, err) : 0;
+}
+
 int commit_forward(struct branch *b, struct site *s, const struct plan *p,
 		   bool strict, struct error *err)
 {
 	int r = 0;
 
 	if (!commit_is_past_return(b)) {
-		r = publish_prepare(s, p, err);
+		r = open_modes(b, s, p, err);
+		if (r == 0)
+			r = publish_prepare(s, p, err);
 		if (r == 0)
 			r = publish_ops(s, p, strict, err);
+		if (r == 0 && (r = publish_modes(s, p, false)) < 0)
+			r = mode_failed(b, r, err);
 		if (r == 0)
 			r = publish_dirs(s, p, err);
 		branch_step("sync");
@@ -103,8 +130,10 @@ int commit_forward(struct branch *b, struct site *s, const struct plan *p,
 int commit_back(struct branch *b, struct site *s, const struct plan *p,
 		struct error *err)
 {
-	int r = publish_undo_ops(s, p, err);
+	int r = open_modes(b, s, p, err);
 
+	if (r == 0)
+		r = publish_undo_ops(s, p, err);
 	if (r == 0)
 		r = publish_undo_dirs(s, p, err);
 	if (r == 0)
@@ -157,6 +186,9 @@ static int run_recovery(void *data, struct sink *sink, struct error *err)
 				 "'%s' is not the directory that branch '%s' "
 				 "was made on",
 				 b->meta.lower, b->meta.name);
+	/* It was given its mode already, and will be again. */
+	if (p.n_dirs > 0 && (p.dirs[0].flags & DIR_META))
+		(void)modes_let_in(b->lower_fd);
 	r = site_open(&s, b, rec->timeout_ms, err);
 	s.staged = p.staged;
 	if (r == 0)

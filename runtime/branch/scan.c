@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/uapi.h"
 #include "branch/internal.h"
+#include "branch/modes.h"
 #include "branch/scan.h"
 
 void scan_done(struct scan *s)
@@ -150,6 +151,13 @@ static void map_ids(const struct walk *w, struct stat *st)
 		st->st_gid = id;
 }
 
+static void look_at_mode(struct walk *w, struct stat *st)
+{
+	if (modes_keep_out(st))
+		w->s->shut = true;
+	modes_tell(&w->b->meta, buf_str(&w->path), st);
+}
+
 static bool is_as_made(const struct walk *w, const struct stat *st)
 {
 	const struct branch_meta *m = &w->b->meta;
@@ -198,6 +206,7 @@ static int visit(struct walk *w, const char *name)
 	buf_add_str(&w->path, name);
 	if (buf_failed(&w->path))
 		return -ENOMEM;
+	look_at_mode(w, &st);
 	if (!is_as_made(w, &st))
 		r = count(w, dir_fd, name, &st);
 	if (r < 0)
@@ -247,6 +256,7 @@ static int visit_root(struct walk *w, int fd)
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	map_ids(w, &st);
+	look_at_mode(w, &st);
 	if (!r || record_is(r, &st))
 		return 0;
 	w->s->n_objects++;

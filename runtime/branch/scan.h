@@ -16,6 +16,7 @@ struct scan {
 	size_t n_changes; /* of these, without directories of the lower */
 	uint64_t bytes;	  /* of the changed regular files */
 	bool over;	  /* too many objects to be kept open */
+	bool shut;	  /* something keeps its owner out (modes.h) */
 	bool cut;	  /* the counts are lower bounds: too deep */
 	/* To be synced unless @over: changed files, and all directories. */
 	int files[SCAN_MAX], dirs[SCAN_MAX];

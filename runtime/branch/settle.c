@@ -21,6 +21,7 @@
 #include "branch/change.h"
 #include "branch/internal.h"
 #include "branch/layers.h"
+#include "branch/modes.h"
 #include "branch/movable.h"
 #include "branch/recover.h"
 #include "branch/scan.h"
@@ -61,7 +62,7 @@ struct work {
 	struct found {
 		size_t n_objects, n_changes;
 		uint64_t bytes;
-		bool cut;
+		bool cut, shut;
 	} found;
 };
 
@@ -73,7 +74,8 @@ static int scan_and_sync(void *data, int out_fd, struct error *err)
 
 	if (r == 0 && w->sync && s.n_objects > 0)
 		r = sync_upper(w->b, &s);
-	w->found = (struct found){ s.n_objects, s.n_changes, s.bytes, s.cut };
+	w->found = (struct found){ s.n_objects, s.n_changes, s.bytes, s.cut,
+				   s.shut };
 	if (r == 0 && out_fd >= 0)
 		r = fd_write_full(out_fd, &w->found, sizeof(w->found));
 	return r;
@@ -91,16 +93,22 @@ static int receive(void *data, int in_fd, struct error *err)
 /*
  * An ordinary user is stopped by modes that do not stop root of the branch's
  * user namespace; it is entered only then, since the helpers that write its
- * maps cost more than all the rest.
+ * maps cost more than all the rest. Where there is none, the modes give way.
  */
 static int examine(struct branch *b, bool sync, struct found *ret)
 {
 	struct work w = { .b = b, .sync = sync };
 	int r = b->upper_fd < 0 ? 0 : scan_and_sync(&w, -1, NULL);
 
-	if ((r == -EACCES || r == -EPERM) && branch_needs_userns(&b->meta)) {
-		w.inside = true;
-		r = branch_enter(b, scan_and_sync, receive, &w, NULL);
+	if (branch_needs_userns(&b->meta)) {
+		if (r == -EACCES || r == -EPERM) {
+			w.inside = true;
+			r = branch_enter(b, scan_and_sync, receive, &w, NULL);
+		}
+	} else if (r == -EACCES || w.found.shut) {
+		r = modes_open(b, NULL);
+		if (r == 0)
+			r = scan_and_sync(&w, -1, NULL);
 	}
 	*ret = w.found;
 	return r;
@@ -135,8 +143,10 @@ static void note_equal(struct branch *b, const char *path)
 
 	if (stat_in(b->upper_fd, path, &upper) == 0 && upper.st_nlink == 1 &&
 	    stat_in(b->lower_fd, path, &lower) == 0 &&
-	    time_compare(&lower.st_ctim, &m->base_time) <= 0)
+	    time_compare(&lower.st_ctim, &m->base_time) <= 0) {
+		modes_tell(m, path, &upper);
 		(void)record_put(&m->equal, &m->n_equal, path, &upper);
+	}
 }
 
 static int add_change(void *data, const struct change *c)

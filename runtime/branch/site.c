@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "branch/internal.h"
+#include "branch/modes.h"
 #include "branch/onemount.h"
 #include "branch/plan.h"
 #include "branch/tree.h"
@@ -215,17 +216,20 @@ static int probe_renames(const struct site *s, struct error *err)
 }
 
 /*
- * The stage beside the lower must not show in the root's mtime. So that a kill
- * between the two system calls cannot make it, the file "mtime" of the branch
- * holds the time for as long as it is wrong.
+ * The stage beside the lower must not show in the root's mtime, nor fail by its
+ * mode. So that a kill between the system calls cannot make it, the file
+ * "mtime" of the branch holds both for as long as they are wrong.
  */
 struct root_time {
 	const struct branch *branch;
 	int root_fd;
-	struct timespec mtime;
+	struct root_state {
+		struct timespec mtime;
+		uint64_t mode;
+	} is;
 };
 
-static int read_mtime(const struct branch *b, struct timespec *ret)
+static int read_mtime(const struct branch *b, struct root_state *ret)
 {
 	auto_(buf) struct buf bytes = BUF_INIT;
 	int r = fd_read_file(b->dir_fd, "mtime", sizeof(*ret), &bytes);
@@ -242,22 +246,32 @@ static int hold_mtime(struct root_time *t, const struct branch *b, int root_fd)
 {
 	struct stat st;
 
+	int r = 0;
+
 	if (fstat(root_fd, &st) < 0)
 		return -errno;
-	*t = (struct root_time){ b, root_fd, st.st_mtim };
+	*t = (struct root_time){ b,
+				 root_fd,
+				 { st.st_mtim, st.st_mode & 07777 } };
 	/* What a killed process was about to set is still due. */
-	if (read_mtime(b, &t->mtime) == 0)
-		return 0;
-	return fd_write_atomic(b->dir_fd, "mtime", &t->mtime, sizeof(t->mtime),
-			       0600, true);
+	if (read_mtime(b, &t->is) < 0)
+		r = fd_write_atomic(b->dir_fd, "mtime", &t->is, sizeof(t->is),
+				    0600, true);
+	return r < 0 ? r : modes_let_in(root_fd);
 }
 
 static int release_mtime(const struct root_time *t)
 {
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-					   t->mtime };
+					   t->is.mtime };
+	char path[FD_PATH_MAX];
+	struct stat st;
 
-	if (futimens(t->root_fd, times) < 0)
+	if (utimensat(t->root_fd, "", times, AT_EMPTY_PATH) < 0 ||
+	    fstat(t->root_fd, &st) < 0)
+		return -errno;
+	if ((st.st_mode & 07777) != t->is.mode &&
+	    chmod(fd_proc_path(t->root_fd, path), (mode_t)t->is.mode) < 0)
 		return -errno;
 	return unlinkat(t->branch->dir_fd, "mtime", 0) < 0 ? -errno : 0;
 }
@@ -391,9 +405,9 @@ int site_clear_lower(const struct branch *b, struct error *err)
 	if (!site_has_lower_stage(b))
 		return 0;
 	cut_off = has_entry(b->dir_fd, "mtime");
-	r = open_again(b->lower_fd, &root);
+	r = hold_mtime(&t, b, b->lower_fd);
 	if (r == 0)
-		r = hold_mtime(&t, b, root);
+		r = open_again(b->lower_fd, &root);
 	if (r == 0)
 		r = remove_stage(b, root, cut_off);
 	if (r == 0)
@@ -498,11 +512,13 @@ static int sync_dirs(const struct site *s, const struct plan *p)
 
 int site_sync(const struct site *s, const struct plan *p, struct error *err)
 {
-	int r;
+	int r = -EACCES;
 
-	if (p->n_ops <= SYNC_EACH_MAX && p->n_dirs <= SYNC_EACH_MAX)
+	if (p->n_ops <= SYNC_EACH_MAX && p->n_dirs <= SYNC_EACH_MAX &&
+	    s->branch->meta.n_modes == 0)
 		r = sync_dirs(s, p);
-	else
+	/* Or its mode does not let us open one. */
+	if (r == -EACCES)
 		r = syncfs(s->lower_fd) < 0 ? -errno : 0;
 	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "cannot put '%s' on disk",
 				 s->branch->meta.lower)

@@ -37,12 +37,15 @@ static int set_owner_and_mode(int fd, const struct dir_state *to,
 	if (fchown(fd, to->uid, to->gid) < 0)
 		return -errno;
 	r = xattrs_apply(fd, "", &none, x);
-	if (r == 0 && fchmod(fd, to->mode & 07777) < 0)
+	if (r == 0 && fchmod(fd, (to->mode & 07777) | S_IRWXU) < 0)
 		r = -errno;
 	return r;
 }
 
-/* An empty directory that looks like upper's; its mtime is set at the end. */
+/*
+ * An empty directory that looks like upper's. Its mtime, and a mode that keeps
+ * us out, are set at the end.
+ */
 static int stage_mkdir(const struct site *s, struct plan *p, size_t i)
 {
 	struct plan_op *op = &p->ops[i];

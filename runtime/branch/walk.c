@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "branch/internal.h"
+#include "branch/modes.h"
 
 enum {
 	SCRATCH_BYTES = 128 * 1024, /* of directory entries at a time */
@@ -548,6 +550,15 @@ static int find_upper(struct walk *w, struct walk_entry *e)
 	return r;
 }
 
+static void tell_noted_mode(const struct walk *w, struct walk_entry *e)
+{
+	const struct branch_record *r =
+		w->noted ? modes_find(w->noted, e->path, e->upper.ino) : NULL;
+
+	if (r)
+		e->upper.mode = r->mode;
+}
+
 /* Which sides matter depends on the region; mode stays 0 for the other. */
 static int look_up(struct walk *w, struct walk_entry *e, int flags)
 {
@@ -564,6 +575,7 @@ static int look_up(struct walk *w, struct walk_entry *e, int flags)
 		r = object_stat(e->lower_dirfd, e->name, &e->lower);
 	if (r < 0 || !e->upper.mode)
 		return r;
+	tell_noted_mode(w, e);
 	e->whiteout = object_is_whiteout(&e->upper);
 	/* It hid what an older upper has. */
 	if (w->n_roots > 1 && is_whiteout_of_nothing(e)) {

@@ -28,6 +28,7 @@
 #include "base/buf.h"
 #include "branch/xattr.h"
 
+struct branch_meta;
 struct error;
 
 /* What is to be known of an object; mode 0: there is none. */
@@ -93,6 +94,8 @@ struct walk {
 	size_t *joined; /* older directories that are merged into it */
 	size_t n_joined;
 	const char *prefix; /* branch_xattr_prefix */
+	/* Whose noted modes (modes.h) are told; may be NULL. */
+	const struct branch_meta *noted;
 	struct walk_frame *frames;
 	size_t depth, cap;
 	struct buf path;

@@ -1,13 +1,12 @@
 /* Directories of the lower that are made movable in a mounted branch. */
 #include "branch_fixture.h"
 
+#include "killed.h"
+
 #include <fcntl.h>
 
 #include "branch/internal.h"
 #include "branch/movable.h"
-#include "branch/publish.h"
-
-enum { KILLED = 99 };
 
 static const char lower_script[] =
 	"mkdir -p d/e/deep d/empty other; echo 1 > d/f; echo 2 > d/e/g; "
@@ -17,15 +16,7 @@ static const char lower_script[] =
 	"setfattr -n trusted.t -v v d; echo 4 > other/x";
 
 static struct fixture *current;
-static int steps_left;
 static int result;
-
-static void count_down(const char *step)
-{
-	(void)step;
-	if (--steps_left == 0)
-		_exit(KILLED);
-}
 
 static int make_movable_in(const char *dir, const char *name, const char *path)
 {

@@ -1,7 +1,8 @@
 #include "branch_fixture.h"
 
+#include "killed.h"
+
 #include "branch/move.h"
-#include "branch/publish.h"
 
 /*
  * One tree with something of everything, so that one series of kills covers
@@ -26,17 +27,6 @@ static const char inside_script[] =
 	"mv tree/a tree/z; mv swap swapped; "
 	"setfattr -n trusted.overlay.mine -v 3 d/f; touch -d @99.5 keep";
 
-enum { KILLED = 99 };
-
-static int steps_left;
-
-static void count_down(const char *step)
-{
-	(void)step;
-	if (--steps_left == 0)
-		_exit(KILLED);
-}
-
 enum verb { COMMIT, FORWARD, BACK };
 
 static int run_verb(struct branch *b, enum verb verb, struct error *err)
@@ -55,7 +45,6 @@ static bool run_killed(struct fixture *f, enum verb verb, int step)
 {
 	struct error err = ERROR_INIT;
 	pid_t pid = fork();
-	int status;
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -71,10 +60,7 @@ static bool run_killed(struct fixture *f, enum verb verb, int step)
 		}
 		_exit(0);
 	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == KILLED);
-	return WEXITSTATUS(status) == KILLED;
+	return was_killed(pid);
 }
 
 static void run_whole(struct fixture *f, enum verb verb)

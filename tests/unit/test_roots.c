@@ -1,26 +1,17 @@
 /* Branches over several directories. */
 #include "branch_fixture.h"
 
+#include "killed.h"
+
 #include <sys/file.h>
 
-#include "branch/publish.h"
-
-enum { KILLED = 99, N = 3 };
+enum { N = 3 };
 
 struct roots {
 	struct fixture f;
 	char lower[N][320];
 	char *before[N], *after[N];
 };
-
-static int steps_left;
-
-static void count_down(const char *step)
-{
-	(void)step;
-	if (--steps_left == 0)
-		_exit(KILLED);
-}
 
 static void inside(struct branch *b, const char *script)
 {
@@ -301,7 +292,6 @@ static bool commit_killed(struct roots *r, int step, const char *const *paths,
 			  size_t n)
 {
 	pid_t pid = fork();
-	int status;
 
 	if (pid == 0) {
 		struct commit_result ret;
@@ -311,10 +301,7 @@ static bool commit_killed(struct roots *r, int step, const char *const *paths,
 		branch_step_hook = count_down;
 		_exit(commit(b, paths, n, &ret) < 0);
 	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == KILLED);
-	return WEXITSTATUS(status) == KILLED;
+	return was_killed(pid);
 }
 
 static void recovered(struct roots *r, bool rollback)
