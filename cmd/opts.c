@@ -25,8 +25,8 @@ const struct opt *opt_find_long(enum verb_id verb, const char *name, size_t n)
 	for (size_t i = 0; i < opt_table_len; i++) {
 		const struct opt *o = &opt_table[i];
 
-		if (opt_is_of(o, verb) && !strncmp(o->name, name, n) &&
-		    !o->name[n])
+		if (o->name[0] == name[0] && opt_is_of(o, verb) &&
+		    !strncmp(o->name, name, n) && !o->name[n])
 			return o;
 	}
 	return NULL;

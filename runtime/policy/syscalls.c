@@ -462,9 +462,11 @@ static size_t trap_numbers(unsigned int traps, int (*number_of)(const char *),
 	size_t n = 0;
 
 	for (size_t i = 0; n < max && i < ARRAY_LEN(trap_rows); i++) {
-		int nr = number_of(trap_rows[i].name);
+		int nr = trap_rows[i].traps & traps
+				 ? number_of(trap_rows[i].name)
+				 : -1;
 
-		if ((trap_rows[i].traps & traps) && nr >= 0)
+		if (nr >= 0)
 			ret[n++] = nr;
 	}
 	return n;
