@@ -606,6 +606,8 @@ static int drive_init(struct create *c, struct error *err)
 	struct sandbox_state *s = c->state;
 	int r = spawn_init(c, &s->init.pid, err);
 
+	if (r == 0 && c->rootfs)
+		r = rootfs_make_branch(c->rootfs, give_branch, c, err);
 	if (r < 0)
 		return r;
 	r = proc_id_of(s->init.pid, &s->init);
@@ -621,13 +623,11 @@ static int drive_init(struct create *c, struct error *err)
 		if (r < 0)
 			return r;
 	}
-	/* Recorded before it can do anything: a killed create can be undone
-	 * by delete --force. */
+	/* Recorded before it can do anything but mount, for which it waits for
+	 * us: a killed create can be undone by delete --force. */
 	r = c->slot ? state_write(c->slot, s, err) : 0;
 	if (r == 0 && c->slot)
 		r = write_pids(c, err);
-	if (r == 0 && c->rootfs)
-		r = rootfs_make_branch(c->rootfs, give_branch, c, err);
 	if (r == 0)
 		r = create_pump(c, SYNC_READY, err);
 	if (r == 0)

@@ -101,11 +101,21 @@ static int open_branch(struct rootfs *r, struct error *err)
 	return n;
 }
 
+/* The root is the branch, which is mounted beside what init does first. */
+static bool gets_root(const struct rootfs *r)
+{
+	return r->parent_opens && r->o.branch && !r->o.skeleton;
+}
+
 int rootfs_make_branch(struct rootfs *r, rootfs_give_fn *give, void *data,
 		       struct error *err)
 {
 	int e = 0;
 
+	if (gets_root(r)) {
+		e = branch_overlay(r->o.branch, &r->root_fd, err);
+		return e == 0 ? give(data, r->root_fd, err) : e;
+	}
 	if (!r->parent_opens)
 		return 0;
 	while (e == 0 && r->n_branches < n_roots(r)) {
@@ -185,7 +195,7 @@ int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
 		n = rootfs_find_hidden(r, err);
 	if (n == 0 && r->own_mounts)
 		n = rootfs_take_sources(r, err);
-	if (n == 0 && r->parent_opens)
+	if (n == 0 && r->parent_opens && !gets_root(r))
 		n = open_root_mount(r, err);
 	if (n < 0)
 		return n;
@@ -338,7 +348,8 @@ static int mount_branches(struct rootfs *r, struct error *err)
 	return n;
 }
 
-static int mount_root(struct rootfs *r, struct error *err)
+static int mount_root(struct rootfs *r, rootfs_take_fn *take, void *data,
+		      struct error *err)
 {
 	bool is_slave = r->o.spec->root_propagation & MS_SLAVE;
 	struct mount_change c = {
@@ -350,8 +361,12 @@ static int mount_root(struct rootfs *r, struct error *err)
 	int n;
 
 	n = cut_off(r, err);
-	if (n == 0 && r->root_fd < 0)
+	if (n == 0 && gets_root(r)) {
+		rootfs_prepare_mounts(r);
+		n = take(data, &r->root_fd, err);
+	} else if (n == 0 && r->root_fd < 0) {
 		n = open_root_mount(r, err);
+	}
 	if (n < 0)
 		return n;
 	/* As in a workdir: devices there are none of a command's business. */
@@ -388,7 +403,7 @@ int rootfs_build(struct rootfs *r, rootfs_take_fn *take, void *data,
 				      : 0;
 	}
 	mask = umask(0);
-	n = mount_root(r, err);
+	n = mount_root(r, take, data, err);
 	if (n == 0)
 		n = rootfs_mount_all(r, err);
 	if (n == 0)

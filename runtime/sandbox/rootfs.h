@@ -68,7 +68,7 @@ struct rootfs_options {
 /*
  * Checks what can be checked before anything exists (the root is a directory,
  * sources are there) and, if @privileged, takes detached clones of bind
- * sources and of the overlay, so that a child in a new user namespace can
+ * sources and of the root, so that a child in a new user namespace can
  * attach them. An unprivileged child opens them itself in rootfs_build.
  */
 int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
@@ -80,7 +80,8 @@ CLEANUP_PTR(struct rootfs, rootfs_free);
 typedef int rootfs_give_fn(void *data, int fd, struct error *err);
 /*
  * In the parent, while the child is in rootfs_build: with a skeleton it mounts
- * the branch last, and until then the overlay can be made beside it.
+ * the branch last, else it first makes the file systems that go into it, and
+ * until then the overlay can be made beside it.
  */
 int rootfs_make_branch(struct rootfs *r, rootfs_give_fn *give, void *data,
 		       struct error *err);

@@ -45,8 +45,9 @@ struct rootfs {
 	uint64_t root_mnt_id;
 	uint64_t root_ino;
 	/*
-	 * One a mount, or -1: the clone of a bind source until it is attached;
-	 * a tmpfs that becomes read-only in the end.
+	 * One a mount, or -1: the clone of a bind source, or a file system that
+	 * is made already, until it is attached; a tmpfs that becomes read-only
+	 * in the end.
 	 */
 	int *mount_fds;
 	int null_fd;  /* the host's /dev/null */
@@ -90,6 +91,11 @@ int rootfs_note_made(struct rootfs *r, int dir_fd, const char *dir,
 
 /* rootfs_mounts.c */
 int rootfs_mount_all(struct rootfs *r, struct error *err);
+/*
+ * Makes the file systems that can be made without the root. One that cannot is
+ * tried again when its turn comes, which tells why.
+ */
+void rootfs_prepare_mounts(struct rootfs *r);
 /*
  * Opens where mount entry @m goes; its own file system may not be hidden or
  * faked by what is mounted below /proc.

@@ -199,66 +199,96 @@ static int copy_up(const struct target *t, int mount_fd, struct error *err)
 	return rootfs_copy_up(from_fd, mount_fd, err);
 }
 
-/*
- * A tmpfs without a mode takes that of the directory it covers, if that was
- * there before. It is written to until rootfs_enter: mounts and devices may go
- * below it.
- */
-static int mount_tmpfs(struct rootfs *r, size_t i, const struct target *t,
-		       struct mount_fs *fs, int *ret_fd, struct error *err)
+static bool is_tmpfs(const struct spec_mount *m)
 {
-	const struct spec_mount *m = &r->o.spec->mounts[i];
+	return strcmp(m->type, "tmpfs") == 0;
+}
+
+/* A tmpfs is written to until rootfs_enter: more may be mounted below it. */
+static struct mount_fs fs_of(const struct spec_mount *m)
+{
+	return (struct mount_fs){
+		.type = m->type,
+		.source = m->source,
+		.data = m->data,
+		.flags = is_tmpfs(m) ? m->set & ~(unsigned long)MS_RDONLY
+				     : m->set,
+	};
+}
+
+/* A tmpfs without a mode takes that of the directory it covers. */
+static bool depends_on_target(const struct spec_mount *m)
+{
+	return is_tmpfs(m) && !has_option(m->data, "mode=");
+}
+
+void rootfs_prepare_mounts(struct rootfs *r)
+{
+	const struct spec *s = r->o.spec;
+
+	for (size_t i = 0; i < s->n_mounts; i++) {
+		const struct spec_mount *m = &s->mounts[i];
+		struct mount_fs fs;
+
+		if (m->kind != SPEC_MOUNT_FS || m->set & MS_REMOUNT ||
+		    depends_on_target(m))
+			continue;
+		fs = fs_of(m);
+		(void)mount_new(&fs, &r->mount_fds[i], NULL);
+	}
+}
+
+static int new_filesystem(const struct spec_mount *m, const struct target *t,
+			  int *ret_fd, struct error *err)
+{
+	struct mount_fs fs = fs_of(m);
 	auto_free char *data = NULL;
-	auto_close int fd = -1;
 	struct stat st;
 	int n;
 
-	fs->flags &= ~(unsigned long)MS_RDONLY;
-	if (!t->is_new && !has_option(fs->data, "mode=")) {
+	if (!t->is_new && depends_on_target(m)) {
 		if (fstat(t->fd, &st) < 0)
 			return error_set(err, ERR_SYSTEM, errno,
 					 "cannot stat '/%s'", t->path);
 		n = asprintf(&data, "mode=%04o,%s", st.st_mode & 07777,
-			     fs->data ? fs->data : "");
+			     fs.data ? fs.data : "");
 		if (n < 0)
 			return error_set(err, ERR_SYSTEM, ENOMEM, "mount");
-		fs->data = data;
+		fs.data = data;
 	}
-	n = mount_new(fs, &fd, err);
-	if (n == 0 && m->tmpcopyup)
-		n = copy_up(t, fd, err);
-	if (n == 0 && m->set & MS_RDONLY) {
-		r->mount_fds[i] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-		if (r->mount_fds[i] < 0)
-			n = error_set(err, ERR_SYSTEM, errno, "mount");
-	}
-	if (n == 0)
-		*ret_fd = take_fd(&fd);
-	return n;
+	return mount_new(&fs, ret_fd, err);
+}
+
+/* What a tmpfs holds, and whether it becomes read-only in the end. */
+static int fill_tmpfs(struct rootfs *r, size_t i, const struct target *t,
+		      int fd, struct error *err)
+{
+	const struct spec_mount *m = &r->o.spec->mounts[i];
+	int n = m->tmpcopyup ? copy_up(t, fd, err) : 0;
+
+	if (n < 0 || !(m->set & MS_RDONLY))
+		return n;
+	r->mount_fds[i] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return r->mount_fds[i] < 0 ? error_set(err, ERR_SYSTEM, errno, "mount")
+				   : 0;
 }
 
 static int mount_filesystem(struct rootfs *r, size_t i, struct error *err)
 {
 	const struct spec_mount *m = &r->o.spec->mounts[i];
-	struct mount_fs fs = {
-		.type = m->type,
-		.source = m->source,
-		.data = m->data,
-		.flags = m->set,
-	};
 	auto_(target) struct target t = TARGET_INIT;
+	auto_close int fd = take_fd(&r->mount_fds[i]);
 	struct error why = ERROR_INIT;
-	auto_close int fd = -1;
 	int n;
 
 	n = rootfs_mount_target(r, m, strcmp(m->type, "proc") == 0, false, &t,
 				err);
 	if (n < 0)
 		return n;
-	if (strcmp(m->type, "tmpfs") == 0)
-		n = mount_tmpfs(r, i, &t, &fs, &fd, &why);
-	else
-		n = mount_new(&fs, &fd, &why);
+	if (fd < 0)
+		n = new_filesystem(m, &t, &fd, &why);
+	if (n == 0 && is_tmpfs(m))
+		n = fill_tmpfs(r, i, &t, fd, &why);
 	if (n < 0) {
 		hint_at_type(m, &why);
 		if (err)

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -17,6 +18,7 @@
 
 #include "kernel/userns.h"
 #include "sandbox/rootfs.h"
+#include "sandbox/sync.h"
 #include "spec/spec.h"
 #include "unit.h"
 
@@ -158,6 +160,20 @@ static inline void run_script(const char *script)
 	_exit(99);
 }
 
+static inline int give_branch(void *data, int fd, struct error *err)
+{
+	const int *sock = data;
+
+	return sync_send_fd(*sock, SYNC_BRANCH, fd);
+}
+
+static inline int take_branch(void *data, int *ret_fd, struct error *err)
+{
+	const int *sock = data;
+
+	return sync_expect_fd(*sock, SYNC_BRANCH, ret_fd);
+}
+
 /* Pid 1 of the sandbox. */
 static inline void inside(struct bundle *b, struct rootfs *r, int in_fd,
 			  int out_fd, const char *script)
@@ -171,7 +187,7 @@ static inline void inside(struct bundle *b, struct rootfs *r, int in_fd,
 	if (b->userns && (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
 		_exit(97);
 	start = now_us();
-	rep.status = rootfs_build(r, NULL, NULL, &rep.err);
+	rep.status = rootfs_build(r, take_branch, &in_fd, &rep.err);
 	rep.build_us = now_us() - start;
 	if (rep.status == 0 && b->hook)
 		rep.status = b->hook(r, &rep.err);
@@ -202,7 +218,8 @@ static inline int run_child(struct bundle *b, struct rootfs *r,
 	ssize_t got = 0;
 	pid_t pid;
 
-	assert_return_code(pipe2(to, O_CLOEXEC), 0);
+	assert_return_code(
+		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to), 0);
 	assert_return_code(pipe2(from, O_CLOEXEC), 0);
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	assert_true(pid >= 0);
@@ -215,6 +232,8 @@ static inline int run_child(struct bundle *b, struct rootfs *r,
 		rep.status = userns_write_maps(pid, maps, &rep.err);
 	if (!b->userns || rep.status == 0) {
 		assert_int_equal(write(to[1], "x", 1), 1);
+		if (rootfs_make_branch(r, give_branch, &to[1], &rep.err) < 0)
+			(void)shutdown(to[1], SHUT_RDWR);
 		got = read(from[0], &rep, sizeof(rep));
 	}
 	(void)close(from[0]);
