@@ -57,8 +57,6 @@ __asm__(".text\n.global _start\n_start:\n\tmv a0, sp\n\tcall launch\n");
 #error "the launcher has no start for this architecture"
 #endif
 
-#define call6 raw_call6
-
 static unsigned long next_number(const char **p)
 {
 	unsigned long n = 0;
@@ -75,14 +73,14 @@ static long do_io(long nr, long fd, void *data, unsigned long n)
 {
 	struct iovec iov = { .iov_base = data, .iov_len = n };
 
-	return call6(nr, fd, (long)&iov, 1, -1, -1, 0);
+	return raw_call6(nr, fd, (long)&iov, 1, -1, -1, 0);
 }
 
 static long write_all(long fd, void *data, unsigned long n, unsigned long traps)
 {
 	if (traps)
 		return do_io(__NR_pwritev2, fd, data, n);
-	return call6(__NR_write, fd, (long)data, (long)n, 0, 0, 0);
+	return raw_call6(__NR_write, fd, (long)data, (long)n, 0, 0, 0);
 }
 
 static void fail(long status_fd, long error, unsigned long traps)
@@ -90,22 +88,23 @@ static void fail(long status_fd, long error, unsigned long traps)
 	int sys = (int)-error;
 
 	(void)write_all(status_fd, &sys, sizeof(sys), traps);
-	(void)call6(__NR_exit_group,
-		    error == -ENOENT || error == -ENOTDIR ? 127 : 126, 0, 0, 0,
-		    0, 0);
+	(void)raw_call6(__NR_exit_group,
+			error == -ENOENT || error == -ENOTDIR ? 127 : 126, 0, 0,
+			0, 0, 0);
 }
 
 static long load_filter(long fd, unsigned long n, unsigned long flags)
 {
 	struct sock_fprog prog = { .len = (unsigned short)n };
-	long at = call6(__NR_mmap, 0, (long)(n * sizeof(struct sock_filter)),
-			PROT_READ, MAP_PRIVATE, fd, 0);
+	long at =
+		raw_call6(__NR_mmap, 0, (long)(n * sizeof(struct sock_filter)),
+			  PROT_READ, MAP_PRIVATE, fd, 0);
 
 	if (at < 0 && at > -4096)
 		return at;
 	prog.filter = (struct sock_filter *)at;
-	return call6(__NR_seccomp, SECCOMP_SET_MODE_FILTER, (long)flags,
-		     (long)&prog, 0, 0, 0);
+	return raw_call6(__NR_seccomp, SECCOMP_SET_MODE_FILTER, (long)flags,
+			 (long)&prog, 0, 0, 0);
 }
 
 /* Returns once somebody else has the listener and answers. */
@@ -116,15 +115,16 @@ static void hand_over(long status_fd, long listener_fd, unsigned long traps)
 
 	if (write_all(status_fd, said, sizeof(said), traps) != sizeof(said) ||
 	    (traps ? do_io(__NR_preadv2, status_fd, &byte, 1)
-		   : call6(__NR_read, status_fd, (long)&byte, 1, 0, 0, 0)) != 1)
-		(void)call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
-	(void)call6(__NR_close, listener_fd, 0, 0, 0, 0, 0);
+		   : raw_call6(__NR_read, status_fd, (long)&byte, 1, 0, 0,
+			       0)) != 1)
+		(void)raw_call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
+	(void)raw_call6(__NR_close, listener_fd, 0, 0, 0, 0, 0);
 }
 
 static void __attribute__((noreturn)) finish(long status)
 {
 	for (;;)
-		(void)call6(__NR_exit_group, status, 0, 0, 0, 0, 0);
+		(void)raw_call6(__NR_exit_group, status, 0, 0, 0, 0, 0);
 }
 
 /* Returns the mask as it was. */
@@ -132,8 +132,8 @@ static unsigned long long set_mask(unsigned long long mask)
 {
 	unsigned long long old = 0;
 
-	(void)call6(__NR_rt_sigprocmask, SIG_SETMASK, (long)&mask, (long)&old,
-		    sizeof(mask), 0, 0);
+	(void)raw_call6(__NR_rt_sigprocmask, SIG_SETMASK, (long)&mask,
+			(long)&old, sizeof(mask), 0, 0);
 	return old;
 }
 
@@ -145,7 +145,7 @@ static void __attribute__((noreturn)) finish_signalled(int sig)
 	if (sig >= 10)
 		name[at++] = (char)('0' + sig / 10);
 	name[at] = (char)('0' + sig % 10);
-	(void)call6(__NR_prctl, PR_SET_NAME, (long)name, 0, 0, 0, 0);
+	(void)raw_call6(__NR_prctl, PR_SET_NAME, (long)name, 0, 0, 0, 0);
 	finish(128 + sig);
 }
 
@@ -156,7 +156,8 @@ static void reap(long payload)
 	long pid;
 
 	for (;;) {
-		pid = call6(__NR_wait4, -1, (long)&status, WNOHANG, 0, 0, 0);
+		pid = raw_call6(__NR_wait4, -1, (long)&status, WNOHANG, 0, 0,
+				0);
 		if (pid <= 0)
 			return;
 		if (pid != payload)
@@ -175,14 +176,14 @@ static void __attribute__((noreturn)) serve(long payload)
 	long sig;
 
 	for (;;) {
-		sig = call6(__NR_rt_sigtimedwait, (long)&all, (long)&info, 0,
-			    sizeof(all), 0, 0);
+		sig = raw_call6(__NR_rt_sigtimedwait, (long)&all, (long)&info,
+				0, sizeof(all), 0, 0);
 		reap(payload);
 		/* A terminal has sent ^C to the payload as well, but tells of
 		 * its end to the leader of the session alone, which we are. */
 		if (sig > 0 && sig != SIGCHLD &&
 		    (info.si_code != SI_KERNEL || sig == SIGHUP))
-			(void)call6(__NR_kill, payload, sig, 0, 0, 0, 0);
+			(void)raw_call6(__NR_kill, payload, sig, 0, 0, 0, 0);
 	}
 }
 
@@ -201,16 +202,16 @@ static void __attribute__((noreturn, noinline)) execute(const struct launch *l)
 		(void)set_mask(l->mask);
 	if (l->n_insns) {
 		/* Before the filter, which may forbid what is not execve. */
-		(void)call6(__NR_fcntl, l->filter_fd, F_SETFD, FD_CLOEXEC, 0, 0,
-			    0);
+		(void)raw_call6(__NR_fcntl, l->filter_fd, F_SETFD, FD_CLOEXEC,
+				0, 0, 0);
 		r = load_filter(l->filter_fd, l->n_insns, l->flags);
 		if (r < 0)
 			fail(l->status_fd, r, 0);
 		if (l->flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)
 			hand_over(l->status_fd, r, l->traps);
 	}
-	r = call6(__NR_execve, (long)l->argv[1], (long)&l->argv[2],
-		  (long)l->envp, 0, 0, 0);
+	r = raw_call6(__NR_execve, (long)l->argv[1], (long)&l->argv[2],
+		      (long)l->envp, 0, 0, 0);
 	fail(l->status_fd, r, l->traps);
 	finish(126);
 }
@@ -222,7 +223,7 @@ static void __attribute__((noreturn, noinline)) execute(const struct launch *l)
  */
 static long __attribute__((noinline)) start(const struct launch *l, long flags)
 {
-	long pid = call6(__NR_clone, flags | SIGCHLD, 0, 0, 0, 0, 0);
+	long pid = raw_call6(__NR_clone, flags | SIGCHLD, 0, 0, 0, 0, 0);
 
 	if (pid == 0)
 		execute(l);
@@ -239,7 +240,7 @@ static void __attribute__((noreturn)) become_init(struct launch *l)
 		fail(l->status_fd, pid, 0);
 	/* All of them: standard streams too, so that readers of the payload's
 	 * output see its end. */
-	(void)call6(__NR_close_range, 0, ~0U, 0, 0, 0, 0);
+	(void)raw_call6(__NR_close_range, 0, ~0U, 0, 0, 0, 0);
 	serve(pid);
 }
 
@@ -263,13 +264,14 @@ void __attribute__((noreturn, used)) launch(long *stack)
 	l.flags = next_number(&p);
 	l.init = next_number(&p);
 	l.traps = next_number(&p);
-	if (call6(__NR_fcntl, l.status_fd, F_SETFD, FD_CLOEXEC, 0, 0, 0) < 0)
+	if (raw_call6(__NR_fcntl, l.status_fd, F_SETFD, FD_CLOEXEC, 0, 0, 0) <
+	    0)
 		finish(126);
 	/* Until the payload is executed nothing inside may look into us, and
 	 * never into pid 1: no filter is on either. Before the fork, so that
 	 * the payload does not come first. */
 	if (l.init || l.n_insns)
-		(void)call6(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
+		(void)raw_call6(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
 	if (l.init)
 		become_init(&l);
 	execute(&l);
