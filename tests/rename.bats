@@ -88,14 +88,30 @@ print(a, b, os.path.isdir("other/f"), open("other/e").read().strip(), os.listdir
 @test "rename: what the kernel refuses it refuses still, and nothing is copied" {
 	mkdir empty
 	py 'e = errno
+fd = os.open("d", os.O_RDONLY)
+print([e.errorcode[x] for x in (ren("d", "other", 3), ren("d", "none", 2),
+    ren("d/e", "d", 2), ren("d/e", "d"))], os.listdir(fd) != [])
 print([e.errorcode.get(x, x) for x in (
     ren("d", "other"), ren("d", "other", 1), ren("d", "d/e/x"),
     ren("d", "none/x"), ren("d", "other/x"), ren("none", "x"),
     ren("d", "/tmp/x"), ren("d/.", "x"), ren("d", "x", 8))])
 print(ren("d", "empty"), ren("empty/e/", "up/"), os.listdir("up"))'
 	expect_status 0
+	expect_output "['EINVAL', 'ENOENT', 'EINVAL', 'ENOTEMPTY'] True"
 	expect_output "['ENOTEMPTY', 'EEXIST', 'EINVAL', 'ENOENT', 'ENOTDIR', 'ENOENT', 'EXDEV', 'EBUSY', 'EINVAL']"
 	expect_output "0 0 ["
+}
+
+@test "rename: what is moved inherits no default ACL" {
+	py 'acl = "02000000" "01000700ffffffff" "02000700e8030000" "04000500ffffffff" \
+    "10000700ffffffff" "20000500ffffffff"
+os.setxattr("other", "system.posix_acl_default", bytes.fromhex(acl))
+os.mkdir("other/made")
+os.rename("d", "other/d")
+os.rename("other/d/e", "other/e")
+print([sorted(os.listxattr("other/" + x)) for x in ("made", "d", "e", "e/deep")])'
+	expect_status 0
+	expect_output "[['system.posix_acl_access', 'system.posix_acl_default'], [], [], []]"
 }
 
 @test "rename: by descriptors, absolute paths, links and dots" {

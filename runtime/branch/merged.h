@@ -120,6 +120,8 @@ int merged_link(struct merged *m, const char *from, const char *to);
 int merged_link_fd(struct merged *m, int fd, const char *to);
 int merged_unlink(struct merged *m, const char *path);
 int merged_rmdir(struct merged *m, const char *path);
+/* What the kernel looks at first: else EINVAL, whatever the paths are. */
+bool merged_may_rename_so(unsigned int flags);
 /* @flags: RENAME_NOREPLACE or RENAME_EXCHANGE. Directories, too. */
 int merged_rename(struct merged *m, const char *from, const char *to,
 		  unsigned int flags);

@@ -771,13 +771,18 @@ static int rename_locked(struct merged *m, const char *from_path,
 				       : move(m, &from, &to);
 }
 
+bool merged_may_rename_so(unsigned int flags)
+{
+	return flags == 0 || flags == RENAME_NOREPLACE ||
+	       flags == RENAME_EXCHANGE;
+}
+
 int merged_rename(struct merged *m, const char *from, const char *to,
 		  unsigned int flags)
 {
 	int r;
 
-	if (flags & ~(unsigned int)(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
-	    flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
+	if (!merged_may_rename_so(flags))
 		return -EINVAL;
 	(void)pthread_mutex_lock(&m->lock);
 	r = rename_locked(m, from, to, flags);

@@ -183,6 +183,8 @@ struct outcome cow_rename(struct cow *w, struct call *c)
 		to = call_arg(c, 1);
 	}
 #endif
+	if (!merged_may_rename_so(flags))
+		return OUTCOME_FAIL(EINVAL);
 	r = cow_find(w, c, from_fd, from, 0, &p);
 	s = r < 0 ? r : cow_find(w, c, to_fd, to, 0, &q);
 	if (s < 0)

@@ -330,23 +330,32 @@ static int work(void *data)
 
 /* ------------------------------------------------------------- handler -- */
 
+/* Is @path at or below @name of the directory @parent? */
+static bool holds(const char *parent, const char *name, const char *path)
+{
+	auto_free char *whole = path_join(parent, name);
+
+	return !whole || path_is_under(path, whole);
+}
+
 /* True if the kernel would refuse before it comes to what we can mend. */
 static bool is_pointless(const struct request *q, const struct stuck *from,
 			 const struct target *t)
 {
 	char to[PATH_MAX];
 	struct stat st;
+	bool exists;
 
 	if (!same_mount(from->parent_fd, t->parent_fd))
 		return true;
 	/* Into itself. */
 	if (fd_path(t->parent_fd, to) < 0 || path_is_under(to, from->whole))
 		return true;
+	exists = fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 	if (q->flags & RENAME_EXCHANGE)
-		return false;
-	if (fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return false;
-	return (q->flags & RENAME_NOREPLACE) || !S_ISDIR(st.st_mode);
+		return !exists || holds(to, t->name, from->whole);
+	return exists &&
+	       ((q->flags & RENAME_NOREPLACE) || !S_ISDIR(st.st_mode));
 }
 
 /* The directory that an exchange moves the other way. */
@@ -454,6 +463,7 @@ static struct outcome handle(struct call *c, void *data)
 		return OUTCOME_FAIL(ENOMEM);
 	read_args(c, q);
 	if (q->flags & ~(unsigned int)(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
+	    q->flags == (RENAME_NOREPLACE | RENAME_EXCHANGE) ||
 	    call_read_string(c, q->from.addr, q->from.path, PATH_MAX) < 0 ||
 	    path_ends_in_dots(q->from.path))
 		return OUTCOME_GO;

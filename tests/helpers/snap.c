@@ -136,6 +136,7 @@ static void print_object(const char *name, const char *path,
 			 const struct stat *st)
 {
 	static const char types[] = "?pc?d?b?-?l?s???";
+	const char *group;
 	char target[4096];
 	ssize_t n;
 
@@ -153,7 +154,10 @@ static void print_object(const char *name, const char *path,
 	       st->st_mtim.tv_nsec);
 	if (want_ino)
 		printf(" #%llu", (unsigned long long)st->st_ino);
-	printf(" =%s ", link_group(st, path));
+	group = link_group(st, path);
+	printf(" =");
+	print_quoted(group, strlen(group));
+	putchar(' ');
 	print_quoted(path, strlen(path));
 	if (S_ISLNK(st->st_mode)) {
 		n = readlink(name, target, sizeof(target));

@@ -23,12 +23,13 @@ LC_ALL=C
 export LC_ALL
 umask 022
 
-# The helpers are compiled where they are missing or older than their source.
+# The helpers are compiled where they are missing or older than their source;
+# MORE_HELPERS names others than those that every suite needs.
 build_helpers() {
 	local h
 
 	mkdir -p "$HELPERS"
-	for h in snap probe; do
+	for h in snap probe $MORE_HELPERS; do
 		[ "$HELPERS/$h" -nt "$TESTS/helpers/$h.c" ] && continue
 		(
 			flock 9

@@ -1,0 +1,41 @@
+# Random programs on a branch, held against the same ones on the directory as
+# it is (helpers/branch_fuzz.py has what is compared and how to go on longer).
+# The seeds are fixed; each ends in its own way.
+load lib/common
+
+setup() {
+	skip_unless_root
+	MORE_HELPERS=play
+	begin
+	only_sandlock
+}
+
+teardown() { finish; }
+
+fuzz() {
+	run timeout 100 env BUILD="$BUILD" HELPERS="$HELPERS" \
+		SANDLOCK="$SANDLOCK" python3 "$TESTS/helpers/branch_fuzz.py" \
+		--ops 60 --isolation "$@"
+	expect_status 0
+}
+
+@test "random programs: commit and abort" {
+	fuzz namespaces --end commit 1
+	fuzz namespaces --end abort 3
+}
+
+@test "random programs: a commit that is killed, and recovered or taken back" {
+	command -v strace >/dev/null || skip "strace is not installed"
+	fuzz namespaces --end crash 4
+	fuzz namespaces --end rollback 6
+}
+
+@test "random programs: the host changes things meanwhile" {
+	fuzz namespaces --end conflict 8
+	fuzz namespaces --end skip 9
+	fuzz namespaces --end force 10
+}
+
+@test "random programs: in parts" {
+	fuzz namespaces --end parts 11
+}
