@@ -38,19 +38,19 @@ static const struct spec_device_rule default_rules[] = {
 };
 /* clang-format on */
 
-static size_t rule_count(const struct spec_resources *r)
+size_t cgroup_rule_count(const struct spec_resources *r)
 {
 	return r->n_devices + ARRAY_LEN(default_rules);
 }
 
-static const struct spec_device_rule *rule_at(const struct spec_resources *r,
+const struct spec_device_rule *cgroup_rule_at(const struct spec_resources *r,
 					      size_t i)
 {
 	return i < r->n_devices ? &r->devices[i]
 				: &default_rules[i - r->n_devices];
 }
 
-static bool decides_all(const struct spec_device_rule *r)
+bool cgroup_rule_decides_all(const struct spec_device_rule *r)
 {
 	return r->type == 'a' && r->major < 0 && r->minor < 0 && r->read &&
 	       r->write && r->mknod;
@@ -114,7 +114,7 @@ static int put_rule(struct rule_files *f, const struct spec_device_rule *rule,
 		return 0;
 	if (rule->type != 'a')
 		return write_rule(f, rule, rule->type, err);
-	if (decides_all(rule))
+	if (cgroup_rule_decides_all(rule))
 		return write_text(f, rule->allow, "a", err);
 	/* To the kernel "a" is everything, whatever follows. */
 	e = write_rule(f, rule, 'b', err);
@@ -127,8 +127,8 @@ int cgroup_v1_devices(const char *dir, const struct spec_resources *r,
 	struct rule_files f = { .dir = dir, .fd = { -1, -1 } };
 	int e = 0;
 
-	for (size_t i = 0; e == 0 && i < rule_count(r); i++)
-		e = put_rule(&f, rule_at(r, i), err);
+	for (size_t i = 0; e == 0 && i < cgroup_rule_count(r); i++)
+		e = put_rule(&f, cgroup_rule_at(r, i), err);
 	cleanup_close(&f.fd[0]);
 	cleanup_close(&f.fd[1]);
 	return e;
@@ -222,15 +222,15 @@ static void emit_rule(struct program *p, const struct spec_device_rule *r)
 static void build(struct program *p, const struct spec_resources *r)
 {
 	emit_prologue(p);
-	for (size_t i = rule_count(r); i-- > 0;) {
-		const struct spec_device_rule *rule = rule_at(r, i);
+	for (size_t i = cgroup_rule_count(r); i-- > 0;) {
+		const struct spec_device_rule *rule = cgroup_rule_at(r, i);
 
 		/* Out of the kernel's range: matches no device. */
 		if (rule->major > INT32_MAX || rule->minor > INT32_MAX ||
 		    !access_bits(rule))
 			continue;
 		/* Nothing behind it can be reached. */
-		if (decides_all(rule)) {
+		if (cgroup_rule_decides_all(rule)) {
 			emit_return(p, rule->allow);
 			return;
 		}

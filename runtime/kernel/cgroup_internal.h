@@ -12,6 +12,7 @@
  *	cgroup_view.c	 what a mount of type cgroup shows, delegation
  *	cgroup_unit.c	 a scope of systemd
  *	cgroup_unit_limits.c limits as properties of it
+ *	cgroup_unit_devices.c device rules as such, for v1
  *
  * Paths are strings: cgroup file systems have no symbolic links, and only root
  * or the delegate can make names there.
@@ -153,6 +154,12 @@ int cgroup_v2_swap(const struct spec_resources *r, int64_t *ret,
 uint64_t cgroup_weight_of(uint64_t shares);
 uint64_t cgroup_io_weight_of(uint16_t weight);
 
+/* The device rules: those of @r, then what every container gets. */
+size_t cgroup_rule_count(const struct spec_resources *r);
+const struct spec_device_rule *cgroup_rule_at(const struct spec_resources *r,
+					      size_t i);
+bool cgroup_rule_decides_all(const struct spec_device_rule *r);
+
 int cgroup_v1_devices(const char *dir, const struct spec_resources *r,
 		      struct error *err);
 int cgroup_v2_devices(const char *dir, const struct spec_resources *r,
@@ -170,6 +177,8 @@ int cgroup_unit_attach(const struct cgroup *c, pid_t pid, struct error *err);
 int cgroup_unit_stop(struct cgroup *c, struct error *err);
 /* Of the form that we make. */
 bool cgroup_unit_is_valid(const char *unit);
+int cgroup_unit_devices(const struct spec_resources *r, struct systemd_props *p,
+			struct error *err);
 int cgroup_unit_limits(const struct cgroup *c, const struct spec_resources *r,
 		       struct systemd_props *p, struct error *err);
 

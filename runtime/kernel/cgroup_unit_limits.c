@@ -224,6 +224,8 @@ int cgroup_unit_limits(const struct cgroup *c, const struct spec_resources *r,
 				   cgroup_io_weight_of(r->blkio_weight));
 	else if (r->has_blkio_weight && r->blkio_weight)
 		systemd_add_number(p, "BlockIOWeight", r->blkio_weight);
+	if (e == 0 && r->n_devices && !v2 && !c->user)
+		e = cgroup_unit_devices(r, p, err);
 	for (size_t i = 0; v2 && e == 0 && i < r->n_unified; i++)
 		e = add_unified(&r->unified[i], p, err);
 	return e;

@@ -70,6 +70,15 @@ void systemd_add_bytes(struct systemd_props *p, const char *name,
 		buf_printf(&p->words, "%u%c", v[i], 0);
 }
 
+void systemd_add_pairs(struct systemd_props *p, const char *name, size_t n,
+		       const struct buf *pairs)
+{
+	add_property(p, name, "a(ss)");
+	buf_printf(&p->words, "%zu%c", n, 0);
+	buf_add(&p->words, pairs->data, pairs->len);
+	p->words.failed = p->words.failed || buf_failed(pairs);
+}
+
 /* As the specification of D-Bus wants the values in an address. */
 static void add_path(struct buf *address, const char *path)
 {

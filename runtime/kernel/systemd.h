@@ -41,6 +41,10 @@ void systemd_add_pid(struct systemd_props *p, const char *name, pid_t pid);
 void systemd_add_bytes(struct systemd_props *p, const char *name,
 		       const uint8_t *v, size_t n);
 
+/* a(ss): @n pairs, as words in @pairs. */
+void systemd_add_pairs(struct systemd_props *p, const char *name, size_t n,
+		       const struct buf *pairs);
+
 int systemd_start_scope(bool user, const char *unit,
 			const struct systemd_props *p, struct error *err);
 /* Until the unit ends, not in its files. */

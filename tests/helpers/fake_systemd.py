@@ -31,7 +31,8 @@ TYPES = {
     "CPUWeight": "t", "CPUShares": "t", "CPUQuotaPerSecUSec": "t",
     "CPUQuotaPeriodUSec": "t", "AllowedCPUs": "ay", "AllowedMemoryNodes": "ay",
     "IOWeight": "t", "BlockIOWeight": "t", "TimeoutStopUSec": "t",
-    "CollectMode": "s", "After": "as",
+    "CollectMode": "s", "After": "as", "DevicePolicy": "s",
+    "DeviceAllow": "a(ss)",
 }
 LIMITS = set(TYPES) - {"Description", "Slice", "PIDs", "Delegate",
                        "DefaultDependencies"}
@@ -50,8 +51,8 @@ def type_of(value):
 
 
 def plain(value):
-    if isinstance(value, dbus.Array):
-        return [int(v) if not isinstance(v, str) else str(v) for v in value]
+    if isinstance(value, (dbus.Array, dbus.Struct)):
+        return [plain(v) for v in value]
     if isinstance(value, dbus.Boolean):
         return bool(value)
     return str(value) if isinstance(value, str) else int(value)

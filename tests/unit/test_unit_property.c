@@ -172,6 +172,44 @@ static void test_limits_of_v1(void **state)
 		     "TasksMax t 18446744073709551615 BlockIOWeight t 500");
 }
 
+static void test_devices_of_v1(void **state)
+{
+	/* What every container gets, but for the driver of pts. */
+	static const char rest[] =
+		"char-* m block-* m /dev/char/1:3 rwm /dev/char/1:5 rwm "
+		"/dev/char/1:7 rwm /dev/char/1:8 rwm /dev/char/1:9 rwm "
+		"/dev/char/5:0 rwm /dev/char/5:2 rwm";
+	auto_(buf) struct buf words = BUF_INIT;
+
+	(void)state;
+	/* The order of b and c in "a", a deny that takes from an allow. */
+	buf_printf(&words,
+		   "DevicePolicy s strict DeviceAllow a(ss) 13 "
+		   "/dev/block/8:1 r /dev/char/8:1 r /dev/block/7:0 w %s "
+		   "char-pts rwm",
+		   rest);
+	check_limits(CGROUP_HYBRID,
+		     "{\"devices\":[{\"allow\":true,\"type\":\"c\","
+		     "\"major\":9,\"minor\":9},"
+		     "{\"allow\":false,\"access\":\"rwm\"},"
+		     "{\"allow\":true,\"major\":8,\"minor\":1,"
+		     "\"access\":\"rw\"},"
+		     "{\"allow\":false,\"major\":8,\"access\":\"w\"},"
+		     "{\"allow\":true,\"type\":\"b\",\"major\":7,"
+		     "\"minor\":0,\"access\":\"w\"},"
+		     "{\"allow\":true,\"type\":\"b\",\"minor\":3,"
+		     "\"access\":\"w\"}]}",
+		     buf_str(&words));
+	/* All is allowed but this: no list says that. */
+	check_limits(CGROUP_HYBRID,
+		     "{\"devices\":[{\"allow\":false,\"type\":\"c\","
+		     "\"major\":9,\"minor\":9,\"access\":\"r\"}]}",
+		     "");
+	check_limits(CGROUP_V2,
+		     "{\"devices\":[{\"allow\":false,\"access\":\"rwm\"}]}",
+		     "");
+}
+
 static void test_sets_that_are_none_are_refused(void **state)
 {
 	static const char *const bad[] = { "a",	  "0-",	  "3-1", "0,,1",
@@ -196,6 +234,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_no_value_is_refused),
 		cmocka_unit_test(test_limits_of_v2),
 		cmocka_unit_test(test_limits_of_v1),
+		cmocka_unit_test(test_devices_of_v1),
 		cmocka_unit_test(test_sets_that_are_none_are_refused),
 	};
 
