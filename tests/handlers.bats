@@ -203,14 +203,18 @@ socket.socket(socket.AF_PACKET)'
 	expect_output "exit 0"
 }
 
+came_again() {
+	[ "$(grep -cx "came $1" "$W/b.log")" -eq "$2" ]
+}
+
 # All of them go where the handler saw them go, and are answered by it.
 check_talk() {
-	local bind=$((20000 + $$ % 10000)) each
+	local bind=$((20000 + $$ % 10000)) each came
 	local rules=(network.allow="127.0.0.1:$TCP" network.allow="127.0.0.1:$UDP"
 		network.allow_bind="$bind" filesystem.write="$D" "$@")
 
-	each=(connect=port:1 sendto=port:4 sendmsg=mport:0 sendmmsg=mport:1
-		bind=port:1 listen=print)
+	each=(connect=port:1 sendto=data:1:2+port:4 sendmsg=mdata:0+mport:0
+		sendmmsg=mdata:0+mdata:1+mport:1 bind=port:1 listen=print)
 	run handle "${rules[@]}" "${each[@]/%/+continue}" -- \
 		/usr/bin/python3 "$D/talk.py" "$TCP" "$UDP" "$bind"
 	for i in connect sendto sendmsg sendmmsg bind listen; do
@@ -220,10 +224,17 @@ check_talk() {
 	[ "$(grep -c "port $UDP" <<<"$output")" -eq 3 ]
 	expect_output "port $bind"
 	expect_output "call listen"
+	for i in to msg mmsg0 mmsg1; do
+		expect_output "data $i"
+	done
 	# What is overwritten meanwhile is not what is used.
+	came=$(grep -cx 'came to' "$W/b.log")
 	run handle "${rules[@]}" connect=poke:1:XX+continue \
-		bind=poke:1:XX+continue sendto=poke:4:XX+continue -- \
+		bind=poke:1:XX+continue \
+		sendto=poke:1:XX+data:1:2+poke:4:XX+continue -- \
 		/usr/bin/python3 "$D/talk.py" "$TCP" "$UDP" "$bind"
+	expect_output 'data to'
+	eventually came_again to $((came + 1))
 	for i in connect sendto bind; do
 		expect_output "$i ok"
 	done

@@ -87,7 +87,8 @@ struct sandlock_handler {
 
 /*
  * Before the first run: every such call of the sandbox goes to the handler,
- * before network rules judge it and carry it out, on what the handler saw, but
+ * before network rules judge it and carry it out, on what the handler saw (the
+ * addresses, and the bytes that are sent: 1 MiB of them at most), but
  * after all else that the sandbox does about it, and after the handlers of the
  * call that were added before; of what those refuse or answer it does not
  * hear. @free_fn is called on @data once, after the last call of any handler,

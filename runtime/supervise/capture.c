@@ -17,6 +17,7 @@ struct piece {
 struct captured {
 	struct piece *first; /* the newest; of the same byte the oldest holds */
 	int number, fd;	     /* a descriptor of the caller, and ours of it */
+	uint64_t count;
 };
 
 static struct captured *captured_of(struct call *c)
@@ -63,6 +64,17 @@ int call_capture_fd(struct call *c, int fd)
 bool call_has_captured(const struct call *c)
 {
 	return c->captured;
+}
+
+void call_capture_count(struct call *c, uint64_t n)
+{
+	if (c->captured)
+		c->captured->count = n;
+}
+
+uint64_t call_captured_count(const struct call *c)
+{
+	return c->captured ? c->captured->count : 0;
 }
 
 void captured_show(const struct captured *v, uint64_t addr, void *data,

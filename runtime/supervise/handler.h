@@ -141,6 +141,10 @@ int call_open_dirfd(struct call *c, int dirfd); /* AT_FDCWD: the cwd */
 int call_capture(struct call *c, uint64_t addr, size_t n);
 int call_capture_fd(struct call *c, int fd);
 bool call_has_captured(const struct call *c);
+/* How many of the things that it names that was done for; 0 unless it was said.
+ */
+void call_capture_count(struct call *c, uint64_t n);
+uint64_t call_captured_count(const struct call *c);
 
 /* Installs @fd in the caller, returning the number there (ADDFD); -EMFILE,
  * -ESRCH. For an fd that is the call's result use OUTCOME_OPEN. */

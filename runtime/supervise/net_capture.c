@@ -1,11 +1,13 @@
 /*
- * What a handler of the embedder's decides on: the socket, and the addresses
- * that the call names. What is sent is no part of it.
+ * What a handler of the embedder's decides on: the socket, the addresses that
+ * the call names, and the bytes that it sends, as far as there is room.
  */
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 
+#include "base/cleanup.h"
 #include "supervise/net.h"
 #include "supervise/net_internal.h"
 
@@ -19,28 +21,101 @@ static int capture_name(struct call *c, uint64_t addr, uint64_t len)
 	return call_capture(c, addr, len < max ? len : max);
 }
 
-/* The same bytes that were captured are read again. */
-static int capture_message(struct call *c, uint64_t addr, size_t size)
+/* What a call may still hold; each piece is looked through at each read. */
+struct room {
+	size_t bytes, pieces;
+};
+
+/* 0, -ENOBUFS where not all of it fits, or another negative errno. */
+static int capture_bytes(struct call *c, uint64_t addr, uint64_t len,
+			 struct room *room)
+{
+	size_t n = len < room->bytes ? len : room->bytes;
+	int r;
+
+	if (!len)
+		return 0;
+	if (!room->pieces)
+		return -ENOBUFS;
+	r = n ? call_capture(c, addr, n) : 0;
+	if (r < 0)
+		return r;
+	room->pieces--;
+	room->bytes -= n;
+	return n == len ? 0 : -ENOBUFS;
+}
+
+static int capture_pieces(struct call *c, const struct user_message *u,
+			  struct room *room)
+{
+	auto_free struct iovec *iov = NULL;
+	size_t size = u->n_iov * sizeof(*iov);
+	int r;
+
+	/* More are refused. */
+	if (!u->n_iov || u->n_iov > NET_IOV_MAX)
+		return 0;
+	iov = malloc(size);
+	r = iov ? call_capture(c, u->iov, size) : -ENOMEM;
+	/* The same bytes that were captured are read again. */
+	if (r == 0)
+		r = call_read(c, u->iov, iov, size);
+	for (size_t i = 0; r == 0 && i < u->n_iov; i++)
+		r = capture_bytes(c, (uint64_t)(uintptr_t)iov[i].iov_base,
+				  iov[i].iov_len, room);
+	return r;
+}
+
+static int capture_message(struct call *c, uint64_t addr, size_t size,
+			   struct room *room)
 {
 	struct user_message u = { .name = 0 };
 	int r = call_capture(c, addr, size);
 
 	if (r == 0)
 		r = call_read(c, addr, &u, sizeof(u));
-	return r < 0 ? r : capture_name(c, u.name, u.name_len);
+	if (r == 0)
+		r = capture_name(c, u.name, u.name_len);
+	/* What is longer is refused. */
+	if (r == 0 && u.control && u.control_len &&
+	    u.control_len <= NET_CONTROL_MAX)
+		r = call_capture(c, u.control, u.control_len);
+	return r < 0 ? r : capture_pieces(c, &u, room);
 }
 
-static int capture_messages(struct call *c)
+/* The first that are whole, or the first. */
+static int capture_messages(struct call *c, struct room *room)
 {
 	const size_t size = sizeof(struct user_mmessage);
-	uint64_t n = (uint32_t)call_arg(c, 2);
+	uint64_t n = (uint32_t)call_arg(c, 2), i;
 	int r = 0;
 
 	if (n > NET_CAPTURED_MESSAGES)
 		n = NET_CAPTURED_MESSAGES;
-	for (uint64_t i = 0; r == 0 && i < n; i++)
-		r = capture_message(c, call_arg(c, 1) + i * size, size);
+	for (i = 0; r == 0 && i < n; i++)
+		r = capture_message(c, call_arg(c, 1) + i * size, size, room);
+	/* The last is not for this call, but the next. */
+	if (r < 0 && i > 1) {
+		i--;
+		r = 0;
+	}
+	call_capture_count(c, i);
 	return r;
+}
+
+static int capture_sent(struct call *c)
+{
+	struct room room = { NET_CAPTURED_BYTES, NET_IOV_MAX };
+	int r;
+
+	if (call_nr(c) == SYS_sendmmsg)
+		return capture_messages(c, &room);
+	if (call_nr(c) == SYS_sendmsg)
+		return capture_message(c, call_arg(c, 1),
+				       sizeof(struct user_message), &room);
+	r = capture_name(c, call_arg(c, 4), (uint32_t)call_arg(c, 5));
+	return r < 0 ? r
+		     : capture_bytes(c, call_arg(c, 1), call_arg(c, 2), &room);
 }
 
 int net_capture(struct call *c)
@@ -58,13 +133,11 @@ int net_capture(struct call *c)
 		return capture_name(c, call_arg(c, 1),
 				    (uint32_t)call_arg(c, 2));
 	case SYS_sendto:
-		return capture_name(c, call_arg(c, 4),
-				    (uint32_t)call_arg(c, 5));
 	case SYS_sendmsg:
-		return capture_message(c, call_arg(c, 1),
-				       sizeof(struct user_message));
 	case SYS_sendmmsg:
-		return capture_messages(c);
+		r = capture_sent(c);
+		/* A stream takes a part; what else is cut is refused. */
+		return r == -ENOBUFS ? 0 : r;
 	default:
 		return 0;
 	}

@@ -92,8 +92,16 @@ struct user_mmessage {
 	uint32_t pad;
 };
 
-/* Of a sendmmsg that was captured. */
-enum { NET_CAPTURED_MESSAGES = 64 };
+/*
+ * Of a call that sends and was captured: messages of a sendmmsg, and bytes in
+ * all. What is beyond that is not sent by it.
+ */
+enum {
+	NET_CAPTURED_MESSAGES = 64,
+	NET_CAPTURED_BYTES = 1024 * 1024,
+	NET_IOV_MAX = 1024, /* UIO_MAXIOV */
+	NET_CONTROL_MAX = 4096,
+};
 
 /*
  * A call at work. What was captured of it is kept while somebody is asked about

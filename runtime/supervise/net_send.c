@@ -26,13 +26,11 @@
 enum {
 	PIECE_MAX = 256 * 1024,		/* of a stream, at a time */
 	DATAGRAM_MAX = 4 * 1024 * 1024, /* more fits into no buffer */
-	CONTROL_MAX = 4096,
-	FDS_MAX = 253,	       /* SCM_MAX_FD */
+	FDS_MAX = 253,			/* SCM_MAX_FD */
 	SHORT_MAX = 16 * 1024, /* what a socket with room surely takes */
 	TICK_MS = 20,
 	NAP_MS = 2,
 	MESSAGES_MAX = 1024,
-	IOV_COUNT_MAX = 1024, /* UIO_MAXIOV */
 };
 
 /* One message on its way. */
@@ -68,7 +66,7 @@ static void sending_done(struct sending *m)
 
 static int read_iov(struct sending *m, const struct user_message *u)
 {
-	if (u->n_iov > IOV_COUNT_MAX)
+	if (u->n_iov > NET_IOV_MAX)
 		return -EMSGSIZE;
 	m->n_iov = u->n_iov;
 	m->iov = calloc(m->n_iov + 1, sizeof(*m->iov));
@@ -93,6 +91,8 @@ static int make_iov(struct sending *m)
 
 static int add_up(struct sending *m)
 {
+	size_t max = call_has_captured(m->c) ? NET_CAPTURED_BYTES : INT_MAX;
+
 	for (size_t i = 0; i < m->n_iov; i++) {
 		if (m->iov[i].iov_len > SSIZE_MAX)
 			return -EINVAL;
@@ -101,6 +101,12 @@ static int add_up(struct sending *m)
 			m->iov[i].iov_len = INT_MAX - m->len;
 		m->len += m->iov[i].iov_len;
 	}
+	if (m->len <= max)
+		return 0;
+	/* Not one byte that was not seen. */
+	if (m->s->type != SOCK_STREAM)
+		return -EMSGSIZE;
+	m->len = max;
 	return 0;
 }
 
@@ -201,9 +207,9 @@ static int read_control(struct sending *m, const struct user_message *u)
 
 	if (!u->control || !u->control_len)
 		return 0;
-	if (u->control_len > CONTROL_MAX)
+	if (u->control_len > NET_CONTROL_MAX)
 		return -ENOBUFS;
-	m->control = calloc(1, CONTROL_MAX);
+	m->control = calloc(1, NET_CONTROL_MAX);
 	if (!m->control)
 		return -ENOMEM;
 	r = call_read(m->c, u->control, m->control, u->control_len);
@@ -563,8 +569,8 @@ static struct outcome send_messages(const struct net_lane *lane, struct call *c,
 	if (n > MESSAGES_MAX)
 		n = MESSAGES_MAX;
 	/* The caller comes again with the rest. */
-	if (call_has_captured(c) && n > NET_CAPTURED_MESSAGES)
-		n = NET_CAPTURED_MESSAGES;
+	if (call_has_captured(c) && n > call_captured_count(c))
+		n = call_captured_count(c);
 	while (w->sent < n) {
 		uint64_t at =
 			call_arg(c, 1) + w->sent * sizeof(struct user_mmessage);

@@ -7,6 +7,8 @@
  *	print		the call, and in which handler it is
  *	port:ARG	prints the port of the address that it points to;
  *			mport:I of the Ith message's of sendmsg or sendmmsg
+ *	data:A:B	prints the bytes that argument A points to, as many as B
+ *			says; mdata:I those of the Ith message's first piece
  *	await:PATH	waits until that is there
  *	path:ARG	prints the string that the argument points to
  *	poke:ARG:TEXT	writes TEXT, without a NUL, where it points to
@@ -108,6 +110,32 @@ static void print_message_port(struct sandlock_call *c, int i)
 		c, sandlock_call_get_info(c)->args[1] + (uint64_t)i * sizeof(m),
 		&m, sizeof(m.msg_hdr));
 	print_port(c, (uint64_t)(uintptr_t)m.msg_hdr.msg_name);
+}
+
+static void print_data(struct sandlock_call *c, uint64_t at, uint64_t n)
+{
+	char text[256];
+	int r;
+
+	n = n < sizeof(text) - 1 ? n : sizeof(text) - 1;
+	r = sandlock_call_read(c, at, text, n);
+	if (r < 0)
+		printf("data error %d\n", r);
+	else
+		printf("data %.*s\n", (int)n, text);
+}
+
+static void print_message_data(struct sandlock_call *c, int i)
+{
+	struct mmsghdr m = { 0 };
+	struct iovec v = { 0 };
+
+	(void)sandlock_call_read(
+		c, sandlock_call_get_info(c)->args[1] + (uint64_t)i * sizeof(m),
+		&m, sizeof(m.msg_hdr));
+	(void)sandlock_call_read(c, (uint64_t)(uintptr_t)m.msg_hdr.msg_iov, &v,
+				 sizeof(v));
+	print_data(c, (uint64_t)(uintptr_t)v.iov_base, v.iov_len);
 }
 
 static void await(const char *path)
@@ -261,6 +289,13 @@ static int take_steps(struct handler *h, struct sandlock_call *c, char *steps,
 				   sandlock_call_get_info(c)->args[atoi(arg)]);
 		else if (strcmp(s, "mport") == 0)
 			print_message_port(c, atoi(arg));
+		else if (strcmp(s, "data") == 0)
+			print_data(c,
+				   sandlock_call_get_info(c)->args[atoi(arg)],
+				   sandlock_call_get_info(c)
+					   ->args[atoi(strchr(arg, ':') + 1)]);
+		else if (strcmp(s, "mdata") == 0)
+			print_message_data(c, atoi(arg));
 		else if (strcmp(s, "await") == 0)
 			await(arg);
 		else if (strcmp(s, "poke") == 0)

@@ -51,7 +51,7 @@ def serve(kind, path):
         while True:
             who = ""
             if kind == "udp":
-                s.recv(100)
+                who = s.recv(100).decode("latin-1")
             else:
                 c = s.accept()[0]
                 if kind not in KINDS:

@@ -21,10 +21,14 @@ def send_two(fd):
     libc = ctypes.CDLL(None, use_errno=True)
     name = ctypes.create_string_buffer(
         b"\2\0" + udp.to_bytes(2, "big") + bytes([127, 0, 0, 1]) + bytes(8), 16)
-    v = (ctypes.c_uint64 * 16)()
+    data = [ctypes.create_string_buffer(b"mmsg%d" % i, 5) for i in range(2)]
+    v, iov = (ctypes.c_uint64 * 16)(), (ctypes.c_uint64 * 4)()
     for i in range(2):
+        iov[i * 2:i * 2 + 2] = [ctypes.addressof(data[i]), 5]
         v[i * 8] = ctypes.addressof(name)
         v[i * 8 + 1] = 16
+        v[i * 8 + 2] = ctypes.addressof(iov) + i * 16
+        v[i * 8 + 3] = 1
     done = 0
     while done < 2:
         n = libc.sendmmsg(fd, ctypes.byref(v, done * 64), 2 - done, 0)
@@ -35,8 +39,8 @@ def send_two(fd):
 u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s = socket.socket()
 said("connect", s.connect, (host, tcp))
-said("sendto", u.sendto, b"x", (host, udp))
-said("sendmsg", u.sendmsg, [b"x"], [], 0, (host, udp))
+said("sendto", u.sendto, b"to", (host, udp))
+said("sendmsg", u.sendmsg, [b"msg"], [], 0, (host, udp))
 said("sendmmsg", send_two, u.fileno())
 b = socket.socket()
 b.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

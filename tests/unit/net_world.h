@@ -32,6 +32,43 @@ static struct error err;
 static _Atomic(struct net *) net; /* of the run that is on */
 static pthread_t *beside;	  /* a thread that is done before it ends */
 
+/*
+ * Where there is one, what is sent is captured, as for an embedder's handler,
+ * and written over with this behind it.
+ */
+static const char *written_over;
+
+static inline struct outcome capture_row(struct call *c, void *data)
+{
+	struct iovec v = { (void *)(uintptr_t)call_arg(c, 1), 0 };
+	struct msghdr m;
+
+	if (!written_over || call_has_captured(c))
+		return OUTCOME_GO;
+	assert_int_equal(net_capture(c), 0);
+	if (call_nr(c) != SYS_sendto) {
+		(void)call_read(c, call_arg(c, 1), &m, sizeof(m));
+		(void)call_read(c, (uint64_t)(uintptr_t)m.msg_iov, &v,
+				sizeof(v));
+	}
+	(void)call_write(c, (uint64_t)(uintptr_t)v.iov_base, written_over,
+			 strlen(written_over));
+	return OUTCOME_GO;
+}
+
+static inline size_t add_capture_rows(struct handler *ret)
+{
+	static const struct handler rows[] = {
+		{ "sendto", SYS_sendto, LANE_LOCAL, capture_row, NULL, NULL },
+		{ "sendmsg", SYS_sendmsg, LANE_LOCAL, capture_row, NULL, NULL },
+		{ "sendmmsg", SYS_sendmmsg, LANE_LOCAL, capture_row, NULL,
+		  NULL },
+	};
+
+	memcpy(ret, rows, sizeof(rows));
+	return ARRAY_LEN(rows);
+}
+
 /* Runs @body under rules, given as pairs of key and value. */
 static inline char *run(const char *const *pairs, int (*body)(void *),
 			void *arg)
@@ -40,7 +77,7 @@ static inline char *run(const char *const *pairs, int (*body)(void *),
 	auto_ptr(denials_free) struct denials *denials = denials_new();
 	auto_(net_rules) struct net_rules rules = { .connect.n = 0 };
 	auto_(buf) struct buf said = BUF_INIT;
-	struct handler rows[NET_ROWS];
+	struct handler rows[3 + NET_ROWS];
 	struct supervisor_options o = { .handlers = rows,
 					.park_timeout_ms = DEADLINE_MS };
 	struct net_options no = { .rules = &rules,
@@ -57,7 +94,8 @@ static inline char *run(const char *const *pairs, int (*body)(void *),
 	no.remap = q->port_remap;
 	net = net_new(&no);
 	assert_non_null(net);
-	o.n_handlers = net_rows(net, rows);
+	o.n_handlers = add_capture_rows(rows);
+	o.n_handlers += net_rows(net, rows + o.n_handlers);
 	assert_int_equal(supervisor_new(&o, &s, &err), 0);
 	assert_int_equal(supervisor_start(s, &err), 0);
 	t = trap_fork(trapped_nrs,

@@ -353,6 +353,68 @@ static void say_who(const int pair[2])
 	     0);
 }
 
+/* What is sent is what was seen, and no byte more. */
+static int captured(void *arg)
+{
+	const struct servers *v = arg;
+	struct sockaddr_in to = loopback(v->good);
+	auto_free char *large = calloc(LARGE, 1);
+	char text[3][8] = { "to", "msg", "mmsg" };
+	struct iovec iov[4] = { { text[1], 3 },
+				{ text[2], 4 },
+				{ large, 10 },
+				{ large + 10, LARGE - 10 } };
+	struct mmsghdr m[3] = {
+		{ .msg_hdr = { &to, sizeof(to), &iov[0], 1 } },
+		{ .msg_hdr = { &to, sizeof(to), &iov[1], 1 } },
+		/* It does not fit, so the next call has it. */
+		{ .msg_hdr = { &to, sizeof(to), &iov[2], 2 } },
+	};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), pair[2];
+	pthread_t t;
+	ssize_t sent = 0;
+
+	MUST(sendto(fd, text[0], 2, 0, (struct sockaddr *)&to, sizeof(to)) ==
+	     2);
+	MUST(memcmp(text[0], "XX", 2) == 0);
+	MUST(sendmmsg(fd, m, 3, 0) == 2 && m[0].msg_len == 3);
+	MUST(sendmsg(fd, &m[2].msg_hdr, 0) < 0 && errno == EMSGSIZE);
+	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	MUST(pthread_create(&t, NULL, read_slowly, &pair[1]) == 0);
+	for (size_t i = 0; i < LARGE; i++)
+		large[i] = (char)(i / 1000);
+	/* A short count, as after a signal. */
+	while (sent < LARGE) {
+		ssize_t n =
+			send(pair[0], large + sent, (size_t)(LARGE - sent), 0);
+
+		MUST(n > 0 && n <= 1024 * 1024);
+		sent += n;
+	}
+	MUST(shutdown(pair[0], SHUT_WR) == 0);
+	MUST(pthread_join(t, NULL) == 0);
+	return 0;
+}
+
+static void what_was_captured_is_what_is_sent(void **state)
+{
+	struct servers v;
+	char rule[64], got[32] = "";
+	const char *const pairs[] = { "network.allow", rule, NULL };
+	size_t n = 0;
+	ssize_t r;
+
+	v.good_fd = server(SOCK_DGRAM, &v.good);
+	(void)rule_for(rule, "udp://", v.good);
+	written_over = "XX";
+	free(run(pairs, captured, &v));
+	written_over = NULL;
+	while ((r = recv(v.good_fd, got + n, 8, MSG_DONTWAIT)) > 0)
+		n += (size_t)r;
+	assert_string_equal(got, "tomsgmmsg");
+	(void)close(v.good_fd);
+}
+
 static int streams(void *arg)
 {
 	auto_free char *large = malloc(LARGE);
@@ -658,6 +720,7 @@ int main(void)
 		cmocka_unit_test(a_held_connect_is_as_in_the_kernel),
 		cmocka_unit_test(nothing_comes_between_judging_and_doing),
 		cmocka_unit_test(every_message_is_judged),
+		cmocka_unit_test(what_was_captured_is_what_is_sent),
 		cmocka_unit_test(messages_are_not_sent_twice),
 		cmocka_unit_test(streams_take_all_and_pass_descriptors),
 		cmocka_unit_test(what_leads_elsewhere_is_refused),
