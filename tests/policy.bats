@@ -343,6 +343,32 @@ for name in "locked", "shut/in/f", "shut/in/missing":
 	[ "$(grep -c '^Permission denied' <<<"$output")" = 6 ]
 }
 
+@test "policy: the program is the one that runs, whoever executed it and when" {
+	PROGRAM=1 run policy sync /etc/passwd 0 -- python3 -c '
+import os, sys, threading
+def look():
+    while True:
+        try: open("/etc/passwd").close()
+        except OSError: pass
+def become():
+    os.execv("/usr/bin/head", ["head", "-c4", "/etc/passwd"])
+for by_thread in False, True, False, True:
+    pid = os.fork()
+    if not pid:
+        open("/etc/passwd").close()
+        for _ in range(3):
+            threading.Thread(target=look, daemon=True).start()
+        if by_thread:
+            threading.Thread(target=become).start()
+            threading.Event().wait()
+        become()
+    os.waitpid(pid, 0)'
+	expect_output 'exit 0'
+	[ "$(grep -c '/etc/passwd by /usr/bin/head' <<<"$output")" = 4 ]
+	expect_match '/etc/passwd by .*/python3'
+	refute_output 'by nobody'
+}
+
 @test "policy: who has left a group does not open by it any more" {
 	run policy sync grouped 0 -- python3 -c '
 import os

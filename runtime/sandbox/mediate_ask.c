@@ -123,10 +123,14 @@ static int add_open(struct mediation *m, struct ask_state *s, struct error *err)
 	struct handler rows[OPEN_ROWS + OPENER_ROWS];
 	size_t n;
 
-	if (opener_init(&s->opener, c->plan->spec->ns[SPEC_NS_MOUNT].want !=
-					    SPEC_NS_INHERIT) < 0)
+	/* The rows of exec, if there are any, come before these. */
+	if (opener_init(&s->opener,
+			c->plan->spec->ns[SPEC_NS_MOUNT].want !=
+				SPEC_NS_INHERIT,
+			s->exec.asker) < 0)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	s->has_opener = true;
+	s->exec.callers = &s->opener.callers;
 	s->open = (struct open_asker){
 		.asker = &s->asker,
 		.rules = &c->command->request->ask_open,

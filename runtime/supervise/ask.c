@@ -189,6 +189,8 @@ void ask_fill_caller(struct event *e, struct call *c)
 
 	e->pid = call_tgid(c);
 	e->parent_pid = call_ppid(c);
+	if (e->program)
+		return;
 	(void)snprintf(link, sizeof(link), "/proc/%d/exe", (int)e->pid);
 	if (fd_read_link(AT_FDCWD, link, path) == 0)
 		e->program = strdup(path);
@@ -206,16 +208,16 @@ static void show_program(const struct asker *a, struct event *e)
 	e->program = shown;
 }
 
-struct outcome ask_about_object(const struct asker *a, struct ask *k,
-				struct call *c, struct event *e,
-				const struct object *o, const char *rule)
+static struct outcome ask_if_asked(const struct asker *a, struct ask *k,
+				   struct call *c, struct event *e,
+				   const struct object *o, const char *rule)
 {
 	auto_free char *path = NULL;
 	struct outcome ret = OUTCOME_GO;
 
 	if (is_denied(a, c, e, o))
 		return OUTCOME_FAIL(EACCES);
-	if (!rule && !a->asks_all)
+	if (!ask_is_asked(a, rule))
 		return OUTCOME_GO;
 	path = strdup(o->real ? o->real : o->path);
 	if (!path)
@@ -224,6 +226,21 @@ struct outcome ask_about_object(const struct asker *a, struct ask *k,
 	ask_fill_caller(e, c);
 	show_program(a, e);
 	(void)ask_about(a, k, c, e, rule, &ret);
+	return ret;
+}
+
+bool ask_is_asked(const struct asker *a, const char *rule)
+{
+	return rule || a->asks_all;
+}
+
+struct outcome ask_about_object(const struct asker *a, struct ask *k,
+				struct call *c, struct event *e,
+				const struct object *o, const char *rule)
+{
+	struct outcome ret = ask_if_asked(a, k, c, e, o, rule);
+
 	free(e->program);
+	e->program = NULL;
 	return ret;
 }

@@ -78,13 +78,18 @@ bool ask_is_denied(const struct asker *a, struct call *c, const char *name,
 /*
  * The row of a call that is about @o, first run and later ones: what is denied
  * fails, what a rule (or NULL) or a callback asks for waits, all else goes on.
- * @e says what the call is; who calls, and the path, are filled in.
+ * @e says what the call is; who calls, and the path, are filled in. If its
+ * program is known already it is taken.
  */
 struct outcome ask_about_object(const struct asker *a, struct ask *k,
 				struct call *c, struct event *e,
 				const struct object *o, const char *rule);
 
-/* Who calls: pid, parent, program. For event_done. */
+/* Somebody is asked about what @rule (or none) is for. */
+bool ask_is_asked(const struct asker *a, const char *rule);
+
+/* Who calls: pid, parent, and the program unless it is there. For event_done.
+ */
 void ask_fill_caller(struct event *e, struct call *c);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -9,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/uapi.h"
 #include "supervise/handler.h"
 #include "supervise/who.h"
@@ -21,6 +24,7 @@ void caller_put(struct caller *k)
 		return;
 	cleanup_close(&k->fd);
 	cleanup_close(&k->root_fd);
+	free(k->program);
 	free(k);
 }
 
@@ -38,14 +42,15 @@ static struct caller *caller_new(pid_t tid, int fd, int root_fd,
 	k->tid = tid;
 	k->fd = take_fd(&pidfd);
 	k->root_fd = take_fd(&root);
+	k->program = NULL;
 	k->n_groups = w->n_groups;
 	memcpy(k->groups, w->groups, size);
 	return k;
 }
 
-int callers_init(struct callers *k)
+int callers_init(struct callers *k, bool sees_execs)
 {
-	*k = (struct callers){ .is_over = false };
+	*k = (struct callers){ .sees_execs = sees_execs };
 	return -pthread_mutex_init(&k->lock, NULL);
 }
 
@@ -151,4 +156,67 @@ int callers_find(struct callers *k, struct call *c, bool wants_umask,
 		return read_caller(k, c, ret, ret_caller);
 	*ret_caller = take_ptr(&known);
 	return 0;
+}
+
+/* ------------------------------------------------------------ programs -- */
+
+static void change_execs(struct callers *k, unsigned int more,
+			 unsigned int less)
+{
+	(void)pthread_mutex_lock(&k->lock);
+	k->n_execs++;
+	k->n_running += more;
+	k->n_running -= less;
+	(void)pthread_mutex_unlock(&k->lock);
+}
+
+void callers_exec_begin(struct callers *k)
+{
+	change_execs(k, 1, 0);
+}
+
+void callers_exec_end(struct callers *k)
+{
+	change_execs(k, 0, 1);
+}
+
+/* What it is as long as nobody executes anything. */
+static char *known_program(struct callers *k, const struct caller *who,
+			   uint64_t *ret_execs)
+{
+	char *copy = NULL;
+
+	(void)pthread_mutex_lock(&k->lock);
+	*ret_execs = k->n_execs;
+	if (who->program && who->n_execs == k->n_execs && !k->n_running)
+		copy = strdup(who->program);
+	(void)pthread_mutex_unlock(&k->lock);
+	return copy;
+}
+
+static void keep_program(struct callers *k, struct caller *who,
+			 const char *program, uint64_t execs)
+{
+	(void)pthread_mutex_lock(&k->lock);
+	if (k->sees_execs && !k->n_running && k->n_execs == execs) {
+		free(who->program);
+		who->program = strdup(program);
+		who->n_execs = execs;
+	}
+	(void)pthread_mutex_unlock(&k->lock);
+}
+
+char *callers_program(struct callers *k, struct caller *who, struct call *c)
+{
+	char link[32], path[PATH_MAX];
+	uint64_t execs;
+	char *known = known_program(k, who, &execs);
+
+	if (known)
+		return known;
+	(void)snprintf(link, sizeof(link), "/proc/%d/exe", (int)call_tid(c));
+	if (fd_read_link(AT_FDCWD, link, path) < 0 || !call_is_valid(c))
+		return NULL;
+	keep_program(k, who, path, execs);
+	return strdup(path);
 }

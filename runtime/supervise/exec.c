@@ -13,6 +13,7 @@
 #include "base/path.h"
 #include "kernel/pidfd.h"
 #include "policy/ask.h"
+#include "supervise/callers.h"
 #include "supervise/internal.h"
 #include "supervise/object.h"
 #include "supervise/redirect.h"
@@ -310,6 +311,14 @@ static int check_again(const struct exec_asker *a, struct call *c,
 	return r;
 }
 
+/* What was held for an exec to be let go on, which it has been, or not. */
+static void let_all_go(const struct exec_asker *a)
+{
+	ask_hold_objects(a->asker, false);
+	if (a->callers)
+		callers_exec_end(a->callers);
+}
+
 static int settle(struct call *c, void *data)
 {
 	const struct exec_asker *a = data;
@@ -318,6 +327,8 @@ static int settle(struct call *c, void *data)
 
 	if (!x)
 		return 0;
+	if (a->callers)
+		callers_exec_begin(a->callers);
 	ask_hold_objects(a->asker, true);
 	e = freezer_begin(a->freezer, c, FREEZE_SEIZE);
 	if (e == 0 && check_again(a, c, x) < 0) {
@@ -325,7 +336,7 @@ static int settle(struct call *c, void *data)
 		e = EPERM;
 	}
 	if (e)
-		ask_hold_objects(a->asker, false);
+		let_all_go(a);
 	return e;
 }
 
@@ -336,7 +347,7 @@ static void sent(struct call *c, void *data)
 	if (!call_kept_by(c, exec_free))
 		return;
 	freezer_end(a->freezer, c);
-	ask_hold_objects(a->asker, false);
+	let_all_go(a);
 }
 
 static void undo(struct call *c, void *data)
@@ -346,7 +357,7 @@ static void undo(struct call *c, void *data)
 	if (!call_kept_by(c, exec_free))
 		return;
 	freezer_cancel(a->freezer, c);
-	ask_hold_objects(a->asker, false);
+	let_all_go(a);
 }
 
 static const struct account account = { settle, sent, undo };

@@ -18,6 +18,7 @@
 #include "supervise/ask.h"
 #include "supervise/freeze.h"
 
+struct callers;
 struct spec_strings;
 
 /* Borrowed by the rows; outlives the supervisor. */
@@ -25,6 +26,7 @@ struct exec_asker {
 	const struct asker *asker;
 	const struct spec_strings *rules; /* policy/ask.h */
 	struct freezer *freezer;
+	struct callers *callers; /* to be told; or NULL */
 	/* Our launcher, whose exec nobody is asked about. */
 	dev_t launcher_dev;
 	ino_t launcher_ino;

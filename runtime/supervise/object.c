@@ -272,7 +272,7 @@ int object_find_from(struct call *c, int root_fd, int dirfd, const char *path,
 	r = look_at(root_fd, follow, found, ret);
 	if (r < 0)
 		return r;
-	return call_is_valid(c) ? 0 : -ESRCH;
+	return (found && !ret->dir) || call_is_valid(c) ? 0 : -ESRCH;
 }
 
 static struct timespec time_of(const struct statx_timestamp *t)

@@ -39,8 +39,8 @@ struct object_found {
 	const char *real; /* or NULL */
 };
 
-/* The same for who has the caller's root already, and may have walked @path
- * from there as the caller: @found, or NULL. */
+/* The same for who has the caller's root already. @found, or NULL: the caller
+ * was alive after @path was read, and may have been walked for already. */
 int object_find_from(struct call *c, int root_fd, int dirfd, const char *path,
 		     bool follow, const struct object_found *found,
 		     struct object *ret);

@@ -227,7 +227,7 @@ static int find_first(const struct open_asker *a, struct call *c,
 					  s->path, how, follows(how), &found,
 					  real);
 	r = object_find_from(c, root_of(x), s->dirfd, s->path, follows(how),
-			     &found, &s->object);
+			     x->has_who ? &found : NULL, &s->object);
 	cleanup_close(&found.fd);
 	/* What it may not search is not told of. */
 	if (r == 0 && !s->object.exists && s->object.real)
@@ -245,12 +245,13 @@ static int capture(const struct open_asker *a, struct call *c,
 	unsigned int i = 0;
 	int r = open_call_read(c, &s->dirfd, &s->how, &i);
 
+	if (r == 0)
+		r = read_path(c, i, s);
 	if (r < 0)
 		return r;
 	find_caller(a, c, x);
-	r = root_of(x) < 0 ? root_of(x) : read_path(c, i, s);
-	if (r < 0)
-		return r;
+	if (root_of(x) < 0)
+		return root_of(x);
 	if (!a->asker->finder)
 		return find_first(a, c, x);
 	r = ask_find_object(a->asker, c, s->dirfd, call_arg(c, i), s->path,
@@ -284,6 +285,8 @@ static struct outcome before_open(struct call *c, void *data)
 					 x->s.object.real);
 	}
 	e.writes = open_is_write(&x->s.how);
+	if (x->caller && ask_is_asked(a->asker, x->rule))
+		e.program = callers_program(&a->opener->callers, x->caller, c);
 	o = ask_about_object(a->asker, &x->ask, c, &e, &x->s.object, x->rule);
 	if (o.kind == OUTCOME_HELD)
 		drop_fds(x);

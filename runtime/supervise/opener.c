@@ -56,7 +56,7 @@ static ssize_t read_label(pid_t tid, char ret[LABEL_MAX])
 	return fd < 0 ? -errno : read(fd, ret, LABEL_MAX);
 }
 
-int opener_init(struct opener *o, bool has_mounts)
+int opener_init(struct opener *o, bool has_mounts, bool sees_execs)
 {
 	char label[LABEL_MAX];
 
@@ -65,7 +65,7 @@ int opener_init(struct opener *o, bool has_mounts)
 	atomic_init(&o->has_domains, false);
 	atomic_init(&o->self_fd, -1);
 	atomic_init(&o->plain, 0);
-	return callers_init(&o->callers);
+	return callers_init(&o->callers, sees_execs);
 }
 
 void opener_done(struct opener *o)

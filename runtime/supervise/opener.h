@@ -49,7 +49,8 @@ struct opener {
 	struct callers callers;
 };
 
-int opener_init(struct opener *o, bool has_mounts);
+/* @sees_execs: as of struct callers. */
+int opener_init(struct opener *o, bool has_mounts, bool sees_execs);
 void opener_done(struct opener *o);
 /* False where the kernel makes every open. */
 bool opener_is_used(const struct opener *o);

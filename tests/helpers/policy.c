@@ -25,7 +25,8 @@
  *			gives it orders until there is no room for more
  *
  * With ISOLATION that one, with BRANCH a branch of where it stands, with MOUNT
- * that mount. Prints the events that NEEDLE matches and the exit status.
+ * that mount. Prints the events that NEEDLE matches, with PROGRAM whose they
+ * are, and the exit status.
  */
 #include <pthread.h>
 #include <sandlock.h>
@@ -59,6 +60,8 @@ static void print(const struct sandlock_event *e)
 		printf(" %s", e->argv[i]);
 	if (e->host)
 		printf(" %s:%u", e->host, e->port);
+	if (getenv("PROGRAM"))
+		printf(" by %s", e->program ? e->program : "nobody");
 	printf("%s\n", e->denied ? " denied" : "");
 	fflush(stdout);
 }
