@@ -131,6 +131,17 @@ no_branch() {
 	no_branch
 }
 
+@test "commit of a part: what went with a directory has other names, no conflict" {
+	mkdir -p "$R/data/d/sub"
+	echo x >"$R/data/d/sub/f"
+	ln "$R/data/d/sub/f" "$R/data/e"
+	change 'rm -r /data/d; echo more >>/data/e'
+	sandlock commit "$N" data/d
+	run sandlock commit "$N"
+	expect_status 0
+	equal e "$(cat "$R/data/e")" $'x\nmore'
+}
+
 @test "diff, commit and abort of a part" {
 	change 'mkdir /data/p /data/q; echo 1 >/data/p/f; echo 2 >/data/q/f; echo 3 >/data/r'
 	run sandlock commit "$N" data/p

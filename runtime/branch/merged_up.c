@@ -13,6 +13,7 @@
 #include "branch/merged_internal.h"
 #include "branch/tree.h"
 #include "branch/xattr.h"
+#include "kernel/caps.h"
 
 void merged_temp(struct merged *m, char ret[MERGED_TEMP_MAX])
 {
@@ -72,6 +73,28 @@ static int outward(int r)
 }
 
 /*
+ * With all that we have, as the overlay copies up with the rights of who has
+ * mounted it: the copy has attributes (trusted.*, capabilities) and owners that
+ * the caller, whom the thread acts for, could not give it.
+ */
+static int copy(const struct merged *m, int low_fd, const char *name,
+		const struct object *o, const char *temp)
+{
+	uint64_t was = 0;
+	int r = getuid() == 0 ? caps_get_effective(&was) : 0;
+
+	if (r == 0 && getuid() == 0)
+		r = caps_set_effective(UINT64_MAX);
+	if (r < 0)
+		return r;
+	r = outward(
+		tree_copy_object(m->prefix, low_fd, name, o, m->work_fd, temp));
+	if (getuid() == 0)
+		(void)caps_set_effective(was);
+	return r;
+}
+
+/*
  * A directory that its owner may not write to can only be moved before it is
  * one.
  */
@@ -84,8 +107,7 @@ static int copy_dir(struct merged *m, const struct merged_dir *d,
 
 	merged_temp(m, temp);
 	open.mode |= 0700;
-	r = outward(tree_copy_object(m->prefix, d->low, name, &open, m->work_fd,
-				     temp));
+	r = copy(m, d->low, name, &open, temp);
 	if (r == 0)
 		r = move_in(m, temp, d->up, name);
 	if (r < 0)
@@ -101,11 +123,11 @@ int up_dir(struct merged *m, const char *path, int *ret_fd)
 		.up = fcntl(m->upper_fd, F_DUPFD_CLOEXEC, 3),
 		.low = fcntl(m->lower_fd, F_DUPFD_CLOEXEC, 3),
 	};
-	auto_free char *copy = strdup(path);
+	auto_free char *words = strdup(path);
 	char *save = NULL;
-	int r = copy && d.up >= 0 && d.low >= 0 ? 0 : -ENOMEM;
+	int r = words && d.up >= 0 && d.low >= 0 ? 0 : -ENOMEM;
 
-	for (char *p = copy ? strtok_r(copy, "/", &save) : NULL; p && r == 0;
+	for (char *p = words ? strtok_r(words, "/", &save) : NULL; p && r == 0;
 	     p = strtok_r(NULL, "/", &save)) {
 		struct merged_entry e;
 
@@ -155,8 +177,7 @@ static int copy_apart(struct merged *m, int low_fd, const char *name,
 	int r;
 
 	(void)pthread_mutex_unlock(&m->lock);
-	r = outward(
-		tree_copy_object(m->prefix, low_fd, name, o, m->work_fd, temp));
+	r = copy(m, low_fd, name, o, temp);
 	(void)pthread_mutex_lock(&m->lock);
 	return r;
 }
@@ -185,19 +206,18 @@ static int copy_object(struct merged *m, const char *path,
 		       const char *name, const struct object *low)
 {
 	char temp[MERGED_TEMP_MAX];
-	struct object copy = *low;
+	struct object small = *low;
 	bool is_linked = S_ISREG(low->mode) && low->nlink > 1;
 	int r = is_linked ? link_again(m, o, d, name, low->ino) : -ENOENT;
 
 	if (r != -ENOENT)
 		return r;
 	if (o && o->without_data)
-		copy.size = 0;
+		small.size = 0;
 	merged_temp(m, temp);
-	r = S_ISREG(low->mode) && copy.size
-		    ? copy_apart(m, d->low, name, &copy, temp)
-		    : outward(tree_copy_object(m->prefix, d->low, name, &copy,
-					       m->work_fd, temp));
+	r = S_ISREG(low->mode) && small.size
+		    ? copy_apart(m, d->low, name, &small, temp)
+		    : copy(m, d->low, name, &small, temp);
 	if (r == 0)
 		r = place(m, path, temp, low->ino);
 	if (r < 0)

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/path.h"
 #include "branch/internal.h"
 #include "branch/move.h"
@@ -372,24 +373,85 @@ static int stat_restored(struct keeper *k, const struct plan_op *op,
  * Displaced for good, it matters only if the lower has other names of it. It
  * is where the op left it, or prune.
  */
-static int stat_displaced(struct keeper *k, const struct plan_op *op,
+static int find_displaced(struct keeper *k, const struct plan_op *op,
+			  char name[NUMBER_LEN], int *ret_dirfd,
 			  struct stat *st)
 {
 	const struct site *s = k->site;
 	bool pruned = op->kind == OP_PUT && !(op->flags & OP_STAGED);
-	char name[NUMBER_LEN];
 	int r;
 
+	*ret_dirfd = pruned ? s->trash_fd : s->stage_fd;
 	(void)number(k, op, pruned ? "u" : "", name);
-	r = fstatat(pruned ? s->trash_fd : s->stage_fd, name, st,
-		    AT_SYMLINK_NOFOLLOW);
+	r = fstatat(*ret_dirfd, name, st, AT_SYMLINK_NOFOLLOW);
 	/* Or aside, where nothing could be exchanged. */
-	if (r < 0 && errno == ENOENT)
+	if (r < 0 && errno == ENOENT) {
+		*ret_dirfd = s->stage_fd;
 		r = fstatat(s->stage_fd, number(k, op, "o", name), st,
 			    AT_SYMLINK_NOFOLLOW);
+	}
+	return r < 0 ? -errno : 0;
+}
+
+/* The same of all that a directory took with it. */
+static int add_bases_below(const struct keeper *k, const struct plan_op *op,
+			   int dirfd, const char *name, struct bases *b)
+{
+	auto_(walk) struct walk w = { .depth = 0 };
+	auto_(buf) struct buf path = BUF_INIT;
+	struct walk_entry *e;
+	auto_close int fd = fd_open_beneath(
+		dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+		0);
+	int r = fd < 0 ? fd : walk_init(&w, -1, fd, "", NULL);
+
+	while (r == 0 && (r = walk_next(&w, &e, NULL)) == 1) {
+		struct stat st;
+
+		r = 0;
+		if (e->leaving)
+			continue;
+		if (S_ISDIR(e->lower.mode)) {
+			r = walk_enter(&w, WALK_DELETED, WALK_NO_TAG, NULL);
+			continue;
+		}
+		if (e->lower.nlink < 2)
+			continue;
+		buf_clear(&path);
+		buf_printf(&path, "%s/%s", plan_text(k->plan, op->name),
+			   e->path);
+		r = fstatat(e->lower_dirfd, e->name, &st, AT_SYMLINK_NOFOLLOW);
+		r = r < 0 ? -errno
+			  : add_base(b, k->plan, op->dir, buf_str(&path), &st);
+	}
+	return r;
+}
+
+static int add_displaced(struct keeper *k, const struct plan_op *op,
+			 struct bases *b)
+{
+	char name[NUMBER_LEN];
+	struct stat st;
+	int dirfd, r = find_displaced(k, op, name, &dirfd, &st);
+
 	if (r < 0)
-		return -errno;
-	return S_ISDIR(st->st_mode) || st->st_nlink < 2 ? -ENOENT : 0;
+		return r;
+	if (S_ISDIR(st.st_mode))
+		return add_bases_below(k, op, dirfd, name, b);
+	return st.st_nlink < 2 ? 0
+			       : add_base(b, k->plan, op->dir,
+					  plan_text(k->plan, op->name), &st);
+}
+
+static int add_restored(struct keeper *k, const struct plan_op *op,
+			struct bases *b)
+{
+	struct stat st;
+	int r = stat_restored(k, op, &st);
+
+	return r < 0 ? r
+		     : add_base(b, k->plan, op->dir,
+				plan_text(k->plan, op->name), &st);
 }
 
 static int collect_bases(struct keeper *k, struct bases *b, bool undone)
@@ -399,17 +461,12 @@ static int collect_bases(struct keeper *k, struct bases *b, bool undone)
 
 	for (size_t i = 0; i < p->n_ops && r == 0; i++) {
 		const struct plan_op *op = &p->ops[i];
-		struct stat st;
 
 		if (!op->old_ino || (op->flags & OP_FORCED) ||
 		    (op->kind != OP_PUT && op->kind != OP_DELETE))
 			continue;
-		r = undone ? stat_restored(k, op, &st)
-			   : stat_displaced(k, op, &st);
-		if (r == 0)
-			r = add_base(b, p, op->dir, plan_text(p, op->name),
-				     &st);
-		else if (r == -ENOENT)
+		r = undone ? add_restored(k, op, b) : add_displaced(k, op, b);
+		if (r == -ENOENT)
 			r = 0;
 	}
 	return r;

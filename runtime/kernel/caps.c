@@ -2,10 +2,13 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "base/uapi.h"
 
@@ -133,4 +136,43 @@ int caps_apply(const struct capset *c, struct error *err)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot set the capabilities");
 	return set_ambient(got.ambient, err);
+}
+
+/*
+ * What a thread may have is read once. Should it have lost some of it by now
+ * the kernel refuses the whole, and it is read again; none can gain any.
+ */
+static int set_effective(uint64_t caps, bool again)
+{
+	static _Thread_local struct __user_cap_data_struct
+		own[_LINUX_CAPABILITY_U32S_3];
+	static _Thread_local bool is_known;
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+
+	if ((again || !is_known) && syscall(SYS_capget, &head, own) < 0)
+		return -errno;
+	is_known = true;
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		own[i].effective =
+			own[i].permitted & (uint32_t)(caps >> 32 * i);
+	return syscall(SYS_capset, &head, own) < 0 ? -errno : 0;
+}
+
+int caps_set_effective(uint64_t caps)
+{
+	int r = set_effective(caps, false);
+
+	return r == -EPERM ? set_effective(caps, true) : r;
+}
+
+int caps_get_effective(uint64_t *ret)
+{
+	struct kernel_caps k;
+	int r = read_caps(&k);
+
+	if (r == 0)
+		*ret = join(k.data[0].effective, k.data[1].effective);
+	return r;
 }

@@ -20,4 +20,8 @@ int caps_apply_bounding(const struct capset *c, struct error *err);
  */
 int caps_apply(const struct capset *c, struct error *err);
 
+/* Of the calling thread: those of @caps that are permitted. */
+int caps_set_effective(uint64_t caps);
+int caps_get_effective(uint64_t *ret);
+
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "kernel/caps.h"
 #include "supervise/handler.h"
 #include "supervise/who.h"
 
@@ -49,7 +50,7 @@ static int become(struct act *a, const struct who *w)
 static int limit(struct act *a, uint64_t caps)
 {
 	a->is_bare = true;
-	return who_set_effective(caps) < 0 ? -EACCES : 0;
+	return caps_set_effective(caps) < 0 ? -EACCES : 0;
 }
 
 int act_begin(struct act *a, struct call *c)
@@ -105,7 +106,7 @@ int act_begin_bare(struct act *a, const struct who *w)
 	*a = (struct act){ .is_bare = true };
 	if (!is_like_us(w))
 		r = geteuid() == 0 ? become(a, w) : -EACCES;
-	if (r == 0 && who_set_effective(0) < 0)
+	if (r == 0 && caps_set_effective(0) < 0)
 		r = -EACCES;
 	if (r < 0)
 		act_end(a);
@@ -116,7 +117,7 @@ void act_end(struct act *a)
 {
 	/* Before what takes them. */
 	if (a->is_bare)
-		(void)who_set_effective(UINT64_MAX);
+		(void)caps_set_effective(UINT64_MAX);
 	if (a->changed)
 		become_root();
 	*a = (struct act){ .changed = false };

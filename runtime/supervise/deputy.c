@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "kernel/caps.h"
 #include "supervise/who.h"
 
 /* Groups that may not be set cannot have been changed by the caller either. */
@@ -28,7 +29,7 @@ static int become(const struct who *w)
 	if ((uid_t)setfsuid((uid_t)-1) != w->uid ||
 	    (gid_t)setfsgid((gid_t)-1) != w->gid)
 		return -EPERM;
-	return who_set_effective(w->caps);
+	return caps_set_effective(w->caps);
 }
 
 static int enter_userns(pid_t init)
@@ -60,7 +61,7 @@ int deputy_become_all_powerful(void)
 	(void)setfsuid(geteuid());
 	(void)setfsgid(getegid());
 	(void)umask(0);
-	r = who_set_effective(UINT64_MAX);
+	r = caps_set_effective(UINT64_MAX);
 	return r == 0 ? die_with_parent() : r;
 }
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,33 +86,4 @@ int who_read(pid_t tid, struct who *ret)
 	at = strstr(text, "\nCapEff:");
 	ret->caps = at ? strtoull(at + strlen("\nCapEff:"), NULL, 16) : 0;
 	return r;
-}
-
-/*
- * What a thread may have is read once. Should it have lost some of it by now
- * the kernel refuses the whole, and it is read again; none can gain any.
- */
-static int set_effective(uint64_t caps, bool again)
-{
-	static _Thread_local struct __user_cap_data_struct
-		own[_LINUX_CAPABILITY_U32S_3];
-	static _Thread_local bool is_known;
-	struct __user_cap_header_struct head = {
-		.version = _LINUX_CAPABILITY_VERSION_3,
-	};
-
-	if ((again || !is_known) && syscall(SYS_capget, &head, own) < 0)
-		return -errno;
-	is_known = true;
-	for (size_t i = 0; i < ARRAY_LEN(own); i++)
-		own[i].effective =
-			own[i].permitted & (uint32_t)(caps >> 32 * i);
-	return syscall(SYS_capset, &head, own) < 0 ? -errno : 0;
-}
-
-int who_set_effective(uint64_t caps)
-{
-	int r = set_effective(caps, false);
-
-	return r == -EPERM ? set_effective(caps, true) : r;
 }

@@ -25,7 +25,4 @@ struct who {
 /* 0; -ESRCH, -EIO, -ENOMEM. */
 int who_read(pid_t tid, struct who *ret);
 
-/* Of the calling thread: those of @caps that are permitted. */
-int who_set_effective(uint64_t caps);
-
 #endif

@@ -167,13 +167,15 @@ class Run:
 
     def choose(self):
         r, o = self.random, self.opts
-        self.isolation = o.isolation or r.choice(('namespaces', 'notify'))
-        self.end = o.end or r.choice(ENDS)
+        # Drawn in any case: an option changes nothing else of a seed.
+        drawn = r.choice(('namespaces', 'notify')), r.choice(ENDS)
+        self.isolation = o.isolation or drawn[0]
+        self.end = o.end or drawn[1]
         self.durable = r.random() < 0.2
         self.storage = o.storage or (
             '/dev/shm' if r.random() < 0.25 else None)
         self.n_tree = r.randrange(20, 90)
-        self.n_ops = o.ops or r.randrange(20, 200)
+        self.n_ops = min(r.randrange(20, 200), o.ops or 200)
         self.hard_links = r.random() < 0.4
 
     # Commands.
@@ -184,7 +186,7 @@ class Run:
                            timeout=120, **kw)
         if status is not None and p.returncode != status:
             raise Failure('sandlock %s: status %d, not %d\n%s' % (
-                ' '.join(args), p.returncode, status,
+                ' '.join(map(os.fsdecode, args)), p.returncode, status,
                 p.stderr.decode(errors='replace')))
         return p
 
