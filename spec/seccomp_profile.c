@@ -1,4 +1,5 @@
 /* linux.seccomp of config.json. */
+#include <errno.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
 #include <stdlib.h>
@@ -197,6 +198,38 @@ void spec_seccomp_done(struct spec_seccomp *s)
 static const char *action_name(uint32_t action)
 {
 	return names_of(&profile_action_names, action);
+}
+
+static bool names_call(const struct spec_seccomp_rule *r, const char *call)
+{
+	for (size_t i = 0; i < r->names.n; i++)
+		if (strcmp(r->names.v[i], call) == 0)
+			return true;
+	return false;
+}
+
+void spec_seccomp_look_up(const struct spec_seccomp *s, const char *call,
+			  struct spec_seccomp_said *ret)
+{
+	*ret = (struct spec_seccomp_said){
+		.ret = s->default_action,
+		.errno_ret = s->has_default_errno ? s->default_errno : EPERM,
+		.is_default = true,
+	};
+	for (size_t i = 0; i < s->n_rules; i++) {
+		const struct spec_seccomp_rule *r = &s->rules[i];
+
+		if (!names_call(r, call) || r->n_args)
+			continue;
+		ret->ret = r->action;
+		ret->errno_ret = r->has_errno ? r->errno_ret : EPERM;
+		ret->is_default = false;
+	}
+	for (size_t i = 0; i < s->n_rules; i++)
+		if (s->rules[i].n_args && s->rules[i].action != ret->ret &&
+		    names_call(&s->rules[i], call))
+			ret->looks_at_args = true;
+	ret->action = action_name(ret->ret);
 }
 
 static void write_strings(const char *key, const struct spec_strings *list,

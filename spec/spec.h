@@ -236,6 +236,17 @@ struct spec_seccomp {
 /* Says whether write may be trapped, by the listener path. */
 bool spec_seccomp_is_ours(const struct spec_seccomp *s);
 
+/* What is said of a call, without looking at its arguments. */
+struct spec_seccomp_said {
+	const char *action; /* "SCMP_ACT_ERRNO"; of the rule, or the default */
+	uint32_t ret;	    /* SECCOMP_RET_* without data */
+	uint32_t errno_ret; /* of SECCOMP_RET_ERRNO */
+	bool is_default;
+	bool looks_at_args; /* other rules say otherwise for some arguments */
+};
+void spec_seccomp_look_up(const struct spec_seccomp *s, const char *call,
+			  struct spec_seccomp_said *ret);
+
 /* Frees what it holds; leaves it empty. */
 void spec_seccomp_done(struct spec_seccomp *s);
 struct json_out;

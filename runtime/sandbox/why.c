@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <seccomp.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,6 +71,42 @@ static int judge_path(struct question *q, struct error *err)
 	return say_reach(q, "write", &a);
 }
 
+/*
+ * Where a bundle's own filter refuses, the kernel tells nobody, so that is on
+ * no record; what it says is known all the same.
+ */
+static int judge_bundle_call(struct question *q)
+{
+	const struct spec_seccomp *s = q->spec->seccomp;
+	enum why_verdict v = WHY_DENIED;
+	struct spec_seccomp_said said;
+	char because[256], what[64] = "";
+
+	if (!s)
+		return say(q, "call", WHY_ALLOWED,
+			   "the bundle has no filter: capabilities and mounts "
+			   "decide",
+			   NULL);
+	spec_seccomp_look_up(s, q->word, &said);
+	if (said.ret == SECCOMP_RET_ERRNO)
+		(void)snprintf(what, sizeof(what), " (%s)",
+			       strerrorname_np((int)said.errno_ret)
+				       ? strerrorname_np((int)said.errno_ret)
+				       : "an errno");
+	if (said.ret == SECCOMP_RET_ALLOW || said.ret == SECCOMP_RET_LOG)
+		v = WHY_ALLOWED;
+	/* An agent, or a tracer, has the word. */
+	if (said.looks_at_args || said.ret == SECCOMP_RET_USER_NOTIF ||
+	    said.ret == SECCOMP_RET_TRACE)
+		v = WHY_UNKNOWN;
+	(void)snprintf(
+		because, sizeof(because), "linux.seccomp%s: %s%s%s%s",
+		said.is_default ? ".defaultAction" : "", said.action, what,
+		said.looks_at_args ? ", for some arguments another one" : "",
+		v == WHY_ALLOWED ? "; capabilities and mounts decide" : "");
+	return say(q, "call", v, because, NULL);
+}
+
 static int judge_call(struct question *q, struct error *err)
 {
 	unsigned int shared =
@@ -82,9 +119,7 @@ static int judge_call(struct question *q, struct error *err)
 	struct syscall_refusal why;
 
 	if (!q->request)
-		return say(q, "call", WHY_UNKNOWN,
-			   "the filter of a bundle is its own: linux.seccomp",
-			   NULL);
+		return judge_bundle_call(q);
 	if (!policy_refusal(q->request, shared, q->word, NULL, &why))
 		return say(q, "call", WHY_ALLOWED, "no rule refuses it", NULL);
 	if (!why.row)

@@ -255,6 +255,7 @@ static void seccomp_is_checked(void **state)
 		      "{'index':5,'value':18446744073709551615,'valueTwo':7,"
 		      "'op':'SCMP_CMP_MASKED_EQ'}]}]}"));
 	const struct spec_seccomp *p = s->seccomp;
+	struct spec_seccomp_said said;
 
 	CHECK_CASES(seccomp_cases);
 	assert_int_equal(p->default_action, 0x00050000);
@@ -269,6 +270,12 @@ static void seccomp_is_checked(void **state)
 	assert_true(p->rules[0].args[0].value == UINT64_MAX);
 	assert_int_equal(p->rules[0].args[0].value_two, 7);
 	assert_int_equal(p->rules[0].args[0].op, 7);
+	spec_seccomp_look_up(p, "b", &said);
+	assert_string_equal(said.action, "SCMP_ACT_ERRNO");
+	assert_true(said.is_default && said.looks_at_args);
+	assert_int_equal(said.errno_ret, 38);
+	spec_seccomp_look_up(p, "c", &said);
+	assert_false(said.looks_at_args);
 }
 
 static void too_much_is_refused(void **state)
