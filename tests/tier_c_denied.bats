@@ -71,6 +71,49 @@ teardown() {
 	refute_output hidden
 }
 
+@test "tier C: with a branch nothing is to be seen of what is denied but that it is there" {
+	mkdir -p "$W/far/dir/sub"
+	echo secret >"$W/far/key"
+	echo secret >"$W/far/dir/sub/s"
+	ln -s "$W/far" via
+	local all=(d/e/key "$W/far/key" via/key d/hidden "$W/far/dir" "$W/far/dir/" via/dir/../dir)
+	in_branch -r "$W/far" -r /usr -r /lib -r /lib64 -r /bin -r /etc --fs-deny "$W/dir/d/e/key" \
+		--fs-deny "$W/dir/d/hidden" --fs-deny "$W/far/key" --fs-deny "$W/far/dir" -- \
+		/usr/bin/python3 -B -c '
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def attempt(name, fn):
+    try: print(name, fn())
+    except OSError as e: print(name, e.strerror)
+for p in sys.argv[1:]:
+    s = os.stat(p)
+    print("stat", oct(s.st_mode & 0o7777), s.st_size, s.st_mtime, s.st_uid)
+    print("there", os.access(p, os.F_OK), "read", os.access(p, os.R_OK))
+    attempt("xattr", lambda: os.listxattr(p))
+    attempt("O_PATH", lambda: os.fstat(os.open(p, os.O_PATH)).st_size)
+    attempt("statfs", lambda: os.statvfs(p).f_bsize)
+    attempt("watch", lambda: "no" if libc.inotify_add_watch(libc.inotify_init(), p.encode(), 2) < 0 else "yes")
+for p in sys.argv[1:]:
+    if os.path.isdir(p):
+        for name in "sub", "sub/s", "nothing":
+            attempt("below", lambda: os.stat(p.rstrip("/") + "/" + name))
+            attempt("below", lambda: os.readlink(p.rstrip("/") + "/" + name))
+print(os.stat("d/e/open").st_size, os.stat(sys.argv[2].replace("key", "")).st_uid == os.getuid())' \
+		"${all[@]}"
+	expect_status 0
+	[ "$(sort <<<"$output" | uniq -c | awk '{$1 = $1; print}' | sort)" = "$(sort <<-END
+		1 5 True
+		24 below No such file or directory
+		7 O_PATH Permission denied
+		7 stat 0o0 0 0.0 0
+		7 statfs Permission denied
+		7 there True read False
+		7 watch no
+		7 xattr Permission denied
+	END
+	)" ]
+}
+
 @test "tier C: other names in the workdir of a file that is denied are denied, too" {
 	ln d/e/key also
 	ln d/e/key d/e/f/also

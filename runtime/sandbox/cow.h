@@ -50,7 +50,7 @@ CLEANUP_PTR(struct cow, cow_free);
 typedef void cow_denied_fn(const void *data, struct call *c, const char *code,
 			   const char *call, const char *path);
 
-/* Real paths, borrowed; those in no lower are left out. -ENOMEM. */
+/* Real paths, borrowed; of those in no lower Landlock has no rule. -ENOMEM. */
 int cow_deny(struct cow *w, const char *const *paths, size_t n,
 	     cow_denied_fn *tell, const void *data);
 

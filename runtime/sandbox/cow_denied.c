@@ -16,6 +16,8 @@ int cow_deny(struct cow *w, const char *const *paths, size_t n,
 		return -ENOMEM;
 	w->tell = tell;
 	w->tell_data = data;
+	w->hidden = paths;
+	w->n_hidden = n;
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < w->n; k++)
 			if (path_is_under(paths[i], w->roots[k].lower)) {
@@ -35,6 +37,27 @@ static int whole_path(const struct cow *w, const struct cow_place *p,
 		return 0;
 	r = cow_real_path(p->root->lower, p->at.path, ret);
 	return r < 0 ? r : 1;
+}
+
+enum cow_sight cow_sight(const struct cow *w, const struct cow_place *p)
+{
+	char path[PATH_MAX];
+	int r = 0;
+
+	if (w->n_hidden == 0)
+		return COW_SEEN;
+	if (p->root)
+		r = cow_real_path(p->root->lower, p->at.path, path);
+	else
+		path_copy(path, p->outside);
+	/* As it was said. */
+	for (size_t n = r ? 0 : strlen(path); n > 1 && path[n - 1] == '/'; n--)
+		path[n - 1] = '\0';
+	for (size_t i = 0; r == 0 && i < w->n_hidden; i++)
+		if (path_is_under(path, w->hidden[i]))
+			return strcmp(path, w->hidden[i]) == 0 ? COW_HIDDEN
+							       : COW_NOTHING;
+	return COW_SEEN;
 }
 
 /* As Landlock calls what is refused. */

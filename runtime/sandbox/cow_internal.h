@@ -19,6 +19,9 @@ struct cow {
 	bool has_umasks;     /* threads can have one of their own */
 	const char **denied; /* cow_denied.c */
 	size_t n_denied;
+	/* All that is denied anywhere; borrowed. */
+	const char *const *hidden;
+	size_t n_hidden;
 	cow_denied_fn *tell;
 	const void *tell_data;
 	struct cow_fifos *fifos;
@@ -31,6 +34,7 @@ struct cow_place {
 	struct merged_place at;	     /* if it is in one */
 	/* The kernel finds the same; of a directory with two parts, one. */
 	bool is_as_it_is, is_lower_dir;
+	bool is_hidden;		/* what is denied, but not what is in it */
 	char outside[PATH_MAX]; /* else: where the way ended, absolute */
 	/* As it was said, and a copy to take apart. */
 	char text[PATH_MAX];
@@ -85,6 +89,13 @@ int cow_check(const struct cow *w, struct call *c, const struct cow_place *p);
 /* The same where something in @p is denied, so that it has to stay. */
 int cow_check_within(const struct cow *w, struct call *c,
 		     const struct cow_place *p);
+/* What there is to be seen of @p, here or outside of every branch. */
+enum cow_sight {
+	COW_SEEN,
+	COW_HIDDEN,  /* it is denied: that it is there, and what */
+	COW_NOTHING, /* it lies in something denied */
+};
+enum cow_sight cow_sight(const struct cow *w, const struct cow_place *p);
 /* Landlock may have no rule for it, though it is not denied. */
 bool cow_is_beside_denied(const struct cow *w, const struct cow_place *p);
 

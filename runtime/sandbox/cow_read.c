@@ -25,26 +25,48 @@ struct where {
 	unsigned int flags;
 };
 
-/* 1: it is the kernel's to do; 0: @p is in a branch; or a negative errno. */
+/* 1: it is the kernel's to do; 0: @p is ours; or a negative errno. */
 static int look(struct cow *w, struct call *c, const struct where *at,
 		struct cow_place *p)
 {
+	enum cow_sight sight;
 	int r = cow_find(w, c, at->dirfd, at->addr, at->flags | COW_LOOK, p);
 
 	if (r < 0)
 		return r;
-	if (!p->root || p->is_as_it_is)
-		return 1;
-	return p->at.exists ? 0 : -ENOENT;
+	sight = cow_sight(w, p);
+	p->is_hidden = sight == COW_HIDDEN;
+	if (sight == COW_NOTHING)
+		return -ENOENT;
+	if (p->root && !p->at.exists)
+		return p->is_as_it_is ? 1 : -ENOENT;
+	return (p->root && !p->is_as_it_is) || p->is_hidden ? 0 : 1;
 }
 
 /* The same, and an O_PATH fd of it. */
+static int find_fd(struct cow *w, struct call *c, const struct where *at,
+		   struct cow_place *p, int *ret_fd)
+{
+	int fd, r = look(w, c, at, p);
+
+	if (r)
+		return r;
+	if (p->root)
+		return merged_find(p->root->merged, p->at.path, ret_fd);
+	fd = open(p->outside, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+/* What says more than that something is there. */
 static int look_and_open(struct cow *w, struct call *c, const struct where *at,
 			 struct cow_place *p, int *ret_fd)
 {
-	int r = look(w, c, at, p);
+	int r = find_fd(w, c, at, p, ret_fd);
 
-	return r ? r : merged_find(p->root->merged, p->at.path, ret_fd);
+	return r == 0 && p->is_hidden ? -EACCES : r;
 }
 
 static struct outcome finish(int r)
@@ -190,11 +212,15 @@ static bool is_kernels(const struct cow *w, const struct cow_place *p,
  * The names in "/" are no secret, and a Landlock rule to list it would go down
  * to all that there is.
  */
-static struct outcome open_outside(const struct cow_place *p,
+static struct outcome open_outside(const struct cow *w,
+				   const struct cow_place *p,
 				   const struct open_how *how)
 {
 	int fd;
 
+	/* Landlock says nothing of it, and fstat asks nobody. */
+	if ((how->flags & O_PATH) && cow_sight(w, p) != COW_SEEN)
+		return OUTCOME_FAIL(EACCES);
 	if (*p->text != '/' || *p->outside || open_is_write(how) ||
 	    (how->flags & O_PATH) || how->resolve)
 		return OUTCOME_GO;
@@ -233,7 +259,7 @@ static struct outcome open_once(struct cow *w, struct call *c)
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
 	if (!x.p.root)
-		return open_outside(&x.p, &x.how);
+		return open_outside(w, &x.p, &x.how);
 	if (is_kernels(w, &x.p, &x.how))
 		return OUTCOME_GO;
 	if (x.how.resolve)
@@ -264,6 +290,27 @@ struct outcome cow_open(struct cow *w, struct call *c)
 
 /* ---------------------------------------------------------------- status -- */
 
+/* Of what is denied: a name, and whether it is a directory. */
+static void hide(struct stat *st)
+{
+	*st = (struct stat){ .st_dev = st->st_dev,
+			     .st_ino = st->st_ino,
+			     .st_mode = st->st_mode & S_IFMT,
+			     .st_nlink = 1,
+			     .st_blksize = st->st_blksize };
+}
+
+static void hide_x(struct statx *st)
+{
+	*st = (struct statx){ .stx_mask = st->stx_mask,
+			      .stx_dev_major = st->stx_dev_major,
+			      .stx_dev_minor = st->stx_dev_minor,
+			      .stx_ino = st->stx_ino,
+			      .stx_mode = st->stx_mode & S_IFMT,
+			      .stx_nlink = 1,
+			      .stx_blksize = st->stx_blksize };
+}
+
 struct outcome cow_stat(struct cow *w, struct call *c)
 {
 	struct where at = { AT_FDCWD, call_arg(c, 0), COW_FOLLOW };
@@ -287,16 +334,18 @@ struct outcome cow_stat(struct cow *w, struct call *c)
 	if (call_nr(c) == SYS_lstat)
 		at.flags = 0;
 #endif
-	r = look_and_open(w, c, &at, &p, &fd);
+	r = find_fd(w, c, &at, &p, &fd);
 	if (r == 0 && syscall(SYS_fstat, fd, &st) < 0)
 		r = -errno;
 	/* How many directories are in both is not known: as the overlay. */
-	if (r == 0 && p.at.has_lower_dir) {
+	if (r == 0 && p.root && p.at.has_lower_dir) {
 		st.st_ino = p.at.ino;
 		st.st_dev = p.at.dev;
 		if (p.at.in_upper)
 			st.st_nlink = 1;
 	}
+	if (r == 0 && p.is_hidden)
+		hide(&st);
 	if (r == 0)
 		r = call_write(c, to, &st, sizeof(st));
 	return finish(r);
@@ -316,18 +365,20 @@ struct outcome cow_statx(struct cow *w, struct call *c)
 	/* A null path is the fd itself since 6.11. */
 	if (!at.addr)
 		return OUTCOME_GO;
-	r = look_and_open(w, c, &at, &p, &fd);
+	r = find_fd(w, c, &at, &p, &fd);
 	if (r == 0 &&
 	    statx(fd, "", AT_EMPTY_PATH | (int)(flags & AT_STATX_SYNC_TYPE),
 		  (unsigned int)call_arg(c, 3), &st) < 0)
 		r = -errno;
-	if (r == 0 && p.at.has_lower_dir) {
+	if (r == 0 && p.root && p.at.has_lower_dir) {
 		st.stx_ino = p.at.ino;
 		st.stx_dev_major = major(p.at.dev);
 		st.stx_dev_minor = minor(p.at.dev);
 		if (p.at.in_upper)
 			st.stx_nlink = 1;
 	}
+	if (r == 0 && p.is_hidden)
+		hide_x(&st);
 	if (r == 0)
 		r = call_write(c, call_arg(c, 4), &st, sizeof(st));
 	return finish(r);
@@ -354,8 +405,8 @@ struct outcome cow_access(struct cow *w, struct call *c)
 		if (flags & AT_EMPTY_PATH)
 			at.flags |= COW_EMPTY;
 	}
-	r = look_and_open(w, c, &at, &p, &fd);
-	if (r >= 0 && mode != F_OK && cow_check(w, c, &p) < 0)
+	r = find_fd(w, c, &at, &p, &fd);
+	if (r >= 0 && mode != F_OK && (cow_check(w, c, &p) < 0 || p.is_hidden))
 		r = -EACCES;
 	/* Our real ids are the caller's as little as its effective ones. */
 	if (r == 0 && syscall(SYS_faccessat2, fd, "", mode,
