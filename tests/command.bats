@@ -213,6 +213,10 @@ no_branch() {
 	run sandlock run -w "$W/other" -- sh -c "echo yes >$W/other/s"
 	expect_status 0
 	equal s "$(cat "$W/other/s")" yes
+	run sandlock run --workdir "$W/work" --on-exit=abort -w "$W/work/x" -- \
+		sh -c "echo 2 >$W/work/x; cat $W/work/x"
+	expect_output "-w $W/work/x lies in a workdir: what is written there waits in the branch, too"
+	equal x "$(cat "$W/work/x")" 1
 	run sandlock run --fs-mount "/data:$W/other:ro" -- sh -c 'cat /data/s; echo no >/data/s'
 	expect_output yes
 	equal s "$(cat "$W/other/s")" yes

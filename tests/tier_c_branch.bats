@@ -327,6 +327,16 @@ modes() {
 	chmod u+rwx m one
 }
 
+@test "tier C: what is written through within a workdir waits in the branch, and a line says so" {
+	in_branch -w "$W/dir/d" -w . -- /bin/sh -c 'echo x >d/new; cat d/new'
+	expect_status 0
+	expect_output "-w $W/dir/d lies in a workdir: what is written there waits in the branch, too"
+	expect_output "-w . lies in a workdir"
+	[ ! -e d/new ]
+	run sandlock diff "$N"
+	expect_exactly 'A d/new'
+}
+
 @test "tier C: TMPDIR is in no workdir" {
 	TMPDIR=$W/dir/d in_branch -- /bin/sh -c 'echo x >"$TMPDIR/x"; echo "$TMPDIR"'
 	refute_output "$W/dir"

@@ -146,6 +146,35 @@ static void warn_of_uncovered(struct create *c)
 			 u.n, buf_str(&b));
 }
 
+/* -w has no say within a workdir, which only the branch is written to. */
+static void warn_of_written(const struct create *c, const char *written)
+{
+	auto_free char *real = realpath(written, NULL);
+	auto_(buf) struct buf b = BUF_INIT;
+
+	for (size_t i = 0; real && i < branch_n_roots(c->branch); i++) {
+		const char *dir = branch_lower(branch_root(c->branch, i));
+
+		if (!path_is_under(real, dir))
+			continue;
+		path_quote(&b, written, strlen(written));
+		log_warn(c->env->log,
+			 "-w %s lies in a workdir: what is written there waits "
+			 "in the branch, too",
+			 buf_str(&b));
+		return;
+	}
+}
+
+static void warn_of_all_written(const struct create *c)
+{
+	const struct request *r = c->command ? c->command->request : NULL;
+
+	/* Of a chroot it is past the branch. */
+	for (size_t i = 0; r && !r->chroot && i < r->write.n; i++)
+		warn_of_written(c, r->write.v[i]);
+}
+
 static int make_branch(struct create *c, struct error *err)
 {
 	const struct plan *p = c->plan;
@@ -178,8 +207,10 @@ static int make_branch(struct create *c, struct error *err)
 	if (create_is_later(c))
 		return join_branch(c, err);
 	r = branch_create(c->store, &o, &c->branch, err);
-	if (r == 0 && p->host)
+	if (r == 0 && p->host) {
 		warn_of_uncovered(c);
+		warn_of_all_written(c);
+	}
 	return r;
 }
 

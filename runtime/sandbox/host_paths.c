@@ -361,6 +361,14 @@ static int add_writable(struct paths *p, const char *flag, const char *path)
 			   : LANDLOCK_ALL);
 }
 
+static bool is_in_workdir(const struct host_context *h, const char *path)
+{
+	for (size_t i = 0; i < h->workdirs.n; i++)
+		if (path_is_under(path, h->workdirs.v[i]))
+			return true;
+	return false;
+}
+
 static int add_written(struct paths *p)
 {
 	const struct spec_strings *l = &p->h->request->write;
@@ -372,7 +380,9 @@ static int add_written(struct paths *p)
 		if (!real)
 			return error_set(p->err, ERR_USAGE, errno, "-w '%s'",
 					 l->v[i]);
-		n = add_writable(p, "-w", real);
+		/* The branch takes it: create.c says so. */
+		if (!is_in_workdir(p->h, real))
+			n = add_writable(p, "-w", real);
 	}
 	return n;
 }
