@@ -247,6 +247,10 @@ static int run_diff(void *data, struct sink *s, struct error *err)
 	r = layers_walk(&d->walk, b, err);
 	while (r == 0 && (r = walk_next(&d->walk, &e, err)) == 1)
 		r = visit(d, e, err);
+	/* Settling opens it: modes.h. */
+	if (r == -EACCES && !b->meta.settled)
+		(void)error_hint(err, "its mode keeps you out, until the "
+				      "sandbox has ended");
 	return r;
 }
 

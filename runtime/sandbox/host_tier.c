@@ -80,8 +80,9 @@ static const struct {
 } refusals[] = {
 	{ has_no_supervisor, "--no-supervisor", "only the supervisor keeps it off the network",
 	  "drop --no-supervisor" },
-	{ wants_chroot, "--chroot", "a root of its own takes a mount namespace",
-	  "-r and -w say what may be read and written" },
+	{ wants_chroot, "--chroot", "a root of its own takes a mount namespace, for the kernel looks "
+	  "up interpreters and links of /proc by itself",
+	  "-r and -w say what of the host's root may be read and written" },
 	{ wants_other_user, "--user", "the supervisor reads what its own user's processes ask",
 	  "run sandlock itself as that user: setpriv --reuid=UID --regid=GID --clear-groups sandlock run" },
 	{ wants_sysv, "--extra-allow-syscall sysv_ipc", "those objects would be the host's",
