@@ -245,13 +245,18 @@ static int read_caps(const struct at *at, uint64_t *ret, struct buf *unknown)
 static void warn_ambient(const struct at *at, const struct capset *caps)
 {
 	uint64_t lost = caps->ambient & ~(caps->permitted & caps->inheritable);
+	auto_(buf) struct buf names = BUF_INIT;
 
-	for (int i = 0; lost >> i; i++)
+	/* In one line: buildah asks for fourteen that way, with every RUN. */
+	for (int i = 0; lost && i < 64 && lost >> i; i++)
 		if (lost >> i & 1)
-			at_warn(at,
-				"can't raise ambient capability %s: it must be "
-				"permitted and inheritable, too",
-				capset_name(i));
+			buf_printf(&names, "%s%s", names.len ? ", " : "",
+				   capset_name(i));
+	if (lost && !buf_failed(&names))
+		at_warn(at,
+			"can't raise ambient capability %s: it must be "
+			"permitted and inheritable, too",
+			buf_str(&names));
 }
 
 /* P-CAPS: what the kernel or we do not know is told and left out. */

@@ -185,8 +185,13 @@ value() {
 	create_running "$N"
 	dir=$(cgroup_dir pids "$(pid_of "$N")")
 	[[ $dir == */slt-$N ]]
+	# An engine looks for its cgroup in every hierarchy.
+	for h in freezer memory cpu cpuacct cpuset devices blkio; do
+		! mountpoint -q "/sys/fs/cgroup/$h" ||
+			grep -q . "/sys/fs/cgroup/$h/slt-$N/cgroup.procs"
+	done
 	sandlock delete --force "$N"
-	[ ! -d "$dir" ]
+	equal left "$(find /sys/fs/cgroup -name "slt-$N")" ""
 	create_running "$N"
 	equal dir "$(cgroup_dir pids "$(pid_of "$N")")" "$dir"
 }

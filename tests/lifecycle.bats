@@ -670,11 +670,11 @@ nobody_is_named() {
 
 @test "run: an ambient capability that cannot be raised is told" {
 	config '.process.capabilities.inheritable = ["CAP_KILL"]
-		| .process.capabilities.ambient = ["CAP_KILL", "CAP_CHOWN"]'
+		| .process.capabilities.ambient = ["CAP_KILL", "CAP_CHOWN", "CAP_FOWNER"]'
 	set_args grep CapAmb /proc/self/status
 	run sandlock run -b "$B" "$N"
 	expect_status 0
-	expect_output "can't raise ambient capability CAP_CHOWN"
+	expect_output "can't raise ambient capability CAP_CHOWN, CAP_FOWNER: "
 	expect_output 0000000000000020
 }
 
@@ -744,7 +744,10 @@ nobody_is_named() {
 	expect_status 255
 	expect_output 'executable file not found in $PATH'
 	run sandlock_oci exec --cwd /no/such/directory "$N" true
-	[ "$status" -eq 0 ] || [ "$status" -eq 255 ]
+	expect_status 255
+	expect_output "/no/such/directory"
+	run sandlock_oci exec "$N" ls -d /no
+	[ "$status" -ne 0 ]
 	sandlock_oci delete --force "$N"
 	run sandlock_oci exec "$N" true
 	expect_status 255

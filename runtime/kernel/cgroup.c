@@ -30,6 +30,7 @@ const struct cgroup_ctl_row cgroup_ctls[CTL_COUNT] = {
 	[CTL_FREEZER]  = { "freezer",  NULL,      "" },
 	[CTL_MEMORY]   = { "memory",   "memory",  "memory" },
 	[CTL_CPU]      = { "cpu",      "cpu",     "cpu" },
+	[CTL_CPUACCT]  = { "cpuacct",  NULL,      "" },
 	[CTL_CPUSET]   = { "cpuset",   "cpuset",  "cpu" },
 	[CTL_PIDS]     = { "pids",     "pids",    "pids" },
 	[CTL_DEVICES]  = { "devices",  NULL,      "devices" },
@@ -509,9 +510,9 @@ static int fill(struct cgroup *c, const struct cgroup_options *o,
 			*err = e;
 		return asked ? name_limits(o, err) : r;
 	}
-	if (!asked)
-		return 0;
-	return cgroup_apply(c, o->resources, o->rootless, err);
+	if (asked)
+		r = cgroup_apply(c, o->resources, o->rootless, err);
+	return r == 0 && o->path && !o->rootless ? cgroup_make_all(c, err) : r;
 }
 
 static int fill_scope(struct cgroup *c, const struct cgroup_options *o,

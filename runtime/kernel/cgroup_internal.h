@@ -42,6 +42,7 @@ enum cgroup_ctl {
 	CTL_FREEZER,
 	CTL_MEMORY,
 	CTL_CPU,
+	CTL_CPUACCT, /* counts, limits nothing */
 	CTL_CPUSET,
 	CTL_PIDS,
 	CTL_DEVICES,
@@ -124,6 +125,12 @@ unsigned int cgroup_needs(const struct spec_resources *r, bool rootless);
 /* Makes the controllers' cgroups and writes the limits. */
 int cgroup_apply(struct cgroup *c, const struct spec_resources *r,
 		 bool rootless, struct error *err);
+
+/*
+ * On v1, one in every hierarchy but systemd's own. An engine that says where
+ * the cgroup is reads what it likes there (podman stats), limit or not.
+ */
+int cgroup_make_all(struct cgroup *c, struct error *err);
 
 int cgroup_v1_apply(const struct cgroup *c, enum cgroup_ctl ctl,
 		    const struct spec_resources *r, struct error *err);

@@ -278,6 +278,25 @@ int cgroup_apply(struct cgroup *c, const struct spec_resources *r,
 	return e == 0 && v2 ? cgroup_v2_apply(c, v2, r, err) : e;
 }
 
+int cgroup_make_all(struct cgroup *c, struct error *err)
+{
+	for (int i = CTL_FREEZER; c->mode != CGROUP_V2 && i < CTL_COUNT; i++) {
+		struct error e = ERROR_INIT;
+
+		if (i == CTL_SYSTEMD || c->node[i].dir ||
+		    !is_v1_mounted((enum cgroup_ctl)i) ||
+		    cgroup_node_make(c, (enum cgroup_ctl)i, &e) == 0)
+			continue;
+		if (e.kind != ERR_UNSUPPORTED) {
+			if (err)
+				*err = e;
+			return error_code(&e);
+		}
+		cgroup_node_drop(c, (enum cgroup_ctl)i);
+	}
+	return 0;
+}
+
 /* Processes that run already follow into the cgroups made just now. */
 static int move_members(const struct cgroup *c, unsigned int had,
 			struct error *err)

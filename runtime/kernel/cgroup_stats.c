@@ -56,13 +56,15 @@ static void put_percpu(const char *dir, struct json_out *o)
 static void put_cpu(const struct cgroup *c, struct json_out *o)
 {
 	const char *v1 = c->node[CTL_CPU].dir, *v2 = c->node[CTL_UNIFIED].dir;
-	/* cpu.stat is in every v2 cgroup; cpuacct only shares a v1 mount. */
+	/* cpuacct often shares the mount of cpu. */
+	const char *acct = c->node[CTL_CPUACCT].dir ?: v1;
+	/* cpu.stat is in every v2 cgroup. */
 	uint64_t total = v2 ? keyed(v2, "cpu.stat", "usage_usec") * NS_PER_US
-			    : number(v1, "cpuacct.usage");
+			    : number(acct, "cpuacct.usage");
 	uint64_t user = v2 ? keyed(v2, "cpu.stat", "user_usec") * NS_PER_US
-			   : keyed(v1, "cpuacct.stat", "user") * NS_PER_TICK;
+			   : keyed(acct, "cpuacct.stat", "user") * NS_PER_TICK;
 	uint64_t sys = v2 ? keyed(v2, "cpu.stat", "system_usec") * NS_PER_US
-			  : keyed(v1, "cpuacct.stat", "system") * NS_PER_TICK;
+			  : keyed(acct, "cpuacct.stat", "system") * NS_PER_TICK;
 	const char *dir = v1 ? v1 : v2;
 
 	json_out_key(o, "cpu");
@@ -70,7 +72,7 @@ static void put_cpu(const struct cgroup *c, struct json_out *o)
 	json_out_key(o, "usage");
 	json_out_object(o);
 	put_nonzero(o, "total", total);
-	put_percpu(v1, o);
+	put_percpu(acct, o);
 	json_out_uint_member(o, "kernel", sys);
 	json_out_uint_member(o, "user", user);
 	json_out_object_end(o);

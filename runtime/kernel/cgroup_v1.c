@@ -366,6 +366,7 @@ int cgroup_v1_apply(const struct cgroup *c, enum cgroup_ctl ctl,
 	case CTL_UNIFIED:
 	case CTL_FREEZER:
 	case CTL_SYSTEMD:
+	case CTL_CPUACCT:
 	case CTL_COUNT:
 		break;
 	}

@@ -366,6 +366,7 @@ static int apply_one(const char *dir, enum cgroup_ctl ctl,
 	case CTL_NET_PRIO:
 	case CTL_FREEZER:
 	case CTL_SYSTEMD:
+	case CTL_CPUACCT:
 	case CTL_COUNT:
 		break;
 	}

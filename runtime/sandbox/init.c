@@ -354,6 +354,7 @@ void init_main(struct create *c)
 		.pass_listen_fds = !c->plan->host,
 		.die_with_parent = c->die_with_parent,
 		.init = c->plan->host,
+		.makes_cwd = true,
 		.cwd_is_wish = c->plan->cwd_is_wish,
 		.workdirs = &c->plan->workdirs,
 		.send_listener = c->plan->host ? NULL : send_listener,

@@ -132,7 +132,7 @@ static int enter_cwd(struct process_setup *s, bool last, struct error *err)
 
 	if (chdir(cwd) == 0 || (s->cwd_is_wish && chdir("/") == 0))
 		return check_cwd(cwd, err);
-	if (errno == ENOENT && !last) {
+	if (errno == ENOENT && !last && s->makes_cwd) {
 		auto_free char *copy = strdup(cwd);
 
 		for (char *p = copy ? strchr(copy + 1, '/') : NULL; p;

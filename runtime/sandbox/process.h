@@ -36,6 +36,7 @@ struct process_setup {
 	bool pass_listen_fds; /* LISTEN_FDS of our environment */
 	bool die_with_parent;
 	bool init;	  /* the program runs under a pid 1 of ours */
+	bool makes_cwd;	  /* where it is missing; as runc, not for exec */
 	bool cwd_is_wish; /* the root will do where the cwd is not seen */
 	/* Cwd and program are looked for by process_look, when the filter is
 	 * loaded and answered: what a branch that is not mounted has. */
