@@ -11,7 +11,7 @@
 #include "kernel/cgroup_internal.h"
 #include "spec/spec.h"
 
-enum { MOVE_TRIES = 16 };
+enum { MOVE_TRIES = 16, LOG_BITS = 24, LOG_SLACK = 8 };
 
 /* No name of a sandbox begins so. */
 static const char leaf_name[] = ".sandlock";
@@ -193,10 +193,46 @@ static int apply_memory(const char *dir, const struct spec_resources *r,
 	return e;
 }
 
-/* [2, 262144] to [1, 10000], as every runtime has it. */
+/* The binary logarithm of @v > 0 with LOG_BITS binary places. */
+static uint64_t log2_of(uint64_t v)
+{
+	unsigned int whole = 63 - (unsigned int)__builtin_clzll(v);
+	uint64_t log = whole, x = v << (63 - whole) >> 32;
+
+	/* x is in [1, 2) with 31 places: each square shows one more bit. */
+	for (int i = 0; i < LOG_BITS; i++) {
+		x = x * x >> 31;
+		log = log << 1 | x >> 32;
+		x >>= x >> 32;
+	}
+	return log;
+}
+
+/*
+ * [2, 262144] to [1, 10000], as runc 1.4 and crun 1.23 have it, by which the
+ * defaults are each other's: 1024 shares are a weight of 100. With l as the
+ * binary logarithm of the shares it is 10 ^ ((l * l + 125 * l) / 612 - 7 / 34),
+ * rounded up.
+ */
 uint64_t cgroup_weight_of(uint64_t shares)
 {
-	return 1 + ((shares - 2) * 9999) / 262142;
+	int64_t l = (int64_t)log2_of(shares);
+	int64_t ten = (int64_t)log2_of(10);
+	int64_t power =
+		((l * l >> LOG_BITS) + 125 * l) / 612 - (7 << LOG_BITS) / 34;
+	/* What is a power of ten must not be one more for a last place. */
+	int64_t wanted = (power * ten >> LOG_BITS) - LOG_SLACK;
+	uint64_t low = 1, high = 10000;
+
+	while (low < high) {
+		uint64_t middle = (low + high) / 2;
+
+		if ((int64_t)log2_of(middle) < wanted)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 static int set_weight(const char *dir, uint64_t shares, struct error *err)

@@ -144,7 +144,7 @@ static void test_limits_of_v2(void **state)
 	check_limits(CGROUP_V2,
 		     "{\"cpu\":{\"shares\":1024,\"quota\":12345,"
 		     "\"cpus\":\"0-2,9\",\"mems\":\"0\"}}",
-		     "CPUWeight t 39 CPUQuotaPerSecUSec t 130000 "
+		     "CPUWeight t 100 CPUQuotaPerSecUSec t 130000 "
 		     "AllowedCPUs ay 2 7 2 AllowedMemoryNodes ay 1 1");
 	check_limits(CGROUP_V2, "{\"cpu\":{\"quota\":-1,\"period\":50000}}",
 		     "CPUQuotaPeriodUSec t 50000 "
@@ -159,6 +159,19 @@ static void test_limits_of_v2(void **state)
 		     "MemoryHigh t 70 TasksMax t 18446744073709551615 "
 		     "CPUQuotaPeriodUSec t 50000 CPUQuotaPerSecUSec t 400000 "
 		     "AllowedCPUs ay 1 2");
+}
+
+static void test_weights_are_those_of_others(void **state)
+{
+	static const unsigned int rows[][2] = {
+		{ 2, 1 },	   { 3, 2 },	  { 512, 59 },
+		{ 1024, 100 },	   { 2048, 174 }, { 100000, 4340 },
+		{ 262144, 10000 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_int_equal(cgroup_weight_of(rows[i][0]), rows[i][1]);
 }
 
 static void test_limits_of_v1(void **state)
@@ -233,6 +246,7 @@ int main(void)
 		cmocka_unit_test(test_values_become_words),
 		cmocka_unit_test(test_what_is_no_value_is_refused),
 		cmocka_unit_test(test_limits_of_v2),
+		cmocka_unit_test(test_weights_are_those_of_others),
 		cmocka_unit_test(test_limits_of_v1),
 		cmocka_unit_test(test_devices_of_v1),
 		cmocka_unit_test(test_sets_that_are_none_are_refused),
