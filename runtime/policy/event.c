@@ -23,46 +23,40 @@ const char *event_category_name(enum event_category c)
 	return "file";
 }
 
-void event_done(struct event *e)
+static size_t size_of(const char *s)
 {
-	free(e->program);
-	free(e->path);
-	free(e->host);
-	free(e->argv);
-	*e = (struct event){ .syscall = NULL };
+	return s ? strlen(s) + 1 : 0;
 }
 
-void event_free(struct event *e)
+/* Copies @n bytes to *@at and goes on behind them. */
+static char *put(char **at, const char *from, size_t n)
 {
-	if (e)
-		event_done(e);
-	free(e);
+	char *to = *at;
+
+	if (!from)
+		return NULL;
+	memcpy(to, from, n);
+	*at += n;
+	return to;
 }
 
-static bool copy_string(char **at, const char *s)
-{
-	*at = s ? strdup(s) : NULL;
-	return *at || !s;
-}
-
+/* In one piece. */
 struct event *event_dup(const struct event *e)
 {
-	auto_ptr(event_free) struct event *d = malloc(sizeof(*d));
+	size_t program = size_of(e->program), path = size_of(e->path);
+	size_t host = size_of(e->host);
+	struct event *d =
+		malloc(sizeof(*d) + program + path + host + e->argv_len);
+	char *at = (char *)(d + 1);
 
 	if (!d)
 		return NULL;
 	*d = *e;
-	d->program = d->path = d->host = d->argv = NULL;
-	if (!copy_string(&d->program, e->program) ||
-	    !copy_string(&d->path, e->path) || !copy_string(&d->host, e->host))
-		return NULL;
-	if (e->argv) {
-		d->argv = malloc(e->argv_len + 1);
-		if (!d->argv)
-			return NULL;
-		memcpy(d->argv, e->argv, e->argv_len);
-	}
-	return take_ptr(&d);
+	d->program = put(&at, e->program, program);
+	d->path = put(&at, e->path, path);
+	d->host = put(&at, e->host, host);
+	d->argv = put(&at, e->argv, e->argv_len);
+	return d;
 }
 
 /* With its length, so that no two requests feed the same bytes. */
@@ -97,6 +91,23 @@ void event_digest(const struct event *e, char ret[EVENT_DIGEST_LEN + 1])
 	add_part(&sha, more, sizeof(more));
 	add_part(&sha, e->argv ? e->argv : "", e->argv_len);
 	(void)SHA256End(&sha, ret);
+}
+
+static bool is_equal(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool event_is_alike(const struct event *a, const struct event *b)
+{
+	return a->category == b->category && a->writes == b->writes &&
+	       a->denied == b->denied && a->port == b->port &&
+	       is_equal(a->syscall, b->syscall) &&
+	       is_equal(a->program, b->program) && is_equal(a->path, b->path) &&
+	       is_equal(a->host, b->host) &&
+	       is_equal(a->protocol, b->protocol) &&
+	       a->argv_len == b->argv_len &&
+	       (!a->argv_len || memcmp(a->argv, b->argv, a->argv_len) == 0);
 }
 
 /* The words with blanks between them, up to @max bytes. */

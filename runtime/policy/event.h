@@ -50,11 +50,7 @@ struct event {
 	bool denied; /* by a rule, before anybody was asked */
 };
 
-void event_done(struct event *e);
-/* Frees what event_dup made. */
-void event_free(struct event *e);
-CLEANUP_PTR(struct event, event_free);
-/* A copy of its own; NULL on ENOMEM. */
+/* A copy of its own, in one piece for free(3); NULL on ENOMEM. */
 struct event *event_dup(const struct event *e);
 
 /*
@@ -62,6 +58,8 @@ struct event *event_dup(const struct event *e);
  * pids: the same request of another process is the same request.
  */
 void event_digest(const struct event *e, char ret[EVENT_DIGEST_LEN + 1]);
+/* They have the same digest. */
+bool event_is_alike(const struct event *a, const struct event *b);
 
 /*
  * In words, escaped, at most about @max bytes of the object: "run 'cc -c a.c'",

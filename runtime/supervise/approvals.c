@@ -60,6 +60,9 @@ struct approvals {
 	struct approval *late;
 	size_t n_late;
 	pthread_mutex_t late_lock; /* who tells; taken before the other one */
+	/* Of that lock: often the next one is the same again. */
+	struct event *last;
+	char last_digest[EVENT_DIGEST_LEN + 1];
 };
 
 static void append(struct list *l, struct approval *a)
@@ -91,7 +94,7 @@ static void free_approval(struct approval *a)
 {
 	if (!a)
 		return;
-	event_free(a->event);
+	free(a->event);
 	free(a->rule);
 	free(a);
 }
@@ -145,6 +148,7 @@ void approvals_free(struct approvals *b)
 	(void)pthread_mutex_destroy(&b->late_lock);
 	(void)close(b->event_fd);
 	free(b->alike);
+	free(b->last);
 	free(b);
 }
 
@@ -226,14 +230,6 @@ static struct approval *take_late(struct approvals *b)
 	return a;
 }
 
-static void tell_late(const struct approvals *b, struct approval_info i)
-{
-	char made[EVENT_DIGEST_LEN + 1];
-
-	i.digest = approval_digest(&i, made);
-	b->later.fn(b->later.data, &i);
-}
-
 /* As it was when it was closed. With the lock held. */
 static struct approval_info late_info(const struct approval *a)
 {
@@ -251,13 +247,29 @@ static bool is_told_late(const struct approval *a)
 /* @a is the last of those that are closed. With the lock held. */
 static void tell_later(struct approvals *b, struct approval *a)
 {
+	char made[EVENT_DIGEST_LEN + 1];
+	struct approval_info i;
+
 	if (!b->late)
 		b->late = a;
 	if (++b->n_late <= APPROVALS_LATE_MAX)
 		return;
 	a = take_late(b);
+	i = late_info(a);
+	i.digest = approval_digest(&i, made);
 	if (is_told_late(a))
-		tell_late(b, late_info(a));
+		b->later.fn(b->later.data, &i);
+}
+
+/* With the late lock held. */
+static const char *late_digest(struct approvals *b, const struct event *e)
+{
+	if (b->last && event_is_alike(b->last, e))
+		return b->last_digest;
+	free(b->last);
+	b->last = event_dup(e);
+	event_digest(e, b->last_digest);
+	return b->last_digest;
 }
 
 /* With both locks held, but while @later runs. */
@@ -272,7 +284,9 @@ static void catch_up(struct approvals *b)
 			continue;
 		a->is_told = true;
 		(void)pthread_mutex_unlock(&b->lock);
-		tell_late(b, i);
+		if (!*i.digest)
+			i.digest = late_digest(b, i.event);
+		b->later.fn(b->later.data, &i);
 		(void)pthread_mutex_lock(&b->lock);
 		a->is_told = false;
 	}
@@ -375,7 +389,7 @@ static bool end(struct approval *a, enum approval_state state, int error)
 /* What is over its deadline is no more, whoever looks first. */
 static void expire(struct approvals *b)
 {
-	uint64_t now = clock_now_ns();
+	uint64_t now = b->waiting.first ? clock_now_ns() : 0;
 	struct approval *next;
 
 	for (struct approval *a = b->waiting.first; a; a = next) {

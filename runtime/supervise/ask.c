@@ -212,17 +212,13 @@ static struct outcome ask_if_asked(const struct asker *a, struct ask *k,
 				   struct call *c, struct event *e,
 				   const struct object *o, const char *rule)
 {
-	auto_free char *path = NULL;
 	struct outcome ret = OUTCOME_GO;
 
 	if (is_denied(a, c, e, o))
 		return OUTCOME_FAIL(EACCES);
 	if (!ask_is_asked(a, rule))
 		return OUTCOME_GO;
-	path = strdup(o->real ? o->real : o->path);
-	if (!path)
-		return OUTCOME_FAIL(ENOMEM);
-	e->path = path;
+	e->path = o->real ? o->real : o->path;
 	ask_fill_caller(e, c);
 	show_program(a, e);
 	(void)ask_about(a, k, c, e, rule, &ret);

@@ -88,8 +88,7 @@ struct outcome ask_about_object(const struct asker *a, struct ask *k,
 /* Somebody is asked about what @rule (or none) is for. */
 bool ask_is_asked(const struct asker *a, const char *rule);
 
-/* Who calls: pid, parent, and the program unless it is there. For event_done.
- */
+/* Who calls: pid, parent, and the program, malloc'ed, unless it is there. */
 void ask_fill_caller(struct event *e, struct call *c);
 
 #endif

@@ -260,6 +260,23 @@ static int capture(const struct open_asker *a, struct call *c,
 	return r;
 }
 
+/* Without a byte for the places that are filled when it is looked at. */
+static struct opening *opening_new(void)
+{
+	struct opening *x = malloc(sizeof(*x));
+
+	if (!x)
+		return NULL;
+	x->s.how = (struct open_how){ .flags = 0 };
+	x->s.object = (struct object){ .exists = false };
+	x->caller = NULL;
+	x->root_fd = x->fd = -1;
+	x->has_who = x->is_missing = false;
+	x->ask = (struct ask){ .is_asked = false };
+	x->rule = NULL;
+	return x;
+}
+
 static struct outcome before_open(struct call *c, void *data)
 {
 	const struct open_asker *a = data;
@@ -270,10 +287,9 @@ static struct outcome before_open(struct call *c, void *data)
 	int r;
 
 	if (!x) {
-		x = calloc(1, sizeof(*x));
+		x = opening_new();
 		if (!x)
 			return OUTCOME_FAIL(ENOMEM);
-		x->root_fd = x->fd = -1;
 		call_keep(c, x, opening_free);
 		r = capture(a, c, x);
 		if (r < 0)

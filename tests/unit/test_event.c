@@ -86,12 +86,45 @@ static void nothing_is_read_behind_the_end(void **state)
 	}
 }
 
+static void alike_is_what_has_the_same_digest(void **state)
+{
+	const struct event e = an_event();
+	struct event v[8];
+	struct event *copy = event_dup(&e);
+	char of_e[EVENT_DIGEST_LEN + 1], other[EVENT_DIGEST_LEN + 1];
+
+	for (size_t i = 0; i < 8; i++)
+		v[i] = e;
+	v[0].syscall = "execveat";
+	v[1].category = EVENT_FILE;
+	v[2].program = NULL;
+	v[3].path = (char *)"/bin/c";
+	v[4].host = (char *)"192.0.2.1";
+	v[5].port = 1;
+	v[6].argv_len--;
+	v[7].writes = false;
+	event_digest(&e, of_e);
+	for (size_t i = 0; i < 8; i++) {
+		assert_false(event_is_alike(&e, &v[i]));
+		event_digest(&v[i], other);
+		assert_string_not_equal(of_e, other);
+	}
+	assert_non_null(copy);
+	copy->pid++;
+	assert_true(event_is_alike(&e, copy));
+	event_digest(copy, other);
+	assert_string_equal(of_e, other);
+	assert_ptr_not_equal(e.argv, copy->argv);
+	free(copy);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_packed_is_unpacked),
 		cmocka_unit_test(texts_are_cut_and_are_bytes),
 		cmocka_unit_test(nothing_is_read_behind_the_end),
+		cmocka_unit_test(alike_is_what_has_the_same_digest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
