@@ -488,16 +488,10 @@ static int add_asked_mounts(struct paths *p)
 					"--fs-mount cannot show '%s' as '%s': "
 					"that takes a mount namespace",
 					m->host, m->inside);
-			return error_hint(
-				p->err,
-				m->read_only ? "-r '%s' shows it where it "
-					       "is; a link '%s' in the "
-					       "branch may lead there"
-					     : "-w '%s' lets it be written "
-					       "where it is; a link '%s' "
-					       "in the branch may lead "
-					       "there",
-				real, m->inside);
+			return error_hint(p->err,
+					  "-%c '%s' takes it where it is; the "
+					  "command has to be told that path",
+					  m->read_only ? 'r' : 'w', real);
 		}
 		n = m->read_only ? add_readable(p, real)
 				 : add_writable(p, "--fs-mount", real);
