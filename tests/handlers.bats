@@ -45,7 +45,9 @@ os.write(fd, b"x")'
 os.uname(); print(os.read(3, 100))'
 	expect_output "installed 3"
 	expect_output "b'virtual"
-	run handle uname=peek:0+peek:1000+continue -- uname <file
+	run handle uname=peek:0+peek:1000+ends+continue -- uname <file
+	expect_output "ended 0"
+	expect_output "ended 1"
 	expect_output "peek virtual"
 	expect_output "peek error -9"
 }

@@ -93,8 +93,16 @@ struct sandlock_handler {
  * call that were added before; of what those refuse or answer it does not
  * hear. @free_fn is called on @data once, after the last call of any handler,
  * by sandlock_sandbox_free, or here on failure. ERR_USAGE for a call that
- * cannot be handled (close, exit, wait4 and a few more), that is
- * refused anyway, or for more than 256 handlers; ERR_STATE.
+ * cannot be handled, that is refused anyway, or for more than 256 handlers;
+ * ERR_STATE.
+ *
+ * Not handled are close and close_range: a trapped call can wait, or be EINTR,
+ * and no program expects that of them; wait4 and waitid: who waits is woken by
+ * the signals that a held call does not get; exit and exit_group: what ends
+ * must not be held up, and ends by signals as well, of which no call tells
+ * (sandlock_call_open_process does); rt_sigreturn, restart_syscall: they are
+ * how the kernel delivers signals; preadv2, pwritev2: a command is started by
+ * them.
  *
  * A run is not over while a handler runs; one that has not begun by then never
  * will. Calls that are answered later end with the run.
@@ -132,6 +140,9 @@ int sandlock_call_install_fd(struct sandlock_call *c, int fd,
 /* A copy of the caller's @fd, close-on-exec, to be closed; or -ESRCH; -EBADF.
  */
 int sandlock_call_get_fd(struct sandlock_call *c, int fd);
+/* A pidfd of the process that calls, close-on-exec, to be closed: it can be
+ * read once that has ended, which no handler is told of; or -ESRCH. */
+int sandlock_call_open_process(struct sandlock_call *c);
 /* True once nobody waits for an answer. */
 bool sandlock_call_is_cancelled(struct sandlock_call *c);
 /*

@@ -407,16 +407,27 @@ API int sandlock_call_install_fd(struct sandlock_call *c, int fd,
 	return request(c, &m);
 }
 
-API int sandlock_call_get_fd(struct sandlock_call *c, int fd)
+static int request_fd(struct sandlock_call *c, enum call_msg_type type,
+		      int value)
 {
 	struct call_msg m;
 	int r;
 
-	call_msg_begin(&m, CALL_GET_FD, fd, 0);
+	call_msg_begin(&m, type, value, 0);
 	r = request(c, &m);
 	if (r < 0)
 		return r;
 	return m.fd < 0 ? -EMFILE : m.fd;
+}
+
+API int sandlock_call_get_fd(struct sandlock_call *c, int fd)
+{
+	return request_fd(c, CALL_GET_FD, fd);
+}
+
+API int sandlock_call_open_process(struct sandlock_call *c)
+{
+	return request_fd(c, CALL_GET_PROCESS, 0);
 }
 
 API bool sandlock_call_is_cancelled(struct sandlock_call *c)

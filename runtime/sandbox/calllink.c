@@ -254,11 +254,11 @@ static int install(struct call *c, const struct call_msg *m)
 	return m->fd < 0 ? -EBADF : call_install_fd(c, m->fd, m->value);
 }
 
-static int get_fd(struct call *c, const struct call_msg *m,
-		  struct call_msg *ret)
+/* Our descriptor, or why there is none. */
+static int pass_on(int fd, struct call_msg *ret)
 {
-	ret->fd = call_get_fd(c, m->value);
-	return ret->fd < 0 ? ret->fd : 0;
+	ret->fd = fd;
+	return fd < 0 ? fd : 0;
 }
 
 static int do_request(struct call *c, const struct call_msg *m,
@@ -274,7 +274,9 @@ static int do_request(struct call *c, const struct call_msg *m,
 	case CALL_INSTALL_FD:
 		return install(c, m);
 	case CALL_GET_FD:
-		return get_fd(c, m, ret);
+		return pass_on(call_get_fd(c, m->value), ret);
+	case CALL_GET_PROCESS:
+		return pass_on(call_open_process(c), ret);
 	case CALL_LOOK:
 		return call_is_valid(c) ? 0 : -ESRCH;
 	case CALL_MADE:

@@ -34,6 +34,7 @@ enum call_msg_type {
 	CALL_WRITE,	  /* of the data to @addr */
 	CALL_INSTALL_FD,  /* of the fd; @value: close-on-exec */
 	CALL_GET_FD,	  /* @value: its number there; the reply has an fd */
+	CALL_GET_PROCESS, /* the reply has a pidfd */
 	CALL_LOOK,	  /* is it still waited for? */
 	CALL_ANSWER,	  /* data: struct call_answer; the fd */
 };

@@ -159,20 +159,25 @@ int call_write(struct call *c, uint64_t addr, const void *data, size_t n)
 
 /* -------------------------------------------------------- descriptors -- */
 
+int call_open_process(struct call *c)
+{
+	pid_t tgid = call_tgid(c);
+	auto_close int fd = tgid ? pidfd_open_pid(tgid) : -ESRCH;
+
+	if (fd < 0)
+		return (int)checked(c, fd);
+	return call_is_valid(c) ? take_fd(&fd) : -ESRCH;
+}
+
 /* A pidfd of the thread itself: it may have a table of fds of its own. */
 static int open_pidfd(struct call *c)
 {
-	pid_t tgid;
 	int fd = (int)syscall(SYS_pidfd_open, call_tid(c), PIDFD_THREAD);
 
 	if (fd >= 0 || errno != EINVAL)
 		return fd < 0 ? -errno : fd;
 	/* Before 6.9 there are pidfds of processes only. */
-	tgid = call_tgid(c);
-	if (tgid == 0)
-		return -ESRCH;
-	fd = (int)syscall(SYS_pidfd_open, tgid, 0);
-	return fd < 0 ? -errno : fd;
+	return call_open_process(c);
 }
 
 static int get_fd_now(struct call *c, int fd)

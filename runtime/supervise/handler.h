@@ -128,6 +128,8 @@ int call_write(struct call *c, uint64_t addr, const void *data, size_t n);
 /* A copy of the caller's fd @fd (pidfd_getfd); ours, O_CLOEXEC. -EBADF,
  * -ESRCH, or why the kernel refused. */
 int call_get_fd(struct call *c, int fd);
+/* A pidfd of its process. -ESRCH. */
+int call_open_process(struct call *c);
 /* Its cwd, root, or a directory fd, as an O_PATH fd of ours. */
 int call_open_cwd(struct call *c);
 int call_open_root(struct call *c);

@@ -246,6 +246,18 @@ func (call *Call) File(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), fmt.Sprintf("fd %d", fd)), nil
 }
 
+// Process is a pidfd of the caller's process, to be closed: it can be read once
+// that has ended, which no handler is told of.
+func (call *Call) Process() (*os.File, error) {
+	own, err := call.with(func(c *C.struct_sandlock_call) C.int {
+		return C.sandlock_call_open_process(c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(own), "process"), nil
+}
+
 // IsCancelled: nobody waits for an answer any more.
 func (call *Call) IsCancelled() bool {
 	cancelled := true

@@ -20,6 +20,7 @@
  *	fd:PATH		gives the caller PATH, and prints its number there
  *	peek:FD		reads a line from that fd of the caller, and prints it
  *	cancelled	prints whether it is
+ *	ends		prints whether the caller has ended, then and after all
  * and at the end
  *	continue errno:N return:N open:PATH bytes:TEXT hold kill:SIG
  *	none		no action
@@ -37,6 +38,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sandlock.h>
 #include <stdatomic.h>
@@ -188,6 +190,24 @@ static void peek(struct sandlock_call *c, int number)
 	close(fd);
 }
 
+static int process_fd = -1;
+
+static void print_ended(int patience_ms)
+{
+	struct pollfd p = { .fd = process_fd, .events = POLLIN };
+
+	printf("ended %d\n", poll(&p, 1, patience_ms));
+}
+
+static void watch_process(struct sandlock_call *c)
+{
+	process_fd = sandlock_call_open_process(c);
+	if (process_fd < 0)
+		printf("no process: %d\n", process_fd);
+	else
+		print_ended(0);
+}
+
 /* What a handler does at the end; the step's name comes without its value. */
 static int conclude(struct sandlock_call *c, const char *step, const char *arg,
 		    struct sandlock_action *ret)
@@ -289,6 +309,8 @@ static int take_steps(struct handler *h, struct sandlock_call *c, char *steps,
 				   sandlock_call_get_info(c)->args[atoi(arg)]);
 		else if (strcmp(s, "mport") == 0)
 			print_message_port(c, atoi(arg));
+		else if (strcmp(s, "ends") == 0)
+			watch_process(c);
 		else if (strcmp(s, "data") == 0)
 			print_data(c,
 				   sandlock_call_get_info(c)->args[atoi(arg)],
@@ -544,6 +566,8 @@ int main(int argc, char **argv)
 	sandlock_call_free(kept);
 	while (late)
 		nap(1);
+	if (process_fd >= 0)
+		print_ended(60 * 1000);
 	sandlock_request_free(q);
 	return r < 0;
 }

@@ -191,6 +191,7 @@ static void test_a_kept_call_outlives_all(void **state)
 	assert_int_equal(sandlock_call_write(t.kept, 4096, text, 8), -ESRCH);
 	assert_int_equal(sandlock_call_install_fd(t.kept, 0, false), -ESRCH);
 	assert_int_equal(sandlock_call_get_fd(t.kept, 0), -ESRCH);
+	assert_int_equal(sandlock_call_open_process(t.kept), -ESRCH);
 	assert_int_equal(sandlock_call_answer(t.kept, &a), -ECANCELED);
 	sandlock_call_free(t.kept);
 }

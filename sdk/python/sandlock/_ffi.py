@@ -300,6 +300,7 @@ PROTOTYPES: "dict[str, tuple[Any, list[Any]]]" = {
     "call_write": (c_int, [_P, c_uint64, c_char_p, c_size_t]),
     "call_install_fd": (c_int, [_P, c_int, c_bool]),
     "call_get_fd": (c_int, [_P, c_int]),
+    "call_open_process": (c_int, [_P]),
     "call_is_cancelled": (c_bool, [_P]),
     "call_answer": (c_int, [_P, POINTER(Action)]),
     "call_free": (None, [_P]),

@@ -240,6 +240,11 @@ class HandlerCtx:
         """A copy of the caller's descriptor ``fd``, to be closed."""
         return self._number(self._use(lib.call_get_fd, fd))
 
+    def open_process(self) -> int:
+        """A pidfd of the caller's process, to be closed: it can be read once
+        that has ended, which no handler is told of."""
+        return self._number(self._use(lib.call_open_process))
+
     def _use(self, function: Callable[..., int], *args: Any,
              gone: int = -_errno.ESRCH) -> int:
         if self._mem_handle is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import select
 import signal
 import threading
 
@@ -133,12 +134,18 @@ class Handlers(Place):
             with self.assertRaises(OSError) as caught:
                 ctx.get_fd(999)
             found.append(caught.exception.errno)
+            process = ctx.open_process()
+            found.append(select.select([process], [], [], 0)[0])
+            found.append(process)
             return NotifAction.errno(errno.EPERM)
 
         result = self.run_cat(Does(look))
         self.assertEqual(result.stdout, b"said by a handler\n")
         self.assertGreater(found[0], 2)
         self.assertEqual(found[1], errno.EBADF)
+        self.assertEqual(found[2], [])
+        self.assertEqual(select.select([found[3]], [], [], 60)[0], [found[3]])
+        os.close(found[3])
 
     def test_a_path_that_is_not_clear(self):
         caught = []
