@@ -41,6 +41,11 @@ teardown() { finish; }
 	run policy keep env 0 -- sh -c 'timeout -s KILL 1 /usr/bin/env; echo $?'
 	expect_output 137
 	expect_output 'cancelled 1'
+	# Without an answer in time it is a denial, which is told of.
+	ASK_TIMEOUT=1 run policy keep execve 0 -- sh -c '/bin/true || echo $?'
+	expect_output 126
+	expect_output '/true /bin/true denied'
+	grep -q '"by":"deadline"' "$SANDLOCK_STORE/approvals.jsonl"
 }
 
 @test "policy: a question whose time was over in the queue is not put" {

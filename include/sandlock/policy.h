@@ -26,7 +26,8 @@ SANDLOCK_BEGIN
  * What rules refuse is told of, with @denied, as far as it is on record
  * (sandlock_denials): there is nothing to decide, verdicts do not count. Of
  * many at once some are left out (64 wait at most); questions overtake them.
- * What the callback itself has denied does not come again.
+ * What the callback itself has denied does not come again; what it did not
+ * answer in time does.
  */
 struct sandlock_event {
 	const char *syscall;  /* "execve" */
