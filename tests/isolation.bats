@@ -398,8 +398,8 @@ pts/ptmx"
 @test "seccomp: without no_new_privs too" {
 	config '.process.noNewPrivileges = false | .linux.seccomp = {
 		defaultAction: "SCMP_ACT_ALLOW",
-		syscalls: [{names: ["mkdir", "mkdirat", "faccessat2"],
-			    action: "SCMP_ACT_ERRNO"}]}'
+		syscalls: [{names: ["mkdir", "mkdirat", "faccessat2",
+				    "close_range"], action: "SCMP_ACT_ERRNO"}]}'
 	inside 'mkdir /data/x'
 	expect_output "Operation not permitted"
 }

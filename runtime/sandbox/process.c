@@ -390,12 +390,27 @@ int process_enter(struct process_setup *s, struct error *err)
 	return load_traps(s, err);
 }
 
+/* What is opened later is close-on-exec from birth; and a filter that is older
+ * than close_range(2) refuses it. */
+static int close_on_exec(const struct process_setup *s, struct error *err)
+{
+	unsigned int keep = s->preserve_fds;
+	int r;
+
+	if (s->pass_listen_fds)
+		keep += process_listen_fds();
+	r = fd_cloexec_from(3 + keep);
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "cannot close fds") : 0;
+}
+
 int process_prepare(struct process_setup *s, struct error *err)
 {
 	int r;
 
 	own_stdio(s->process->uid, s->log);
-	r = process_set_labels(s->process, s->proc_fd, err);
+	r = close_on_exec(s, err);
+	if (r == 0)
+		r = process_set_labels(s->process, s->proc_fd, err);
 	if (r == 0)
 		r = set_limits(s, err);
 	if (r == 0)
@@ -423,20 +438,12 @@ static bool is_hung_up(int sock)
 
 int process_execute(struct process_setup *s, int status_fd, struct error *err)
 {
-	unsigned int keep = s->preserve_fds;
-	int r;
-
-	if (s->pass_listen_fds)
-		keep += process_listen_fds();
 	if (s->die_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot tie the sandbox to its parent");
 	/* No signal comes for a parent that was killed before. */
 	if (s->die_with_parent && is_hung_up(status_fd))
 		_exit(1);
-	r = fd_cloexec_from(3 + keep);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r, "cannot close fds");
 	return launcher_exec(s->launcher_fd, status_fd, s->filter_fd, s->filter,
 			     s->init, s->program, s->process->args.v, s->env,
 			     err);
