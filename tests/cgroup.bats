@@ -267,6 +267,18 @@ CASES
 	equal limit "$(cat "/sys/fs/cgroup/unified$path/hugetlb.2MB.max")" 4194304
 }
 
+@test "unified: each line of a value is written by itself" {
+	local dir
+
+	config '.linux.resources.unified = {"cgroup.max.depth": "7\n9\n"}'
+	set_args sleep 1000
+	create_running "$N"
+	dir=/sys/fs/cgroup/unified
+	[ -d "$dir" ] || dir=/sys/fs/cgroup
+	dir+=$(sed -n 's/^0:://p' "/proc/$(pid_of "$N")/cgroup")
+	equal depth "$(cat "$dir/cgroup.max.depth")" 9
+}
+
 @test "six failing creates leave no cgroup directory" {
 	need_controller cpuset
 	before=$(find /sys/fs/cgroup -type d | sort)

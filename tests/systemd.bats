@@ -199,6 +199,22 @@ unified_of() {
 	eventually test -z "$(find /sys/fs/cgroup -name 'sltest*')"
 }
 
+@test "failure: a scope that is there, or frozen, is not taken over" {
+	local dir=/sys/fs/cgroup/unified
+
+	[ -d "$dir" ] || dir=/sys/fs/cgroup
+	set_args sleep 1000
+	create "$N"
+	refused 1 "'app-$N.scope' is started already" create "$N-2"
+	sandlock delete --force "$N"
+	mkdir -p "$dir/sltest.slice/app-$N.scope"
+	echo 1 >"$dir/sltest.slice/app-$N.scope/cgroup.freeze"
+	run sandlock run -b "$B" "$N"
+	expect_status 1
+	expect_output "unexpectedly frozen"
+	eventually test ! -e "$dir/sltest.slice"
+}
+
 @test "failure: without systemd the error says what to do" {
 	export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$W/none
 	refused 1 "use --cgroup-manager=cgroupfs" sandlock run -b "$B" "$N"

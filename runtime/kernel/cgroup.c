@@ -280,7 +280,8 @@ static int check_unused(const struct cgroup *c, const struct cgroup_node *n,
 	uint64_t frozen = 0;
 	size_t procs = 0;
 
-	if (count_procs(n->dir, &procs) == 0 && procs > 0)
+	/* A scope is ours alone, and our holder is in it. */
+	if (!c->unit && count_procs(n->dir, &procs) == 0 && procs > 0)
 		return error_say(err, ERR_STATE, EBUSY,
 				 "container's cgroup is not empty: %zu "
 				 "process(es) found",
@@ -343,9 +344,8 @@ int cgroup_node_make(struct cgroup *c, enum cgroup_ctl ctl, struct error *err)
 	r = make_dirs(n, strlen(mountpoint), ctl == CTL_CPUSET);
 	if (r < 0)
 		return make_error(n, -r, err);
-	/* made covers the whole path: nobody can have been in it before. A
-	 * scope is ours, and our holder is in it. */
-	if (!n->made && !c->unit) {
+	/* made covers the whole path: nobody can have been in it before. */
+	if (!n->made) {
 		r = check_unused(c, n, ctl == CTL_UNIFIED, err);
 		if (r < 0)
 			return r;

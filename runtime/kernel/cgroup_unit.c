@@ -252,13 +252,18 @@ static int start_scope(const struct cgroup *c, const struct scope *s,
 	for (int i = 0;; i++) {
 		r = systemd_start_scope(c->user, s->unit, p, err);
 		if (r != -EIO || i == START_TRIES ||
-		    systemd_state(c->user, s->unit, &state, NULL) < 0 ||
-		    state != SYSTEMD_ENDED)
-			break;
+		    systemd_state(c->user, s->unit, &state, NULL) < 0)
+			return r;
+		if (state == SYSTEMD_STARTED)
+			return error_say(err, ERR_STATE, EBUSY,
+					 "container's cgroup is not empty: "
+					 "'%s' is started already",
+					 s->unit);
+		if (state != SYSTEMD_ENDED)
+			return r;
 		(void)systemd_reset_failed(c->user, s->unit, NULL);
 		(void)poll(NULL, 0, START_NAP_MS);
 	}
-	return r;
 }
 
 /* The hierarchy that systemd itself looks at. */

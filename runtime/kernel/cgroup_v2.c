@@ -363,12 +363,31 @@ static int apply_io(const char *dir, const struct spec_resources *r,
 	return e;
 }
 
+/* Of a file with a line for each device the kernel takes one at a time. */
+static int write_lines(const char *dir, const char *file, const char *text,
+		       struct error *err)
+{
+	int e = 0;
+
+	do {
+		size_t len = strcspn(text, "\n");
+		auto_free char *line = strndup(text, len);
+
+		if (!line)
+			return error_set(err, ERR_SYSTEM, ENOMEM,
+					 "cannot set '%s'", file);
+		e = cgroup_write(dir, file, line, err);
+		text += len + (text[len] == '\n');
+	} while (e == 0 && *text);
+	return e;
+}
+
 static int apply_unified(const char *dir, const struct spec_resources *r,
 			 struct error *err)
 {
 	for (size_t i = 0; i < r->n_unified; i++) {
-		int e = cgroup_write(dir, r->unified[i].key,
-				     r->unified[i].value, err);
+		int e = write_lines(dir, r->unified[i].key, r->unified[i].value,
+				    err);
 
 		if (e < 0)
 			return e;

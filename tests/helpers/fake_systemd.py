@@ -92,7 +92,7 @@ class Unit:
                 f.write(str(pid))
 
     def start(self, pids):
-        os.makedirs(self.path)
+        os.makedirs(self.path, exist_ok=True)
         self.move(pids)
         self.state = "active"
 
