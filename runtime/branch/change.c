@@ -248,7 +248,7 @@ static int run_diff(void *data, struct sink *s, struct error *err)
 	while (r == 0 && (r = walk_next(&d->walk, &e, err)) == 1)
 		r = visit(d, e, err);
 	/* Settling opens it: modes.h. */
-	if (r == -EACCES && !b->meta.settled)
+	if (r == -EACCES && !b->meta.settled && proc_is_alive(&b->meta.init))
 		(void)error_hint(err, "its mode keeps you out, until the "
 				      "sandbox has ended");
 	return r;

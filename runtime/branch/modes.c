@@ -304,7 +304,8 @@ static int walk_top(struct round *r, const char *top, struct error *err)
 
 	if (n < 0 || fd < 0)
 		return n;
-	n = walk_init(&w, fd, -1, branch_xattr_prefix(r->branch), err);
+	/* No attribute is asked for: that takes the right to read. */
+	n = walk_init(&w, fd, -1, "-", err);
 	while (n == 0 && (n = walk_next(&w, &e, err)) == 1) {
 		n = e->leaving ? 1 : meet(r, top, e);
 		if (n == 0 && S_ISDIR(e->upper.mode))

@@ -15,7 +15,8 @@ static const char lower_script[] = "mkdir -p d/ro/sub keep; echo 1 > d/f; echo "
 static const char upper_script[] =
 	"echo x > f0; mkdir -p m/n d/ro/sub; echo y > m/n/f; echo z > d/f; "
 	"echo w > d/ro/new; echo v > d/ro/sub/s; mkdir e; ln m/n/f m/l; "
-	"mkfifo p; chmod 0 f0 m/n/f m/n m p e; chmod 200 d/f; chmod 4111 d/ro; "
+	"setfattr -n user.overlay.origin d d/f; mkfifo p; chmod 0 f0 m/n/f m/n "
+	"m p e; chmod 200 d/f; chmod 4111 d/ro; "
 	"chmod 0 d";
 static const char root_script[] = "chmod 300 .";
 
