@@ -237,16 +237,19 @@ b/s 4"
 }
 
 @test "tier C: directories that their owner may not write to are committed" {
-	mkdir -p old/in
-	chmod 555 old/in
-	in_branch -- /bin/sh -c 'mkdir -p m/n; echo x >m/n/f; chmod 444 m/n/f; chmod 555 m/n m
+	mkdir -p old/in tree/ro
+	echo k >tree/ro/k
+	chmod 555 old/in tree/ro
+	in_branch -- /bin/sh -c 'mv tree d/moved; mkdir -p m/n; echo x >m/n/f; chmod 444 m/n/f; chmod 555 m/n m
 		rmdir old/in; mkdir -m 511 old/in; mkdir old/in/sub 2>/dev/null; mv old/in old/out'
 	expect_status 0
 	run sandlock commit "$N"
 	expect_status 0
 	[ "$(stat -c %a m m/n m/n/f old/out | tr '\n' ' ')" = '555 555 444 511 ' ]
 	[ ! -e old/in ]
-	chmod -R u+w m old
+	[ "$(stat -c %a d/moved/ro) $(cat d/moved/ro/k)" = '555 k' ]
+	[ ! -e tree ]
+	chmod -R u+w m old d/moved
 }
 
 @test "tier C: the names in / are seen, and nothing is made there" {

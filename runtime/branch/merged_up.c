@@ -34,6 +34,19 @@ int up_set_opaque(const struct merged *m, int dirfd, const char *name)
 	return xattr_set(dirfd, name, m->opaque_key, "y", 1);
 }
 
+/*
+ * A directory of upper that is read-only for its owner, and so was the lower's,
+ * which it takes nothing to write in. The mode is given back by chmod.
+ */
+static bool open_shut(int up_fd, const struct stat *st)
+{
+	char link[FD_PATH_MAX];
+
+	return (st->st_mode & 0300) != 0300 &&
+	       chmod(fd_proc_path(up_fd, link), (st->st_mode & 07777) | 0300) ==
+		       0;
+}
+
 /* Copying up changes no times of the directory that it is done in. */
 static int move_in(const struct merged *m, const char *temp, int up_fd,
 		   const char *name)
@@ -51,16 +64,13 @@ static int move_in(const struct merged *m, const char *temp, int up_fd,
 	r = renameat2(m->work_fd, temp, up_fd, name, RENAME_NOREPLACE) < 0
 		    ? -errno
 		    : 0;
-	/* The directory is read-only for its owner, and so was the lower's,
-	 * which it takes nothing to write in. */
-	is_shut = r == -EACCES && chmod(fd_proc_path(up_fd, link),
-					(st.st_mode & 07777) | 0300) == 0;
+	is_shut = r == -EACCES && open_shut(up_fd, &st);
 	if (is_shut) {
 		r = renameat2(m->work_fd, temp, up_fd, name, RENAME_NOREPLACE) <
 				    0
 			    ? -errno
 			    : 0;
-		(void)chmod(link, st.st_mode & 07777);
+		(void)chmod(fd_proc_path(up_fd, link), st.st_mode & 07777);
 	}
 	(void)utimensat(AT_FDCWD, fd_proc_path(up_fd, link), times, 0);
 	return r;
@@ -358,12 +368,14 @@ static int close_dir(struct merged *m, const char *path)
 	struct merged_list l = MERGED_LIST_INIT;
 	struct timespec times[2];
 	struct stat st;
+	bool is_shut;
 	int r = dir_open(m, path, &d);
 
 	if (r < 0 || d.low < 0)
 		return r;
 	if (d.up < 0 || fstat(d.up, &st) < 0)
 		return -ESTALE;
+	is_shut = open_shut(d.up, &st);
 	r = dir_list(m, &(struct merged_dir){ -1, d.low }, &l);
 	if (r == 0)
 		r = setxattr(fd_proc_path(d.up, link), m->opaque_key, "y", 1,
@@ -381,6 +393,8 @@ static int close_dir(struct merged *m, const char *path)
 	times[0] = st.st_atim;
 	times[1] = st.st_mtim;
 	(void)utimensat(AT_FDCWD, fd_proc_path(d.up, link), times, 0);
+	if (is_shut)
+		(void)chmod(link, st.st_mode & 07777);
 	merged_list_done(&l);
 	return r;
 }
