@@ -125,6 +125,8 @@ int branch_overlay(const struct branch *b, int *ret_mount_fd,
  */
 int branch_set_running(struct branch *b, const char *const *paths, size_t n,
 		       const struct proc_id *init, struct error *err);
+/* To be called while there is time: then branch_set_running takes less. */
+void branch_expect_running(struct branch *b);
 /*
  * One branch for several sandboxes, one after the other. When one has ended the
  * branch is handed on, unsettled: @owner keeps it alive until the next one

@@ -240,6 +240,10 @@ bool is_root_name(const char *name);
 void clear_orphan_root(struct store *st, const char *name);
 
 /* meta.c */
+#define META_NEW ".meta.json.new"
+/* Makes the file that the next meta_write fills, where that will be waited for:
+ * a new inode takes longer than all the rest. Best effort. */
+void meta_expect(int dir_fd);
 int meta_write(int dir_fd, const struct branch_meta *m, bool durable,
 	       struct error *err);
 int meta_read(int dir_fd, struct branch_meta *ret, struct error *err);

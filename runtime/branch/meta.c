@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -170,18 +171,31 @@ int meta_format(const struct branch_meta *m, struct buf *b)
 	return o ? json_out_end(o, b) : -ENOMEM;
 }
 
+/* Only the holder of the branch lock writes, so the name is a fixed one. */
+static int open_new(int dir_fd)
+{
+	return openat(dir_fd, META_NEW,
+		      O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		      0600);
+}
+
+void meta_expect(int dir_fd)
+{
+	int fd = open_new(dir_fd);
+
+	if (fd >= 0)
+		(void)close(fd);
+}
+
 /*
  * Not synced. ext4 flushes a file at once that is renamed over another one, so
  * that the two are exchanged instead: a branch that comes and goes within a
- * second is never written to the disk. Only the holder of the branch lock
- * writes, so the temporary name is a fixed one.
+ * second is never written to the disk.
  */
 static int write_quickly(int dir_fd, const struct buf *b)
 {
-	static const char name[] = "meta.json", tmp[] = ".meta.json.new";
-	auto_close int fd = openat(
-		dir_fd, tmp,
-		O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	static const char name[] = "meta.json", tmp[] = META_NEW;
+	auto_close int fd = open_new(dir_fd);
 	int r = fd < 0 ? -errno : fd_write_full(fd, b->data, b->len);
 
 	if (r == 0 &&

@@ -263,6 +263,12 @@ void branch_discard(struct branch *b)
 	root_discard(b);
 }
 
+void branch_expect_running(struct branch *b)
+{
+	for (size_t i = 0; i < branch_n_roots(b); i++)
+		meta_expect(branch_root(b, i)->dir_fd);
+}
+
 int branch_set_running(struct branch *b, const char *const *paths, size_t n,
 		       const struct proc_id *init, struct error *err)
 {

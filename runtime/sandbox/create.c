@@ -659,6 +659,8 @@ static int drive_init(struct create *c, struct error *err)
 	r = c->slot ? state_write(c->slot, s, err) : 0;
 	if (r == 0 && c->slot)
 		r = write_pids(c, err);
+	if (r == 0 && c->branch)
+		branch_expect_running(c->branch);
 	if (r == 0)
 		r = create_pump(c, SYNC_READY, err);
 	if (r == 0)

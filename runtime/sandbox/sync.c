@@ -45,12 +45,19 @@ int sync_send_pid(int sock)
 
 int sync_send_data(int sock, enum sync_type type, const void *data, size_t n)
 {
-	struct packet p = { .header = { .type = type } };
+	struct header h = { .type = type };
+	struct iovec iov[] = {
+		{ .iov_base = &h, .iov_len = sizeof(h) },
+		{ .iov_base = (void *)data, .iov_len = n },
+	};
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = ARRAY_LEN(iov) };
 
-	if (n > sizeof(p.data))
+	if (n > SYNC_DATA_MAX)
 		return -EMSGSIZE;
-	memcpy(p.data, data, n);
-	return fd_send(sock, &p, sizeof(p.header) + n, NULL, 0);
+	while (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
 }
 
 int sync_recv(int sock, struct sync_msg *ret)
