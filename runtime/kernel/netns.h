@@ -1,7 +1,9 @@
 /*
  * A network namespace that is made beside other work. It takes about as long
  * as all the rest of a clone, and the kernel makes it in the calling thread:
- * so a thread of its own does, which is gone again when the fd is taken.
+ * so a thread of its own does, which is gone again when the fd is taken. Nobody
+ * clones before that: setresuid(3) and its like would wait in the child for a
+ * lock that the thread had.
  *
  *	netns_begin -> (anything) -> netns_take | netns_done
  *
