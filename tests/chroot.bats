@@ -75,6 +75,27 @@ A etc/d/"
 	expect_status 0
 	equal x "$(cat root/data/x)" x
 	equal branches "$(branches_json | jq length)" 0
+	# What is worked in is written to, whatever may be read.
+	inside --workdir / -r / -- sh -c 'echo x >/data/new'
+	expect_status 0
+	run sandlock abort "$N"
+	expect_status 0
+}
+
+@test "chroot: /proc and /dev are the sandbox's own, a mount need not be there" {
+	rmdir root/proc
+	mkdir root/dev/mine work
+	inside -r /proc -r /dev/ -w /work --fs-mount /work:"$W/work" -- \
+		sh -c 'ls /dev; cat /proc/1/comm; echo x >/work/f'
+	expect_status 0
+	expect_output null
+	refute_output mine
+	equal f "$(cat work/f)" x
+	# Nor is the host's shown where there is no root of its own.
+	run sandlock run -r /proc -r /usr -r /bin -r /lib -r /lib64 -- \
+		sh -c "stat -fc %T /proc; [ ! -e /proc/$$ ]"
+	expect_status 0
+	expect_exactly proc
 }
 
 @test "chroot: its devices and set-id bits are none of the command's business" {

@@ -21,7 +21,9 @@ SANDLOCK_BEGIN
  *
  * Held are execve, execveat, the open family, and where the sandbox shares the
  * network connect, sendto, sendmsg, sendmmsg and bind, if rules let them. A
- * verdict grants nothing that rules, mounts or the kernel refuse.
+ * verdict grants nothing that rules, mounts or the kernel refuse. The execve of
+ * the command itself comes first, with no @program; a deferred callback is told
+ * of it, and can take away by its context, but has no approval to answer.
  *
  * What rules refuse is told of, with @denied, as far as it is on record
  * (sandlock_denials): there is nothing to decide, verdicts do not count. Of

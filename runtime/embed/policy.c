@@ -304,9 +304,13 @@ static void ask(struct policy *p, const char *text, size_t n)
 	/* Its time may be over, while another one was decided. */
 	if (sandlock_approval_is_cancelled(a))
 		sandlock_approval_free(a);
-	else if (p->deferred)
+	else if (p->deferred && !v.starts)
 		p->deferred(p->data, &e, &ctx, a);
-	else
+	else if (p->deferred) {
+		/* Who could answer waits for the start, maybe. */
+		p->deferred(p->data, &e, &ctx, NULL);
+		answer_now(a, SANDLOCK_VERDICT_ALLOW);
+	} else
 		answer_now(a, p->fn(p->data, &e, &ctx));
 }
 

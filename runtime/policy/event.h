@@ -48,6 +48,7 @@ struct event {
 	char *argv;	      /* words, each with its NUL; or NULL */
 	size_t argv_len;
 	bool denied; /* by a rule, before anybody was asked */
+	bool starts; /* the sandbox's command: who starts it waits for it */
 };
 
 /* A copy of its own, in one piece for free(3); NULL on ENOMEM. */
@@ -81,7 +82,7 @@ struct event_view {
 	enum event_category category;
 	pid_t pid, parent_pid;
 	uint16_t port;
-	bool writes, denied, is_cut;
+	bool writes, denied, is_cut, starts;
 	const char **argv; /* ends with NULL; for event_view_done */
 	size_t n_argv;
 };

@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "policy/event.h"
 
-enum { WRITES = 1, DENIED = 2, IS_CUT = 4 };
+enum { WRITES = 1, DENIED = 2, IS_CUT = 4, STARTS = 8 };
 
 /* Then the texts: each a byte, 0 for none, and its bytes with a NUL. */
 struct head {
@@ -58,7 +58,8 @@ void event_pack(const struct event *e, struct buf *b)
 		.port = e->port,
 		.category = (uint8_t)e->category,
 		.flags = (uint8_t)((e->writes ? WRITES : 0) |
-				   (e->denied ? DENIED : 0)),
+				   (e->denied ? DENIED : 0) |
+				   (e->starts ? STARTS : 0)),
 	};
 	size_t at = 0;
 
@@ -136,6 +137,7 @@ int event_unpack(const char *data, size_t n, struct event_view *ret)
 	v.writes = h.flags & WRITES;
 	v.denied = h.flags & DENIED;
 	v.is_cut = h.flags & IS_CUT;
+	v.starts = h.flags & STARTS;
 	*ret = v;
 	return 0;
 }

@@ -64,7 +64,7 @@ bool host_root_is_read_only(const struct host_context *h)
 	if (!host_root_is_chroot(h))
 		return true;
 	return !host_names_root(&r->write) &&
-	       (host_names_root(&r->read) || r->no_branch);
+	       ((host_names_root(&r->read) && !r->workdirs.n) || r->no_branch);
 }
 
 bool host_has_branch(const struct host_context *h)

@@ -295,6 +295,13 @@ static int add_whole_root(struct view *o, const char *root, bool read_only,
 	return 0;
 }
 
+/* The sandbox has its own, whatever is asked for: the host's would show what
+ * runs there. */
+static bool is_own_proc(const char *path)
+{
+	return strcmp(path, "/proc") == 0;
+}
+
 static int add_listed(const struct spec_strings *list, const char *flag,
 		      bool read_only, struct view *o, struct error *err)
 {
@@ -314,6 +321,8 @@ static int add_listed(const struct spec_strings *list, const char *flag,
 				return r;
 			continue;
 		}
+		if (is_own_proc(real))
+			continue;
 		add_bind(o, real, real, read_only);
 		/* -r /lib64 of a merged /usr: the link is there as well. */
 		if (list->v[i][0] == '/' && lstat(list->v[i], &st) == 0 &&
@@ -388,15 +397,29 @@ int host_find_inside(const struct host_context *h, const char *flag,
 		     : 0;
 }
 
+/* What is inside, but not of the chroot: a kernel's, or a mount of its own. */
+static bool is_mounted(const struct request *r, const char *inside)
+{
+	for (size_t i = 0; i < r->n_mounts; i++)
+		if (path_is_under(inside, r->mounts[i].inside))
+			return true;
+	return is_own_proc(inside) || strcmp(inside, "/dev") == 0;
+}
+
 /* Paths are inside. */
 static int add_inside(const struct host_context *h,
 		      const struct spec_strings *list, const char *flag,
 		      bool read_only, struct view *o, struct error *err)
 {
 	for (size_t i = 0; i < list->n; i++) {
+		auto_free char *plain = path_normalize(list->v[i]);
 		char real[PATH_MAX];
-		int r = host_find_inside(h, flag, list->v[i], real, err);
+		int r;
 
+		o->failed |= !plain;
+		if (!plain || is_mounted(h->request, plain))
+			continue;
+		r = host_find_inside(h, flag, list->v[i], real, err);
 		if (r < 0)
 			return r;
 		/* "/" is said by root.readonly, and by there being no branch.

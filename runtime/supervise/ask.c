@@ -208,6 +208,12 @@ static void show_program(const struct asker *a, struct event *e)
 	e->program = shown;
 }
 
+static void free_program(struct event *e)
+{
+	free(e->program);
+	e->program = NULL;
+}
+
 static struct outcome ask_if_asked(const struct asker *a, struct ask *k,
 				   struct call *c, struct event *e,
 				   const struct object *o, const char *rule)
@@ -221,6 +227,9 @@ static struct outcome ask_if_asked(const struct asker *a, struct ask *k,
 	e->path = o->real ? o->real : o->path;
 	ask_fill_caller(e, c);
 	show_program(a, e);
+	/* It is our launcher that calls. */
+	if (e->starts)
+		free_program(e);
 	(void)ask_about(a, k, c, e, rule, &ret);
 	return ret;
 }
@@ -236,7 +245,6 @@ struct outcome ask_about_object(const struct asker *a, struct ask *k,
 {
 	struct outcome ret = ask_if_asked(a, k, c, e, o, rule);
 
-	free(e->program);
-	e->program = NULL;
+	free_program(e);
 	return ret;
 }

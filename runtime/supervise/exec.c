@@ -32,6 +32,9 @@ struct exec {
 	struct snapshot s;
 	struct ask ask;
 	const char *rule; /* that it is asked for; NULL: none */
+	/* The command itself: what is executed was read by us and stands in
+	 * memory of ours, so there is nothing to hold still. */
+	bool is_first;
 };
 
 static void snapshot_done(struct snapshot *s)
@@ -214,16 +217,23 @@ static struct outcome before_exec(struct call *c, void *data)
 
 	if (p)
 		return come_back(a, c, p);
-	if (!x && is_launcher(a, c))
-		return OUTCOME_GO;
 	if (!x) {
+		bool is_first = is_launcher(a, c);
+
+		/* Rules are for what the command does, not for itself. */
+		if (is_first && !a->asker->asks_all)
+			return OUTCOME_GO;
 		r = capture(a, c, &x);
 		if (r < 0)
 			return OUTCOME_FAIL(-r);
+		x->is_first = is_first;
+		if (is_first)
+			x->rule = NULL;
 		/* As for every directory of $PATH but one. */
 		if (!x->s.object.exists && x->s.object.real)
 			return OUTCOME_FAIL(ENOENT);
 	}
+	e.starts = x->is_first;
 	e.argv = x->s.argv.data;
 	e.argv_len = x->s.argv.len;
 	return ask_about_object(a->asker, &x->ask, c, &e, &x->s.object,
@@ -319,10 +329,18 @@ static void let_all_go(const struct exec_asker *a)
 		callers_exec_end(a->callers);
 }
 
+/* NULL: nobody has to be frozen for it. */
+static const struct exec *to_freeze(struct call *c)
+{
+	const struct exec *x = call_kept_by(c, exec_free);
+
+	return x && !x->is_first ? x : NULL;
+}
+
 static int settle(struct call *c, void *data)
 {
 	const struct exec_asker *a = data;
-	const struct exec *x = call_kept_by(c, exec_free);
+	const struct exec *x = to_freeze(c);
 	int e;
 
 	if (!x)
@@ -344,7 +362,7 @@ static void sent(struct call *c, void *data)
 {
 	const struct exec_asker *a = data;
 
-	if (!call_kept_by(c, exec_free))
+	if (!to_freeze(c))
 		return;
 	freezer_end(a->freezer, c);
 	let_all_go(a);
@@ -354,7 +372,7 @@ static void undo(struct call *c, void *data)
 {
 	const struct exec_asker *a = data;
 
-	if (!call_kept_by(c, exec_free))
+	if (!to_freeze(c))
 		return;
 	freezer_cancel(a->freezer, c);
 	let_all_go(a);

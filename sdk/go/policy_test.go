@@ -17,7 +17,8 @@ func (w *world) asked(f PolicyFunc) *Sandbox {
 	sb := w.sandbox()
 	sb.PolicyFn = &PolicyFn{Callback: func(e SyscallEvent,
 		ctx *PolicyContext) PolicyDecision {
-		if e.Syscall != "execve" {
+		// The command itself has no Program.
+		if e.Syscall != "execve" || e.Program == "" {
 			return Allow()
 		}
 		return f(e, ctx)

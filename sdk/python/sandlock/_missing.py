@@ -47,11 +47,14 @@ NAMES: Dict[str, str] = {
 }
 
 
-def check_fields(given: Dict[str, Any]) -> None:
-    for name in given:
-        if name in FIELDS:
+def check_fields(given: Dict[str, Any]) -> Dict[str, Any]:
+    """What is left of them; one that asks for nothing is no error."""
+    for name, value in given.items():
+        if name in FIELDS and value not in (None, False, [], (), {}):
             raise NotOfferedError(f"Sandbox has no '{name}'", step="Sandbox",
                                   hint=FIELDS[name], kind="unsupported")
+    return {name: value for name, value in given.items()
+            if name not in FIELDS}
 
 
 def method(name: str) -> AttributeError:

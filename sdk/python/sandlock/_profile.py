@@ -5,7 +5,7 @@ import ctypes
 import json
 import os
 from ctypes import c_size_t, c_void_p, byref
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple, Union
 
 from . import _ffi
 from ._ffi import lib
@@ -13,7 +13,7 @@ from ._run import Request
 from .exceptions import PolicyError
 from .sandbox import KEYS, BranchAction, Sandbox
 
-__all__ = ["list_profiles", "load_profile"]
+__all__ = ["list_profiles", "load_profile", "load_profile_path"]
 
 
 def list_profiles() -> List[str]:
@@ -34,9 +34,18 @@ def load_profile(name: str) -> Sandbox:
     profile without a workdir gives a sandbox without one; ``on_exit`` and
     ``on_error`` have this class's defaults.
     """
+    return _load(name, os.sep in name)
+
+
+def load_profile_path(path: "Union[str, os.PathLike[str]]") -> Sandbox:
+    """:func:`load_profile` of a file, wherever it is."""
+    return _load(os.path.abspath(os.fspath(path)), True)
+
+
+def _load(name: str, is_path: bool) -> Sandbox:
     request = Request()
     _ffi.call("load_profile", lib.request_load, request.pointer,
-              _ffi.encode(name), os.sep in name)
+              _ffi.encode(name), is_path)
     text = _ffi.get_string("load_profile", lib.request_json, request.pointer)
     fields: Dict[str, Any] = {}
     for section, members in json.loads(text).items():

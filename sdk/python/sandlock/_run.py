@@ -101,7 +101,7 @@ class Run:
     def __init__(self, request: Request, has_roots: bool = False) -> None:
         self.has_roots = has_roots  # more than one workdir
         self._pid_of_owner = os.getpid()
-        self.pointer = c_void_p()
+        self._pointer: Optional[c_void_p] = c_void_p()
         _ffi.env.log_debug = _ffi.log.isEnabledFor(logging.DEBUG)
         _ffi.call("configure", lib.sandbox_new, byref(_ffi.env),
                   request.pointer, byref(self.pointer))
@@ -117,21 +117,30 @@ class Run:
         self._handlers = install_handlers(self.pointer, handlers, threads,
                                           timeout, loop)
 
+    @property
+    def pointer(self) -> c_void_p:
+        if self._pointer is None:
+            raise _ffi.state_error("it was freed", "sandbox")
+        return self._pointer
+
     def _is_ours(self) -> bool:
         """A forked child has a copy of the memory, not the sandbox."""
         return self._pid_of_owner == os.getpid()
 
     def __del__(self) -> None:
-        if not getattr(self, "pointer", None) or not self._is_ours():
+        pointer = getattr(self, "_pointer", None)
+        if not pointer or not self._is_ours():
             return
+        # In a cycle of references others' finalizers come after this one.
+        self._pointer = None
         if not _ffi.is_callback():
-            _free(self.pointer, self._policy, self._handlers)
+            _free(pointer, self._policy, self._handlers)
             return
         # It waits for the callback that we are in.
         try:
             threading.Thread(
                 target=_free, name="sandlock-free",
-                args=(self.pointer, self._policy, self._handlers)).start()
+                args=(pointer, self._policy, self._handlers)).start()
         except RuntimeError:
             pass  # the interpreter ends, and with it what runs
 
@@ -207,8 +216,14 @@ class Run:
         if not self._is_ours():
             return
         self.kill_quietly()
-        if self.is_running and not _ffi.is_callback(self.pointer):
+        if not self.is_running or _ffi.is_callback(self.pointer):
+            return
+        try:
             self.wait()
+        except SandboxError as e:
+            # One that was only created is gone without an end.
+            if e.kind != "state":
+                raise
 
     def pause(self) -> None:
         _ffi.call("pause", lib.sandbox_pause, self.pointer)
@@ -227,7 +242,8 @@ class Run:
 
     @property
     def is_running(self) -> bool:
-        return self._is_ours() and self.state in (_ffi.STATE_CREATED, _ffi.STATE_RUNNING)
+        return (self._pointer is not None and self._is_ours()
+                and self.state in (_ffi.STATE_CREATED, _ffi.STATE_RUNNING))
 
     @property
     def pid(self) -> Optional[int]:

@@ -5,8 +5,8 @@ of this package that failed: ``"create"``, ``"commit"``), ``hint`` (what to do
 next, or ``""``) and ``kind`` (``"usage"``, ``"state"``, ``"locked"`` and so
 on, as in ``enum sandlock_error_kind``).
 
-SandboxError and PolicyError are RuntimeErrors as well: that is what earlier
-versions of this interface raised.
+SandboxError and PolicyError are RuntimeErrors as well, and PolicyError is a
+ValueError: that is what earlier versions of this interface raised.
 """
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class NotOfferedError(SandlockError, TypeError):
     """A part of the interface that this package does not have."""
 
 
-class PolicyError(SandlockError, RuntimeError):
+class PolicyError(SandlockError, RuntimeError, ValueError):
     """What was asked for is not valid."""
 
 

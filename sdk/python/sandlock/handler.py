@@ -112,6 +112,8 @@ class NotifAction:
     def inject_fd_send(cls, srcfd: int, newfd_flags: int = 0) -> "NotifAction":
         """It returns a copy of ``srcfd``, which is ours no longer: do not close
         it. ``newfd_flags`` may be ``os.O_CLOEXEC``, for the copy."""
+        if srcfd < 0:
+            raise ValueError(f"{srcfd} is no descriptor")
         return cls(_FD, srcfd=srcfd, newfd_flags=newfd_flags)
 
     @classmethod
@@ -225,7 +227,9 @@ class HandlerCtx:
             arg = _PATH_ARGS.get(self.syscall)
             if arg is None:
                 raise ValueError(f"'{self.syscall or self.syscall_nr}' has no "
-                                 "path, or several: say which argument it is")
+                                 "path, or several: pass arg= explicitly")
+        if not 0 <= arg < len(self.args):
+            raise ValueError(f"a call has no argument {arg}")
         return self.read_cstr(self.args[arg], max_len)
 
     def write(self, addr: int, data: bytes) -> bool:

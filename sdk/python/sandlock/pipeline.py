@@ -38,7 +38,8 @@ class Stage:
         return self.sandbox.run(self.args, timeout=timeout)
 
     def __or__(self, other: "Union[Stage, Pipeline]") -> "Pipeline":
-        return Pipeline([self]) | other
+        more = other.stages if isinstance(other, Pipeline) else [other]
+        return Pipeline([self, *more])
 
 
 class Pipeline:
@@ -46,6 +47,8 @@ class Pipeline:
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self.stages = list(stages)
+        if len(self.stages) < 2:
+            raise ValueError("a pipeline has at least 2 stages")
 
     def __or__(self, other: "Union[Stage, Pipeline]") -> "Pipeline":
         more = other.stages if isinstance(other, Pipeline) else [other]

@@ -42,7 +42,7 @@ class SyscallEvent:
     protocol: Optional[str] = None
     """``"tcp"`` or ``"udp"``."""
     program: Optional[str] = None
-    """What the caller is."""
+    """What the caller is; None where the command itself is started."""
     is_cut: bool = False
     """``argv`` or ``path`` was too long to be passed whole."""
 
@@ -222,6 +222,9 @@ class PolicyFn:
     and somebody answers the :class:`Approval` later. It is ``None`` where
     there is nothing to decide. An exception denies, also where the approval
     was handed on already.
+
+    The first call is the execve of the command itself, with no ``program``. A
+    deferred callback is only told of it: who answers may wait for the start.
 
     Callbacks run one at a time, on a thread of their own.
     """

@@ -129,6 +129,17 @@ def _values(value: Any) -> List[Text]:
             for v in value]
 
 
+def _check_name(name: Optional[str]) -> None:
+    problem = None
+    if name is not None and not name:
+        problem = "must not be empty"
+    elif name and "\0" in name:
+        problem = "must not contain a NUL"
+    if problem:
+        raise PolicyError(f"a sandbox's name {problem}", errno=errno.EINVAL,
+                          step="Sandbox", kind="usage")
+
+
 def _is_inside(path: Text, directories: Sequence[str]) -> bool:
     real = os.path.realpath(os.fsdecode(path))
     return any(real == d or real.startswith(d.rstrip("/") + "/")
@@ -244,6 +255,10 @@ class Sandbox:
         self._run: Optional[Run] = None
         self._is_starting = False
         self._process: Optional[weakref.ref[Process]] = None
+        _check_name(self.name)
+        # By their values, too.
+        self.on_exit = BranchAction(self.on_exit)
+        self.on_error = BranchAction(self.on_error)
 
     def __getattr__(self, name: str) -> Any:
         raise _missing.method(name)
@@ -330,6 +345,11 @@ class Sandbox:
         return request
 
     def _set_mounts(self, request: Request) -> None:
+        for inside in self.fs_mount:
+            if inside in self.fs_mount_ro:
+                raise PolicyError(f"'{inside}' is mounted more than once",
+                                  errno=errno.EINVAL, step="configure",
+                                  kind="usage")
         for inside, host in self.fs_mount.items():
             request.set("filesystem.mount", f"{inside}:{os.fspath(host)}:rw",
                         "fs_mount")
@@ -459,6 +479,9 @@ class Sandbox:
 
     def start(self) -> None:
         """Lets the command run that :meth:`create` has made ready."""
+        if not self.is_running:
+            raise state_error("sandbox has not been created, or has ended",
+                              "start")
         run = self._current("start")
         try:
             run.start()
@@ -592,8 +615,7 @@ _init = Sandbox.__init__
 
 @functools.wraps(_init)
 def _checked_init(self: Sandbox, *args: Any, **kwargs: Any) -> None:
-    _missing.check_fields(kwargs)
-    _init(self, *args, **kwargs)
+    _init(self, *args, **_missing.check_fields(kwargs))
 
 
 setattr(Sandbox, "__init__", _checked_init)

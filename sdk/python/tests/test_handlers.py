@@ -12,6 +12,10 @@ from sandlock import (
     ExceptionPolicy, ExitReason, Handler, NotifAction, NotOfferedError,
     PolicyError, Sandbox, SandboxError, StdioMode, Transaction, handler,
 )
+from sandlock.presets import (
+    COMMON_PATH_SYSCALLS, AuditPathsHandler, LogSyscallsHandler,
+    PathAllowHandler, PathDenyHandler,
+)
 
 from .place import LIMIT_S, Place
 
@@ -162,7 +166,7 @@ class Handlers(Place):
 
         Sandbox(handlers=[(name, Any()) for name in (
             "symlink", "symlinkat")]).run(["ln", "-s", "a", "/tmp/b"])
-        self.assertIn("which argument", caught[0])
+        self.assertIn("pass arg=", caught[0])
 
     def test_the_next_handler(self):
         first = Does(lambda ctx: NotifAction.continue_())
@@ -344,3 +348,26 @@ class Table(Place):
                        if handler.syscall_name(n) == name]
             if os.uname().machine == "x86_64":
                 self.assertTrue(numbers, name)
+
+
+class Presets(Place):
+    def test_by_paths(self):
+        seen, lines = [], []
+        handlers = [
+            AuditPathsHandler(lambda path, ctx: seen.append(path)),
+            LogSyscallsHandler(lines.append),
+            PathDenyHandler(["/etc/host*"], errno=errno.ENOENT),
+            PathAllowHandler(["/etc/*", "/lib*", "/usr/*"]),
+        ]
+        self.assertIn("openat", COMMON_PATH_SYSCALLS)
+        result = Sandbox().run_with_handlers(
+            ["cat", "/etc/hostname", "/etc/passwd", "/proc/self/stat"],
+            [("openat", handler) for handler in handlers])
+        self.assertIn(b"/etc/hostname: No such file", result.stderr)
+        self.assertIn(b"root:", result.stdout)
+        self.assertIn(b"/proc/self/stat: Permission denied", result.stderr)
+        self.assertIn("/etc/hostname", seen)
+        self.assertTrue(all("syscall=" in line for line in lines))
+        for kind in (PathDenyHandler, PathAllowHandler):
+            with self.assertRaises(TypeError):
+                kind("/etc")

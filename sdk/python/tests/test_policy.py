@@ -45,7 +45,9 @@ except OSError:
 
 
 def is_echo(event):
-    return event.syscall.startswith("execve") and event.argv_contains("word")
+    # Not the command itself, whose script says it, too.
+    return (event.syscall.startswith("execve") and event.program is not None
+            and event.argv_contains("word"))
 
 
 class Verdicts(Place):
@@ -59,6 +61,38 @@ class Verdicts(Place):
                     policy_fn=lambda e, c: is_echo(e) and value).run(TRY)
                 self.assertEqual(result.stdout.split()[-1],
                                  str(status).encode(), result.stderr)
+
+    def test_the_command_itself_is_decided_about(self):
+        seen = []
+
+        def look(event, context):
+            seen.append(event)
+            if event.syscall == "execve":
+                context.deny_path("/etc/passwd")
+
+        result = Sandbox(policy_fn=look).run(["cat", "/etc/passwd"])
+        self.assertIn(b"Permission denied", result.stderr)
+        self.assertEqual((seen[0].syscall, seen[0].argv, seen[0].program),
+                         ("execve", ("cat", "/etc/passwd"), None))
+        result = Sandbox(policy_fn=lambda e, c: e.syscall == "execve").run(TRY)
+        self.assertEqual((result.exit_code, result.stdout), (126, b""))
+        self.assertIn("permission denied", result.error)
+
+    def test_who_answers_later_is_only_told_of_the_command(self):
+        told = []
+
+        def look(event, context, approval):
+            told.append((event.syscall, approval is None))
+            if event.syscall == "execve":
+                context.deny_path("/etc/passwd")
+            if approval:
+                approval.allow()
+
+        sandbox = Sandbox(policy_fn=PolicyFn.deferred(look))
+        sandbox.spawn(["cat", "/etc/passwd"])
+        self.assertIn(b"Permission denied", sandbox.wait().stderr)
+        self.assertEqual(told[0], ("execve", True))
+        self.assertIn(("openat", False), told)
 
     def test_an_event_says_what_it_is(self):
         self.write("f", "text")

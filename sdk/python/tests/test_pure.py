@@ -53,7 +53,8 @@ class Interface(unittest.TestCase):
         for name in fields:
             if name in _missing.FIELDS:
                 with self.assertRaisesRegex(NotOfferedError, r"\(.+\)"):
-                    Sandbox(**{name: None})
+                    Sandbox(**{name: 1})
+                Sandbox(**{name: None})
                 self.assertNotIn(name, names)
             else:
                 self.assertIn(name, names)
@@ -186,6 +187,22 @@ class Values(unittest.TestCase):
             self.assertEqual(caught.exception.step, "configure")
         with self.assertRaises(ValueError):
             Sandbox(on_exit="never").run(["true"])
+
+    def test_what_is_wrong_is_said_at_once(self):
+        for name in ("", "a\0b"):
+            with self.assertRaises(ValueError):
+                Sandbox(name=name)
+        for field in ("on_exit", "on_error"):
+            with self.assertRaises(ValueError):
+                Sandbox(**{field: "publish"})
+        self.assertIs(Sandbox(on_exit="keep").on_exit, BranchAction.KEEP)
+        with self.assertRaises(ValueError):
+            sandlock.Pipeline([Sandbox().cmd(["true"])])
+        with self.assertRaises(ValueError):
+            sandlock.NotifAction.inject_fd_send(-1)
+        with self.assertRaisesRegex(PolicyError, "more than once"):
+            Sandbox(fs_mount={"/m": "/usr"}, fs_mount_ro={"/m": "/usr"}).run(
+                ["true"])
 
     def test_nothing_to_decide_and_nothing_to_wait_for(self):
         sandbox = Sandbox()

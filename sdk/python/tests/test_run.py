@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 import warnings
+import weakref
 
 from sandlock import (
     BranchAction, ChildError, ConfinementError, ExitReason, PolicyError,
@@ -350,6 +351,20 @@ class Popen(Place):
         self.assertEqual([w.category for w in caught], [ResourceWarning])
         self.assertFalse(sandbox.is_running)
 
+    def test_one_in_a_cycle_outlives_what_it_runs(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(8):
+                sandbox = Sandbox()
+                process = sandbox.popen(SLEEP)
+                sandbox.__dict__["process"] = process
+                process.sandbox = sandbox
+                run = weakref.ref(sandbox._run)
+                del process, sandbox
+                gc.collect()
+                self.assertIsNone(run())
+        self.eventually(lambda: not self.running())
+
     def test_changes_come_from_wait(self):
         sandbox = Sandbox(workdir=self.workdir, on_exit=BranchAction.DEFER)
         with sandbox.popen(["sh", "-c", "read x; echo $x >f"],
@@ -368,6 +383,12 @@ class Pipelines(Place):
                   | Sandbox().cmd(["sort"])
                   | Sandbox().cmd(["sh", "-c", "cat; exit 4"])).run()
         self.assertEqual((result.stdout, result.exit_code), (b"a\nb\n", 4))
+
+    def test_one_that_cannot_be_started_ends_all(self):
+        result = (Sandbox().cmd(["/nonexistent"]) | Sandbox().cmd(["cat"])
+                  ).run()
+        self.assertEqual((result.exit_code, result.stdout), (127, b""))
+        self.assertIn("/nonexistent", result.error)
 
     def test_output_to_a_descriptor(self):
         read_fd, write_fd = os.pipe()
