@@ -22,18 +22,19 @@ fuzz() {
 @test "random programs: commit and abort" {
 	fuzz namespaces --end commit 1
 	fuzz namespaces --end abort 3
+	fuzz notify --end commit 2
 }
 
 @test "random programs: a commit that is killed, and recovered or taken back" {
 	command -v strace >/dev/null || skip "strace is not installed"
 	fuzz namespaces --end crash 4
-	fuzz namespaces --end rollback 6
+	fuzz notify --end rollback 6
 }
 
 @test "random programs: the host changes things meanwhile" {
 	fuzz namespaces --end conflict 8
 	fuzz namespaces --end skip 9
-	fuzz namespaces --end force 10
+	fuzz notify --end force 10
 }
 
 @test "random programs: in parts" {

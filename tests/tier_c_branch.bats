@@ -53,6 +53,48 @@ teardown() {
 	[ ! -e d ]
 }
 
+@test "tier C: default ACLs, unlinked files, sockets and odd renames, as without" {
+	skip_unless_root
+	echo 'import os, errno, ctypes
+def attempt(f):
+    try: return f()
+    except OSError as e: return errno.errorcode[e.errno]
+def exchange_new(a, b):
+    r = ctypes.CDLL(None, use_errno=True).renameat2(-100, a, -100, b, 3)
+    return errno.errorcode[ctypes.get_errno()] if r else 0
+os.umask(0o77)
+acl = "02000000" "01000700ffffffff" "02000700e8030000" "04000500ffffffff" \
+    "10000700ffffffff" "20000500ffffffff"
+os.setxattr("d", "system.posix_acl_default", bytes.fromhex(acl))
+os.unlink("d/two")
+for name in ("d/two", "d/new"):
+    os.mkdir(name, 0o777)
+    print(oct(os.stat(name).st_mode), sorted(os.listxattr(name)))
+    os.rmdir(name)
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o666))
+    print(oct(os.stat(name).st_mode), sorted(os.listxattr(name)))
+fd = os.open("one", os.O_RDWR)
+os.unlink("one")
+print(attempt(lambda: os.fchmod(fd, 0o600)), attempt(lambda: os.setxattr(fd, "user.x", b"1")))
+print(attempt(lambda: os.open("s", os.O_WRONLY)), exchange_new(b"none/x", b"none/y"))
+print(sorted(os.listxattr("caps")))' >p.py
+	/usr/bin/python3 -c 'import socket
+socket.socket(socket.AF_UNIX).bind("s")
+import os
+open("caps", "w").close()
+os.setxattr("caps", "trusted.t", b"1")
+os.setxattr("caps", "security.capability", bytes([0,0,0,2,1]) + bytes(15))'
+	cp -a . "$W/plain"
+	in_branch -- /usr/bin/python3 -B p.py
+	expect_status 0
+	equal calls "$(head -n -1 <<<"$output")" "$(cd "$W/plain" && setpriv \
+		--bounding-set=-sys_admin python3 p.py)"
+	sandlock abort "$N"
+	in_branch --on-exit=commit -- /bin/sh -c 'chmod 700 caps'
+	expect_status 0
+	equal trusted "$(getfattr --only-values -n trusted.t caps)" 1
+}
+
 @test "tier C: the lower is written to by no way around" {
 	local before
 	before=$(sum)

@@ -97,23 +97,30 @@ struct merged_id {
 	dev_t dev;
 };
 
+/* Of what is made: a directory with a default ACL heeds no umask. */
+struct merged_mode {
+	mode_t mode, umask;
+};
+
 /* Like open(2), but follows no link. A FIFO may block: no lock is held.
  * What is not @id (NULL: whatever it is) there, or is being replaced, is
  * -ESTALE. */
 int merged_open_that(struct merged *m, const char *path,
-		     const struct merged_id *id, int flags, mode_t mode,
-		     int *ret_fd);
+		     const struct merged_id *id, int flags,
+		     struct merged_mode mode, int *ret_fd);
 static inline int merged_open(struct merged *m, const char *path, int flags,
 			      mode_t mode, int *ret_fd)
 {
-	return merged_open_that(m, path, NULL, flags, mode, ret_fd);
+	return merged_open_that(m, path, NULL, flags,
+				(struct merged_mode){ .mode = mode }, ret_fd);
 }
 
 /* Makes it upper's, and returns an O_PATH fd of that to change it by. */
 int merged_copy_up(struct merged *m, const char *path, int *ret_fd);
 
-int merged_mkdir(struct merged *m, const char *path, mode_t mode);
-int merged_mknod(struct merged *m, const char *path, mode_t mode, dev_t dev);
+int merged_mkdir(struct merged *m, const char *path, struct merged_mode mode);
+int merged_mknod(struct merged *m, const char *path, struct merged_mode mode,
+		 dev_t dev);
 int merged_symlink(struct merged *m, const char *target, const char *path);
 int merged_link(struct merged *m, const char *from, const char *to);
 /* An unnamed or unlinked file of upper gets a (new) name. */

@@ -60,6 +60,38 @@ int dir_list(const struct merged *m, const struct merged_dir *d,
 /* 1 if nothing is seen in it. */
 int dir_is_empty(const struct merged *m, const struct merged_dir *d);
 
+/* merged_make.c */
+/* A name that is to be made, removed or moved, and where. */
+struct spot {
+	struct merged_dir dir;
+	const char *path, *name;
+	struct merged_entry e;
+};
+#define SPOT_INIT                       \
+	{                               \
+		.dir = MERGED_DIR_INIT, \
+	}
+void spot_done(struct spot *s);
+int spot_find(const struct merged *m, const char *path, struct spot *ret);
+/* May the caller change what is in its directory? */
+int spot_may_write(const struct spot *s);
+/* Upper gets a part of that directory. */
+int spot_go_up(struct merged *m, struct spot *s);
+
+struct make {
+	mode_t mask; /* the caller's umask */
+	mode_t mode; /* with its type */
+	dev_t dev;
+	const char *target; /* of a symlink */
+	int from_fd;	    /* of a hard link: -1, or what gets a name */
+	int flags;	    /* of open(2) */
+	bool has_acl;	    /* of the directory, by default: no umask counts */
+	int fd;		    /* the file that was made and opened */
+};
+int merged_make(struct merged *m, const char *path, struct make *k);
+/* Then what is made in it inherits that, and the umask does not count. */
+bool has_default_acl(int dirfd);
+
 /* merged_up.c; the lock is held, and may be let go of meanwhile. */
 struct up_options {
 	bool without_data;

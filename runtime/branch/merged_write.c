@@ -10,32 +10,6 @@
 #include "branch/merged_internal.h"
 #include "branch/tree.h"
 
-/* A name that is to be made, removed or moved, and where. */
-struct spot {
-	struct merged_dir dir;
-	const char *path, *name;
-	struct merged_entry e;
-};
-#define SPOT_INIT                       \
-	{                               \
-		.dir = MERGED_DIR_INIT, \
-	}
-
-static void spot_done(struct spot *s)
-{
-	merged_dir_done(&s->dir);
-}
-
-static int spot_find(const struct merged *m, const char *path, struct spot *ret)
-{
-	int r;
-
-	merged_dir_done(&ret->dir);
-	ret->path = path;
-	r = dir_open_parent(m, path, &ret->dir, &ret->name);
-	return r < 0 ? r : dir_lookup(m, &ret->dir, ret->name, &ret->e);
-}
-
 static bool is_dir(const struct spot *s)
 {
 	const struct object *o = entry_seen(&s->e);
@@ -43,19 +17,10 @@ static bool is_dir(const struct spot *s)
 	return o && S_ISDIR(o->mode);
 }
 
-static int may_write_dir(const struct spot *s)
-{
-	int fd = s->dir.up >= 0 ? s->dir.up : s->dir.low;
-
-	return faccessat(fd, "", W_OK | X_OK, AT_EMPTY_PATH | AT_EACCESS) < 0
-		       ? -errno
-		       : 0;
-}
-
 static int may_remove(const struct spot *s)
 {
 	int fd = s->dir.up >= 0 ? s->dir.up : s->dir.low;
-	int r = may_write_dir(s);
+	int r = spot_may_write(s);
 	uid_t uid = geteuid();
 	struct stat st;
 
@@ -67,210 +32,6 @@ static int may_remove(const struct spot *s)
 			       uid != entry_seen(&s->e)->uid
 		       ? -EPERM
 		       : 0;
-}
-
-static int go_up_to(struct merged *m, struct spot *s)
-{
-	auto_free char *parent = NULL;
-
-	if (s->dir.up >= 0)
-		return 0;
-	parent = strndup(s->path, (size_t)(s->name - s->path));
-	return parent ? up_dir(m, parent, &s->dir.up) : -ENOMEM;
-}
-
-/* ---------------------------------------------------------------- making -- */
-
-struct make {
-	mode_t mode; /* with its type */
-	dev_t dev;
-	const char *target; /* of a symlink */
-	int from_fd;	    /* of a hard link: -1, or what gets a name */
-	int flags;	    /* of open(2) */
-	int fd;		    /* the file that was made and opened */
-};
-
-static int make_at(struct make *k, int dirfd, const char *name)
-{
-	char link[FD_PATH_MAX];
-
-	if (k->from_fd >= 0)
-		return linkat(AT_FDCWD, fd_proc_path(k->from_fd, link), dirfd,
-			      name, AT_SYMLINK_FOLLOW) < 0
-			       ? -errno
-			       : 0;
-	if (k->target)
-		return symlinkat(k->target, dirfd, name) < 0 ? -errno : 0;
-	if (S_ISDIR(k->mode))
-		return mkdirat(dirfd, name, k->mode & 07777) < 0 ? -errno : 0;
-	if (!S_ISREG(k->mode))
-		return mknodat(dirfd, name, k->mode, k->dev) < 0 ? -errno : 0;
-	k->fd = openat(dirfd, name, k->flags | O_CREAT | O_EXCL | O_CLOEXEC,
-		       k->mode & 07777);
-	return k->fd < 0 ? -errno : 0;
-}
-
-/* The bits that a umask took from it. */
-static int give_back(const struct merged *m, const struct make *k, int dirfd,
-		     const char *name)
-{
-	struct stat st;
-
-	if (!(k->mode & m->umask) || k->from_fd >= 0 || k->target)
-		return 0;
-	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    fchmodat(dirfd, name,
-		     (st.st_mode & 07000) | (k->mode & (07777 & ~S_ISGID)),
-		     0) < 0)
-		return -errno;
-	return 0;
-}
-
-/* What the directory would have given it. */
-static int inherit(const struct merged *m, const struct make *k,
-		   const struct spot *s, const char *temp)
-{
-	struct stat st;
-
-	if (k->from_fd >= 0)
-		return 0;
-	if (fstat(s->dir.up, &st) < 0)
-		return -errno;
-	if (!(st.st_mode & S_ISGID))
-		return 0;
-	if (fchownat(m->work_fd, temp, (uid_t)-1, st.st_gid,
-		     AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	if (S_ISDIR(k->mode) &&
-	    fchmodat(m->work_fd, temp, (k->mode & 07777) | S_ISGID, 0) < 0)
-		return -errno;
-	return 0;
-}
-
-/* The mode that a directory had to be without while it was made. */
-static int shut(const struct make *k, const struct spot *s)
-{
-	struct stat st;
-
-	if (fstatat(s->dir.up, s->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    fchmodat(s->dir.up, s->name,
-		     (st.st_mode & S_ISGID) | (k->mode & 07777), 0) < 0)
-		return -errno;
-	return 0;
-}
-
-/*
- * In the place of a whiteout, in one step: what was removed does not come
- * back for a moment. A directory says that nothing of the lower is in it, which
- * its owner may have no right to write down, nor to move it here.
- */
-static int make_over_whiteout(struct merged *m, struct make *k,
-			      const struct spot *s)
-{
-	char temp[MERGED_TEMP_MAX];
-	bool dir = S_ISDIR(k->mode);
-	mode_t mode = k->mode;
-	bool is_open;
-	int r;
-
-	merged_temp(m, temp);
-	if (dir)
-		k->mode |= 0700;
-	r = make_at(k, m->work_fd, temp);
-	if (r == 0)
-		r = inherit(m, k, s, temp);
-	if (r == 0 && dir)
-		r = up_set_opaque(m, m->work_fd, temp);
-	if (r == 0 && renameat2(m->work_fd, temp, s->dir.up, s->name,
-				dir ? RENAME_EXCHANGE : 0) < 0)
-		r = -errno;
-	if (r < 0 || dir)
-		merged_drop(m, temp);
-	is_open = k->mode != mode;
-	k->mode = mode;
-	if (r == 0 && is_open)
-		r = shut(k, s);
-	if (r < 0)
-		cleanup_close(&k->fd);
-	if (r < 0)
-		k->fd = -1;
-	return r;
-}
-
-static int make(struct merged *m, const char *path, struct make *k)
-{
-	auto_(spot) struct spot s = SPOT_INIT;
-	int r = *path ? spot_find(m, path, &s) : -EEXIST;
-
-	if (r < 0)
-		return r;
-	if (entry_seen(&s.e))
-		return -EEXIST;
-	r = may_write_dir(&s);
-	if (r == 0)
-		r = go_up_to(m, &s);
-	if (r < 0)
-		return r;
-	r = s.e.is_whiteout ? make_over_whiteout(m, k, &s)
-			    : make_at(k, s.dir.up, s.name);
-	return r == 0 ? give_back(m, k, s.dir.up, s.name) : r;
-}
-
-static int make_locked(struct merged *m, const char *path, struct make *k)
-{
-	int r;
-
-	(void)pthread_mutex_lock(&m->lock);
-	r = make(m, path, k);
-	(void)pthread_mutex_unlock(&m->lock);
-	return r;
-}
-
-int merged_mkdir(struct merged *m, const char *path, mode_t mode)
-{
-	struct make k = { .mode = S_IFDIR | (mode & 01777),
-			  .from_fd = -1,
-			  .fd = -1 };
-
-	return make_locked(m, path, &k);
-}
-
-int merged_mknod(struct merged *m, const char *path, mode_t mode, dev_t dev)
-{
-	struct make k = {
-		.mode = mode & S_IFMT ? mode : S_IFREG | mode,
-		.dev = dev,
-		.flags = O_WRONLY,
-		.from_fd = -1,
-		.fd = -1,
-	};
-	int r;
-
-	/* It would be a whiteout. */
-	if (S_ISCHR(k.mode) && dev == 0)
-		return -EPERM;
-	if (S_ISDIR(k.mode) || S_ISLNK(k.mode))
-		return -EPERM;
-	r = make_locked(m, path, &k);
-	cleanup_close(&k.fd);
-	return r;
-}
-
-int merged_symlink(struct merged *m, const char *target, const char *path)
-{
-	struct make k = { .mode = S_IFLNK | 0777,
-			  .target = target,
-			  .from_fd = -1,
-			  .fd = -1 };
-
-	return *target ? make_locked(m, path, &k) : -ENOENT;
-}
-
-int merged_link_fd(struct merged *m, int fd, const char *to)
-{
-	struct make k = { .mode = S_IFREG, .from_fd = fd, .fd = -1 };
-
-	return make_locked(m, to, &k);
 }
 
 int merged_link(struct merged *m, const char *from, const char *to)
@@ -300,7 +61,7 @@ int merged_link(struct merged *m, const char *from, const char *to)
 					   O_PATH | O_NOFOLLOW | O_CLOEXEC);
 		struct make k = { .mode = S_IFREG, .from_fd = fd, .fd = -1 };
 
-		r = fd < 0 ? -errno : make(m, to, &k);
+		r = fd < 0 ? -errno : merged_make(m, to, &k);
 	}
 	(void)pthread_mutex_unlock(&m->lock);
 	return r;
@@ -308,14 +69,15 @@ int merged_link(struct merged *m, const char *from, const char *to)
 
 /* --------------------------------------------------------------- opening -- */
 
-static int create(struct merged *m, const char *path, int flags, mode_t mode,
-		  int *ret_fd)
+static int create(struct merged *m, const char *path, int flags,
+		  struct merged_mode mode, int *ret_fd)
 {
-	struct make k = { .mode = S_IFREG | (mode & 07777),
+	struct make k = { .mode = S_IFREG | (mode.mode & 07777),
+			  .mask = mode.umask,
 			  .flags = flags & ~O_TRUNC,
 			  .from_fd = -1,
 			  .fd = -1 };
-	int r = flags & O_DIRECTORY ? -EINVAL : make(m, path, &k);
+	int r = flags & O_DIRECTORY ? -EINVAL : merged_make(m, path, &k);
 
 	if (r == 0)
 		*ret_fd = k.fd;
@@ -354,6 +116,8 @@ static int must_go_up(const struct object *o, int flags)
 {
 	if (!is_write(flags) || S_ISFIFO(o->mode))
 		return 0;
+	if (S_ISSOCK(o->mode))
+		return -ENXIO;
 	return S_ISREG(o->mode) ? 1 : -EACCES;
 }
 
@@ -372,8 +136,8 @@ static bool is_wanted(const struct merged_entry *e, const struct merged_id *id)
 }
 
 static int prepare(struct merged *m, const char *path,
-		   const struct merged_id *id, int flags, mode_t mode,
-		   struct spot *s, int *ret_fd)
+		   const struct merged_id *id, int flags,
+		   struct merged_mode mode, struct spot *s, int *ret_fd)
 {
 	struct up_options o = { .without_data = flags & O_TRUNC,
 				.is_exact = id };
@@ -448,11 +212,12 @@ static int open_root(struct merged *m, int flags, int *ret_fd)
 }
 
 static int open_unnamed(struct merged *m, const char *path,
-			const struct merged_id *id, int flags, mode_t mode,
-			int *ret_fd)
+			const struct merged_id *id, int flags,
+			struct merged_mode mode, int *ret_fd)
 {
 	auto_(spot) struct spot s = SPOT_INIT;
 	auto_close int dir = -1;
+	bool inherits;
 	int r;
 
 	(void)pthread_mutex_lock(&m->lock);
@@ -464,16 +229,20 @@ static int open_unnamed(struct merged *m, const char *path,
 	(void)pthread_mutex_unlock(&m->lock);
 	if (r < 0)
 		return r;
-	*ret_fd = openat(dir, ".", flags | O_CLOEXEC, mode);
+	inherits = has_default_acl(dir);
+	if (!inherits)
+		mode.mode &= ~mode.umask;
+	*ret_fd = openat(dir, ".", flags | O_CLOEXEC, mode.mode);
 	if (*ret_fd < 0)
 		return -errno;
-	(void)!(mode & m->umask && fchmod(*ret_fd, mode & 07777));
+	if (!inherits && (mode.mode & m->umask))
+		(void)!fchmod(*ret_fd, mode.mode & 07777);
 	return 0;
 }
 
 int merged_open_that(struct merged *m, const char *path,
-		     const struct merged_id *id, int flags, mode_t mode,
-		     int *ret_fd)
+		     const struct merged_id *id, int flags,
+		     struct merged_mode mode, int *ret_fd)
 {
 	auto_(spot) struct spot s = SPOT_INIT;
 	auto_close int pin_fd = -1;
@@ -578,7 +347,7 @@ static int remove_name(struct merged *m, const char *path, bool dir)
 		if (r <= 0)
 			return r == 0 ? -ENOTEMPTY : r;
 	}
-	r = go_up_to(m, &s);
+	r = spot_go_up(m, &s);
 	if (r < 0)
 		return r;
 	return take_away(m, &s);
@@ -659,7 +428,7 @@ static int check_rename(const struct merged *m, const struct spot *from,
 		return 1;
 	r = may_remove(from);
 	if (r == 0)
-		r = b ? may_remove(to) : may_write_dir(to);
+		r = b ? may_remove(to) : spot_may_write(to);
 	if (r == 0 && b && !(flags & RENAME_EXCHANGE))
 		r = check_replaced(m, from, to);
 	return r;
@@ -757,7 +526,7 @@ static int rename_locked(struct merged *m, const char *from_path,
 	else if (r == 0)
 		r = spot_find(m, to_path, &to);
 	if (r == 0)
-		r = go_up_to(m, &to);
+		r = spot_go_up(m, &to);
 	/* What was let in while contents were copied. */
 	if (r == 0)
 		r = check_rename(m, &from, &to, flags);

@@ -79,7 +79,7 @@ static int make_link(struct call *c, const struct make *k,
 
 static int make(struct call *c, const struct make *k, const struct cow_place *p)
 {
-	mode_t mask;
+	struct merged_mode mode = { .mode = k->mode };
 	int r;
 
 	if (p->at.exists)
@@ -88,13 +88,13 @@ static int make(struct call *c, const struct make *k, const struct cow_place *p)
 		return -ENOENT;
 	if (k->kind == KIND_LINK)
 		return make_link(c, k, p);
-	r = cow_umask(c, &mask);
+	r = cow_umask(c, &mode.umask);
 	if (r < 0)
 		return r;
-	return k->kind == KIND_DIR ? merged_mkdir(p->root->merged, p->at.path,
-						  k->mode & ~mask)
-				   : merged_mknod(p->root->merged, p->at.path,
-						  k->mode & ~mask, k->dev);
+	return k->kind == KIND_DIR
+		       ? merged_mkdir(p->root->merged, p->at.path, mode)
+		       : merged_mknod(p->root->merged, p->at.path, mode,
+				      k->dev);
 }
 
 struct outcome cow_make(struct cow *w, struct call *c)

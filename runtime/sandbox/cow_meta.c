@@ -33,6 +33,28 @@ static void subject_done(struct subject *s)
 	cleanup_close(&s->fd);
 }
 
+static bool is_at_or_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && (!path[n] || path[n] == '/');
+}
+
+/* What is unlinked leaves upper by way of work, which is beside it. */
+static bool is_uppers(const struct cow *w, const char *real)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		const char *upper = w->roots[i].upper;
+		size_t n = strlen(upper) - strlen("upper");
+
+		if (is_at_or_below(real, upper) ||
+		    (strncmp(real, upper, n) == 0 &&
+		     is_at_or_below(real + n, "work")))
+			return true;
+	}
+	return false;
+}
+
 /*
  * An fd of upper is what it is, named or not; one of the lower stands for its
  * path. What has neither is none of ours.
@@ -41,10 +63,10 @@ static int take_fd_of(struct cow *w, struct call *c, int number,
 		      struct subject *s)
 {
 	auto_close int fd = call_open_dirfd(c, number);
-	char base[PATH_MAX], shown[PATH_MAX];
+	char base[PATH_MAX];
 	int r = fd < 0 ? fd : fd_path(fd, base);
 
-	if (r < 0 || !cow_shown_path(w, base, shown))
+	if (r < 0 || !is_uppers(w, base))
 		return r;
 	s->fd = take_fd(&fd);
 	return 1;

@@ -142,7 +142,7 @@ static struct outcome open_fifo(struct cow *w, struct call *c,
 }
 
 /* Nothing else waits here either: not for a lease, nor for a carrier. */
-static int open_now(const struct opening *x, int flags, mode_t mode,
+static int open_now(const struct opening *x, int flags, struct merged_mode mode,
 		    int *ret_fd)
 {
 	auto_close int fd = -1;
@@ -175,8 +175,8 @@ static struct outcome open_at(struct cow *w, struct call *c,
 	bool makes =
 		(how->flags & O_CREAT) || (how->flags & O_TMPFILE) == O_TMPFILE;
 	int flags = (int)how->flags, fd = -1;
-	mode_t mask = 0;
-	int r = makes ? cow_umask(c, &mask) : 0;
+	struct merged_mode mode = { .mode = (mode_t)how->mode };
+	int r = makes ? cow_umask(c, &mode.umask) : 0;
 
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
@@ -190,7 +190,7 @@ static struct outcome open_at(struct cow *w, struct call *c,
 	else if (p->at.exists && S_ISFIFO(p->at.mode))
 		return open_fifo(w, c, x);
 	r = open_now(x, flags | (p->at.wants_dir ? O_DIRECTORY : 0) | O_NOCTTY,
-		     (mode_t)how->mode & ~mask, &fd);
+		     mode, &fd);
 	if (r == -EWOULDBLOCK && !(flags & O_NONBLOCK))
 		return cow_wait(c);
 	return r < 0 ? OUTCOME_FAIL(-r)

@@ -203,6 +203,10 @@ class Run:
         skip = [a for n in self.skipped for a in ('-x', str(n))]
         if self.elsewhere:
             skip.append('-f')
+        if self.isolation == 'notify':
+            skip.append('-c')
+        if self.end == 'auto':
+            skip.append('-n')
         return [os.path.join(self.bin, 'play'), *skip, *args]
 
     def split(self, out):
@@ -219,6 +223,8 @@ class Run:
         for path in (self.plain, self.dir):
             os.mkdir(path)
             links = ['-l'] if self.hard_links else []
+            # `run` has no --special.
+            links += ['-n'] if self.end == 'auto' else []
             subprocess.run([os.path.join(self.bin, 'play'), '-t', *links,
                             str(self.seed), str(self.n_tree), path],
                            check=True, stdout=subprocess.DEVNULL)
@@ -323,9 +329,6 @@ class Run:
         self.is_exact()
 
     def end_auto(self):
-        """--special is no option of `run`: what is left waits."""
-        if self.is_there:
-            self.sandlock('commit', '--special', self.name)
         self.is_exact()
 
     def end_abort(self):

@@ -3,7 +3,8 @@
  * wherever it runs, so that what it meets and what it leaves can be compared
  * (branch_fuzz.py).
  *
- *	play [-t | -o HINTS | -i HINTS] [-x N]... SEED COUNT DIR [COMMAND...]
+ *	play [-tlfcn] [-o HINTS | -i HINTS] [-x N]... SEED COUNT DIR
+ *[COMMAND...]
  *
  * Each operation draws from a generator of its own (seed and number), so that
  * leaving one out (-x) changes no other. One line each: what was done and
@@ -20,6 +21,11 @@
  *	an ACL that is not there is removed by ext4, and ENODATA on an overlay
  *	-f: the branch is stored on another file system, which tells what
  *	fallocate can do and makes copy_file_range copy between two
+ *	-c: in tier C an O_PATH descriptor is one to read from, a descriptor to
+ *	read from does not see what is copied up later, and of two errors in a
+ *	call the other one may be told
+ *
+ * -l: the tree has hard links. -n: no sockets and devices.
  */
 #include "play_ops.h"
 
@@ -110,11 +116,15 @@ int main(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "+tlfo:i:x:")) != -1) {
+	while ((c = getopt(argc, argv, "+tlfcno:i:x:")) != -1) {
 		if (c == 't')
 			making_tree = true;
 		else if (c == 'f')
 			is_foreign = true;
+		else if (c == 'c')
+			is_tier_c = true;
+		else if (c == 'n')
+			without_special = true;
 		else if (c == 'l')
 			with_links = true;
 		else if (c == 'o')

@@ -35,7 +35,7 @@
 enum { N_SLOTS = 6, MAX_SKIPPED = 4096, MAX_OLD_DIRS = 4096 };
 
 static uint64_t state, seed;
-static bool making_tree, with_links, is_foreign;
+static bool making_tree, with_links, is_foreign, is_tier_c, without_special;
 static FILE *hints_out, *hints_in;
 static int slots[N_SLOTS];
 static ino_t old_dirs[MAX_OLD_DIRS];
@@ -317,12 +317,25 @@ static int slot_of(int *ret_i)
 	return slots[*ret_i];
 }
 
+/* In tier C a descriptor to read from stays with the file as it was then. */
+static bool is_stale_later(int fd)
+{
+	struct stat st;
+
+	return is_tier_c && fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode) &&
+	       (fcntl(fd, F_GETFL) & (O_ACCMODE | O_PATH)) == O_RDONLY;
+}
+
 static void keep(int fd)
 {
 	int i = (int)below(N_SLOTS);
 
 	if (fd < 0)
 		return;
+	if (is_stale_later(fd)) {
+		close(fd);
+		return;
+	}
 	if (slots[i] >= 0)
 		close(slots[i]);
 	slots[i] = fd;

@@ -6,13 +6,13 @@
 
 /* Operations on paths. */
 
-/* A branch is mounted nodev. */
+/* A branch is mounted nodev, and what goes through a FIFO of it stamps none. */
 static int open_file(const char *path, int flags, mode_t mode)
 {
 	struct stat st;
 
-	if (stat(path, &st) == 0 && !(flags & O_PATH) &&
-	    (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode))) {
+	if (stat(path, &st) == 0 && !(flags & O_PATH) && !S_ISREG(st.st_mode) &&
+	    !S_ISDIR(st.st_mode)) {
 		errno = EACCES;
 		return -1;
 	}
@@ -184,7 +184,8 @@ static void op_mknod(void)
 {
 	static const mode_t types[] = { S_IFIFO, S_IFSOCK, S_IFREG, S_IFCHR,
 					S_IFBLK };
-	mode_t type = types[below(once_in(2) ? 5 : 3)];
+	mode_t type = types[without_special ? 2 * below(2)
+					    : below(once_in(2) ? 5 : 3)];
 	const char *path = pick(MISSING);
 	dev_t dev = type == S_IFCHR || type == S_IFBLK
 			    ? makedev(1, 3 + below(5))
@@ -571,13 +572,20 @@ static void op_open(void)
 				     O_PATH | O_NOFOLLOW };
 	int f = flags[below(7)];
 	const char *path = pick(f & O_DIRECTORY ? DIRECTORY : REGULAR);
-	int fd = open_file(path, f, 0);
+	int fd = open_file(path, f & (is_tier_c ? ~O_PATH : ~0), 0);
 
 	say("open");
 	say_path(path);
 	printf(" %x", f);
 	done(fd < 0 ? fd : 0);
 	keep(fd);
+}
+
+static bool is_dir(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 static void op_fd_data(void)
@@ -614,7 +622,8 @@ static void op_fd_data(void)
 		break;
 	default:
 		printf(" fstat");
-		if (fstat(fd, &st) == 0)
+		/* In tier C a directory is the lower's. */
+		if (fstat(fd, &st) == 0 && !(is_tier_c && is_dir(fd)))
 			print_stat(&st);
 		putchar('\n');
 	}
@@ -668,6 +677,10 @@ static void op_at(void)
 	const char *name = random_name(), *to = random_name();
 
 	say("slots %d %d", i, j);
+	if (is_tier_c && (!is_dir(fd) || !is_dir(other))) {
+		printf(" are not used\n");
+		return;
+	}
 	say_path(name);
 	say_path(to);
 	switch (below(8)) {

@@ -285,7 +285,7 @@ static int on_mine(struct merged *m, const struct what *w, char seen[256])
 	case OP_UNLINK:
 		return merged_unlink(m, a);
 	case OP_MKDIR:
-		return merged_mkdir(m, a, 0751);
+		return merged_mkdir(m, a, (struct merged_mode){ 0751, 0 });
 	case OP_RMDIR:
 		return merged_rmdir(m, a);
 	case OP_RENAME:
@@ -299,7 +299,8 @@ static int on_mine(struct merged *m, const struct what *w, char seen[256])
 	case OP_SYMLINK:
 		return merged_symlink(m, w->b, a);
 	case OP_MKFIFO:
-		return merged_mknod(m, a, S_IFIFO | 0600, 0);
+		return merged_mknod(
+			m, a, (struct merged_mode){ S_IFIFO | 0600, 0 }, 0);
 	case OP_CHMOD:
 	case OP_CHOWN:
 	case OP_UTIME:
