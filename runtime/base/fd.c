@@ -393,7 +393,8 @@ static int compare_fds(const void *a, const void *b)
 
 int fd_close_others(unsigned int first, int *keep, size_t n)
 {
-	qsort(keep, n, sizeof(*keep), compare_fds);
+	if (n)
+		qsort(keep, n, sizeof(*keep), compare_fds);
 	for (size_t i = 0; i < n; i++) {
 		if (keep[i] < 0 || (unsigned int)keep[i] < first)
 			continue;

@@ -314,7 +314,7 @@ static int change_copy(struct publisher *pub, const struct plan_op *op,
 	const struct branch *b = pub->site->branch;
 	auto_(buf) struct buf path = BUF_INIT;
 	struct place target;
-	struct object o;
+	struct object o = { .mode = 0 };
 	int r = find_target(pub, op, &target);
 
 	if (r == 0)

@@ -47,10 +47,11 @@ struct event *event_dup(const struct event *e)
 	size_t host = size_of(e->host);
 	struct event *d =
 		malloc(sizeof(*d) + program + path + host + e->argv_len);
-	char *at = (char *)(d + 1);
+	char *at;
 
 	if (!d)
 		return NULL;
+	at = (char *)(d + 1);
 	*d = *e;
 	d->program = put(&at, e->program, program);
 	d->path = put(&at, e->path, path);
