@@ -75,7 +75,7 @@ static bool matches(const char *path, const char *rule)
 }
 
 static int check_key(const struct at *at, const struct spec *s,
-		     const char *path)
+		     const char *path, const char *value)
 {
 	for (size_t i = 0; i < ARRAY_LEN(allowed); i++) {
 		if (!matches(path, allowed[i].path))
@@ -86,7 +86,8 @@ static int check_key(const struct at *at, const struct spec *s,
 		if (strcmp(path, "kernel/hostname") == 0)
 			return at_fail(at, "conflicts with the property "
 					   "'hostname': use that");
-		if (strcmp(path, "kernel/domainname") == 0 && s->domainname)
+		if (strcmp(path, "kernel/domainname") == 0 && s->domainname &&
+		    strcmp(value, s->domainname) != 0)
 			return at_fail(at, "conflicts with the property "
 					   "'domainname'");
 		return 0;
@@ -117,7 +118,7 @@ int check_sysctls(const struct at *at, struct spec *s)
 		normalise(p->key);
 		if (!is_plain_path(p->key))
 			return at_fail(&item, "is no valid name");
-		r = check_key(&item, s, p->key);
+		r = check_key(&item, s, p->key, p->value);
 		if (r < 0)
 			return r;
 	}

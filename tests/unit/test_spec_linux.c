@@ -126,6 +126,7 @@ static const struct spec_case sysctl_cases[] = {
 	{ SYSCTL("uts", "kernel.hostname"), "conflicts with the property 'hostname'" },
 	{ SYSCTL("uts", "kernel.domainname"), NULL },
 	{ DOC("'domainname':'d','linux':{" NS("{'type':'uts'}") ",'sysctl':{'kernel.domainname':'1'}}"), "conflicts with the property 'domainname'" },
+	{ DOC("'domainname':'d','linux':{" NS("{'type':'uts'}") ",'sysctl':{'kernel.domainname':'d'}}"), NULL },
 	{ SYSCTL("ipc", "kernel.sem"), NULL },
 	{ SYSCTL("ipc", "fs/mqueue/msg_max"), NULL },
 	{ LINUX(NS("{'type':'network'}") ",'sysctl':{'net.a.b':'1','net/a/b':'2'}"), "'net/a/b' is given twice" },
