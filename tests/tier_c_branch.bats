@@ -329,8 +329,12 @@ modes() {
 	echo k >old/ro/k
 	chmod 555 old/ro
 	for where in "" "--storage=$(mktemp -d /dev/shm/slt.XXXXXX)"; do
+		mkdir -p gone/ro
+		echo k >gone/ro/k
+		chmod 555 gone/ro
 		in_branch $where -- /bin/sh -c 'umask 777; echo x >f; mkdir g; umask 22
 			mkdir -p m/n; echo y >m/n/f; ln m/n/f m/l; chmod 0 m/n/f m/n m
+			rm -f gone/ro/k 2>/dev/null; chmod 755 gone/ro; rm -r gone
 			chmod 200 one; chmod 755 old/ro; echo c >old/ro/c; rm old/ro/k; chmod 555 old/ro
 			chmod 311 d; chmod 111 old; chmod 300 .'
 		expect_status 0
@@ -340,6 +344,7 @@ modes() {
 		expect_output 'm old/ mode 0755->0111'
 		run sandlock commit "$N"
 		expect_status 0
+		[ ! -e gone ]
 		[ "$(modes . f g m one d old)" = '300 0 0 0 200 311 111 ' ]
 		chmod u+rwx . m old d one
 		[ "$(modes m/n m/l old/ro old/ro/c)" = '0 0 555 644 ' ]

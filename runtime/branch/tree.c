@@ -15,6 +15,7 @@
 #include "base/path.h"
 #include "branch/judge.h"
 #include "branch/links.h"
+#include "branch/modes.h"
 #include "branch/walk.h"
 
 enum { COPY_CHUNK = 1 << 30, READ_CHUNK = 128 * 1024 };
@@ -348,12 +349,23 @@ int tree_copy(struct tree_copy *t, int dirfd, const char *name, const char *to,
 	return r < 0 ? copy_failed(name, -r, err) : 0;
 }
 
+/* What goes has no mode that is to be kept. */
+static int enter_to_remove(struct walk *w, const struct walk_entry *e)
+{
+	auto_close int fd = -1;
+	int r = walk_open_lower(e, &fd);
+
+	if (r == 0 && fd >= 0)
+		r = modes_let_in(fd);
+	return r < 0 ? r : walk_enter(w, WALK_DELETED, WALK_NO_TAG, NULL);
+}
+
 static int remove_entry(struct walk *w, const struct walk_entry *e)
 {
 	bool is_dir = e->leaving || S_ISDIR(e->lower.mode);
 
 	if (is_dir && !e->leaving)
-		return walk_enter(w, WALK_DELETED, WALK_NO_TAG, NULL);
+		return enter_to_remove(w, e);
 	if (e->path_len == 0) /* the caller's */
 		return 0;
 	if (unlinkat(e->lower_dirfd, e->name, is_dir ? AT_REMOVEDIR : 0) < 0 &&
