@@ -38,7 +38,19 @@ static void test_limits_are_written(void **state)
 	assert_file(dir_in("cpu", nested), "cpu.cfs_quota_us", "50000");
 	assert_file(dir_in("cpu", nested), "cpu.cfs_period_us", "200000");
 	assert_file(dir_in("cpuset", nested), "cpuset.cpus", "0");
-	assert_false(exists(dir_in("pids", nested)));
+	/* Who says the path looks for it in every hierarchy. */
+	assert_true(exists(dir_in("pids", nested)));
+}
+
+static void test_what_is_not_limited_has_no_cgroup(void **state)
+{
+	struct spec_resources r = { .has_mem_limit = true,
+				    .mem_limit = 64 << 20 };
+
+	need_v1("memory");
+	assert_int_equal(make(NULL, &r), 0);
+	assert_true(exists(dir_in("memory/", name)));
+	assert_false(exists(dir_in("pids/", name)));
 }
 
 static int try_fork(void *arg)
@@ -515,6 +527,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CGROUP_TEST(test_limits_are_written),
+		CGROUP_TEST(test_what_is_not_limited_has_no_cgroup),
 		CGROUP_TEST(test_pids_limit_holds),
 		CGROUP_TEST(test_memory_limit_shrinks_and_grows),
 		CGROUP_TEST(test_update_moves_who_is_there),
