@@ -6,11 +6,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
@@ -31,14 +31,6 @@ static int no_membership(struct error *err)
 			"the sandbox has no cgroup");
 	return error_hint(err, "it takes root or a delegated cgroup when the "
 			       "sandbox is made");
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 struct pid_list {
@@ -183,7 +175,7 @@ bool cgroup_is_frozen(const struct cgroup *c)
 static int wait_event(const char *dir, const char *key, uint64_t value,
 		      int timeout_ms)
 {
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = clock_now_ms() + timeout_ms;
 	auto_close int fd = -1;
 	char path[PATH_MAX];
 
@@ -207,7 +199,7 @@ static int wait_event(const char *dir, const char *key, uint64_t value,
 			return r;
 		if (v == value)
 			return 0;
-		left = end - now_ms();
+		left = end - clock_now_ms();
 		if (left <= 0)
 			return -ETIMEDOUT;
 		(void)poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left);
@@ -266,22 +258,22 @@ static bool have_all_stopped(const char *dir)
 
 static int wait_frozen(const char *dir)
 {
-	int64_t end = now_ms() + FREEZE_TIMEOUT_MS;
+	int64_t end = clock_now_ms() + FREEZE_TIMEOUT_MS;
 	int r;
 
 	do {
 		r = wait_event(dir, "frozen", 1, FREEZE_STEP_MS);
 		if (r == -ETIMEDOUT && have_all_stopped(dir))
 			return 0;
-	} while (r == -ETIMEDOUT && now_ms() < end);
+	} while (r == -ETIMEDOUT && clock_now_ms() < end);
 	return r;
 }
 
 /* FREEZING may last for ever unless it is written again and again. */
 static int set_state_v1(const char *dir, const char *state)
 {
-	int64_t end = now_ms() + FREEZE_TIMEOUT_MS;
-	int64_t next = now_ms() + FREEZE_STEP_MS;
+	int64_t end = clock_now_ms() + FREEZE_TIMEOUT_MS;
+	int64_t next = clock_now_ms() + FREEZE_STEP_MS;
 
 	for (;;) {
 		int r = cgroup_write_raw(dir, "freezer.state", state);
@@ -290,13 +282,13 @@ static int set_state_v1(const char *dir, const char *state)
 			return r;
 		if (is_state_v1(dir, state))
 			return 0;
-		if (now_ms() >= next) {
+		if (clock_now_ms() >= next) {
 			if (strcmp(state, "FROZEN") == 0 &&
 			    have_all_stopped(dir))
 				return 0;
 			next += FREEZE_STEP_MS;
 		}
-		if (now_ms() >= end)
+		if (clock_now_ms() >= end)
 			return -ETIMEDOUT;
 		(void)poll(NULL, 0, V1_STEP_MS);
 	}
@@ -395,7 +387,7 @@ int cgroup_signal(const struct cgroup *c, int sig, struct error *err)
 static int kill_by_rounds(const struct cgroup *c, int timeout_ms)
 {
 	const char *dir = cgroup_member_node(c)->dir;
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = clock_now_ms() + timeout_ms;
 
 	for (;;) {
 		size_t count = 0;
@@ -411,7 +403,7 @@ static int kill_by_rounds(const struct cgroup *c, int timeout_ms)
 			return r;
 		if (count == 0)
 			return 0;
-		if (now_ms() >= end)
+		if (clock_now_ms() >= end)
 			return -ETIMEDOUT;
 		if (!is_v2(c))
 			(void)poll(NULL, 0, V1_STEP_MS);

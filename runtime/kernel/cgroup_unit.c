@@ -41,11 +41,6 @@ enum {
 
 #define DEFAULT_PREFIX "sandlock"
 
-static uint64_t now_ms(void)
-{
-	return clock_now_ns() / 1000000;
-}
-
 static bool is_unit_char(char c)
 {
 	return isalnum((unsigned char)c) || (c && strchr(":-_.\\@", c));
@@ -294,12 +289,12 @@ static int never_started(const struct cgroup *c, const char *why,
  */
 static int wait_started(struct cgroup *c, struct error *err)
 {
-	uint64_t begin = now_ms(), ask = begin + ASK_AFTER_MS;
+	int64_t begin = clock_now_ms(), ask = begin + ASK_AFTER_MS;
 
 	for (;;) {
 		auto_free char *path = NULL;
 		enum systemd_state state = SYSTEMD_WAITING;
-		uint64_t now;
+		int64_t now;
 
 		if (cgroup_path_of(c->holder, tracking_hierarchy(c), &path) ==
 			    0 &&
@@ -307,13 +302,13 @@ static int wait_started(struct cgroup *c, struct error *err)
 			c->path = take_ptr(&path);
 			return 0;
 		}
-		now = now_ms();
+		now = clock_now_ms();
 		if (now >= begin + START_TIMEOUT_MS)
 			return never_started(c, "its job takes too long", err);
 		if (now >= ask) {
 			if (systemd_state(c->user, c->unit, &state, err) < 0)
 				return error_code(err);
-			ask = now_ms() + ASK_AFTER_MS;
+			ask = clock_now_ms() + ASK_AFTER_MS;
 		}
 		if (state == SYSTEMD_ABSENT || state == SYSTEMD_ENDED)
 			return never_started(c, "its job has failed", err);
@@ -393,14 +388,14 @@ static bool is_there(const struct cgroup *c)
  */
 int cgroup_unit_stop(struct cgroup *c, struct error *err)
 {
-	uint64_t end = now_ms() + STOP_TIMEOUT_MS;
+	int64_t end = clock_now_ms() + STOP_TIMEOUT_MS;
 	int r = 0;
 
 	cgroup_settle(c);
 	if (!c->path || is_there(c))
 		r = systemd_stop(c->user, c->unit, err);
 	while (r == 0 && is_there(c)) {
-		if (now_ms() >= end)
+		if (clock_now_ms() >= end)
 			return error_say(err, ERR_TIMEOUT, ETIMEDOUT,
 					 "systemd did not stop '%s' within %d "
 					 "s",

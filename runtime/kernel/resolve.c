@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 enum { ANSWER_MAX = 64 * 1024, PATIENCE_MS = 30 * 1000 };
@@ -22,14 +22,6 @@ extern char **environ;
 
 static char program[] = "getent", database[] = "ahosts",
 	    version[] = "--version";
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 /* getent with its output on @out_fd: 0, or an errno. */
 static int start(char *const *argv, int out_fd, pid_t *ret)
@@ -66,12 +58,12 @@ static int start(char *const *argv, int out_fd, pid_t *ret)
 /* What it prints: -ETIMEDOUT, -E2BIG. */
 static int read_answer(int fd, struct buf *ret)
 {
-	int64_t end_ms = now_ms() + PATIENCE_MS;
+	int64_t end_ms = clock_now_ms() + PATIENCE_MS;
 	char room[4096];
 
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int64_t left = end_ms - now_ms();
+		int64_t left = end_ms - clock_now_ms();
 		ssize_t n;
 
 		if (left <= 0)

@@ -9,9 +9,9 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/quiet_thread.h"
 #include "kernel/cgroup.h"
@@ -272,14 +272,6 @@ void run_forwarded_signals(sigset_t *set)
 		(void)sigdelset(set, ours[i]);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 enum wait_end { WAIT_ENDED, WAIT_TIMEOUT, WAIT_UNWANTED };
 
 /* The first client is there; a sandbox that nobody asks needs no thread. */
@@ -312,7 +304,7 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 	};
 
 	while (!(p[0].revents & POLLIN)) {
-		int64_t left = end_ms < 0 ? -1 : end_ms - now_ms();
+		int64_t left = end_ms < 0 ? -1 : end_ms - clock_now_ms();
 
 		if (end_ms >= 0 && left <= 0)
 			return WAIT_TIMEOUT;
@@ -462,7 +454,7 @@ static int run_foreground(struct create *c, int signal_fd,
 		h->started(h->data);
 	begin_notifying(c, &notifier);
 	r = run_wait(c->state->init.pid, c->pidfd, c->console_master, signal_fd,
-		     timeout_ms ? now_ms() + (int64_t)timeout_ms : -1, c,
+		     timeout_ms ? clock_now_ms() + (int64_t)timeout_ms : -1, c,
 		     &ret->status, err);
 
 	/* From here on there are clones again, so one thread. */

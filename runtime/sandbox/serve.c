@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/limits.h"
@@ -382,14 +382,6 @@ struct page {
 	bool more;
 };
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 static int change_json(const struct change *c, struct buf *ret)
 {
 	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
@@ -425,7 +417,7 @@ static int add_change(void *data, const struct change *c)
 	if (change_json(c, &text) < 0)
 		return -ENOMEM;
 	if (!first && (p->ret->len - p->begin + text.len > PAGE_BYTES ||
-		       now_ms() >= p->end_ms)) {
+		       clock_now_ms() >= p->end_ms)) {
 		p->more = true;
 		return 1;
 	}
@@ -441,7 +433,7 @@ static int answer_changes(struct create *c, const struct control_request *q,
 {
 	auto_ptr(store_close) struct store *st = NULL;
 	auto_ptr(branch_close) struct branch *b = NULL;
-	struct page p = { .ret = ret, .end_ms = now_ms() + PAGE_MS };
+	struct page p = { .ret = ret, .end_ms = clock_now_ms() + PAGE_MS };
 	int r = read_after(q, &p.after, err);
 
 	if (r < 0)

@@ -154,8 +154,10 @@ static bool follows(const struct open_how *how)
 	       (how->flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
 }
 
-/* The path, and what it leads to; @i is the number of its argument. */
-/* It counts if the call is valid afterwards. */
+/*
+ * The path, and what it leads to; @i is the number of its argument. It counts
+ * if the call is valid afterwards.
+ */
 static int read_path(struct call *c, unsigned int i, struct snapshot *s)
 {
 	int r = call_peek_string(c, call_arg(c, i), s->path, sizeof(s->path));
