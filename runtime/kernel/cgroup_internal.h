@@ -158,6 +158,10 @@ int cgroup_write_hugetlb(const char *dir, const char *suffix,
 /* memory.swap.max, -1: "max". 1: there is one, 0: nothing was asked. */
 int cgroup_v2_swap(const struct spec_resources *r, int64_t *ret,
 		   struct error *err);
+/* checkBeforeUpdate: a memory limit below what is used is refused (-EBUSY),
+ * before anybody, systemd included, sets it. */
+int cgroup_v2_check_usage(const struct cgroup *c,
+			  const struct spec_resources *r, struct error *err);
 uint64_t cgroup_weight_of(uint64_t shares);
 uint64_t cgroup_io_weight_of(uint16_t weight);
 

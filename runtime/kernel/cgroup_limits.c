@@ -340,7 +340,9 @@ int cgroup_update(struct cgroup *c, const struct spec_resources *r,
 		return error_hint(err, "limits need root or a delegated "
 				       "cgroup");
 	}
-	e = c->unit ? cgroup_unit_update(c, r, err) : 0;
+	e = cgroup_v2_check_usage(c, r, err);
+	if (e == 0 && c->unit)
+		e = cgroup_unit_update(c, r, err);
 	if (e < 0)
 		return e;
 	for (int i = 0; i < CTL_COUNT; i++)

@@ -118,12 +118,13 @@ static int no_equivalent(const char *what, struct error *err)
 			 "cgroup v2 cannot limit '%s'", what);
 }
 
-static int check_usage(const char *dir, const struct spec_resources *r,
-		       struct error *err)
+int cgroup_v2_check_usage(const struct cgroup *c,
+			  const struct spec_resources *r, struct error *err)
 {
+	const char *dir = c->node[CTL_UNIFIED].dir;
 	uint64_t usage = 0;
 
-	if (!r->mem_check_before_update || !r->has_mem_limit ||
+	if (!dir || !r->mem_check_before_update || !r->has_mem_limit ||
 	    r->mem_limit <= 0)
 		return 0;
 	if (cgroup_read_number(dir, "memory.current", &usage) < 0 ||
@@ -182,9 +183,7 @@ static int apply_memory(const char *dir, const struct spec_resources *r,
 		return no_equivalent("memory.swappiness", err);
 	if (r->has_mem_disable_oom && r->mem_disable_oom)
 		return no_equivalent("memory.disableOOMKiller", err);
-	e = check_usage(dir, r, err);
-	if (e == 0)
-		e = set_swap(dir, r, err);
+	e = set_swap(dir, r, err);
 	if (e == 0 && r->has_mem_limit && r->mem_limit != 0)
 		e = cgroup_write_max(dir, "memory.max", r->mem_limit, err);
 	if (e == 0 && r->has_mem_reservation && r->mem_reservation != 0)

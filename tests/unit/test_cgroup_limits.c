@@ -102,6 +102,38 @@ static void test_memory_limit_shrinks_and_grows(void **state)
 		    "9223372036854771712");
 }
 
+/* No systemd is asked: it would set the limit, and that kills. */
+static void test_usage_is_looked_at_before_systemd(void **state)
+{
+	char dir[] = "/tmp/slt.XXXXXX";
+	struct spec_resources r = { .has_mem_limit = true,
+				    .mem_limit = 999,
+				    .mem_check_before_update = true };
+	struct cgroup c = { .mode = CGROUP_V2,
+			    .membership_fd = -1,
+			    .path = (char *)"/slt",
+			    .unit = (char *)"slt-nothing.scope" };
+	char file[64];
+	FILE *f;
+
+	assert_non_null(mkdtemp(dir));
+	c.node[CTL_UNIFIED].dir = dir;
+	(void)snprintf(file, sizeof(file), "%s/memory.current", dir);
+	f = fopen(file, "we");
+	assert_non_null(f);
+	assert_true(fputs("1000\n", f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	err = (struct error)ERROR_INIT;
+	assert_int_equal(cgroup_update(&c, &r, &err), -EBUSY);
+	assert_string_equal(err.msg, "rejecting memory limit 999: the current "
+				     "usage is 1000");
+	r.mem_limit = 1000;
+	err = (struct error)ERROR_INIT;
+	assert_int_equal(cgroup_v2_check_usage(&c, &r, &err), 0);
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 static void test_update_moves_who_is_there(void **state)
 {
 	struct spec_resources r = { .has_pids_limit = true, .pids_limit = 5 };
@@ -530,6 +562,7 @@ int main(void)
 		CGROUP_TEST(test_what_is_not_limited_has_no_cgroup),
 		CGROUP_TEST(test_pids_limit_holds),
 		CGROUP_TEST(test_memory_limit_shrinks_and_grows),
+		CGROUP_TEST(test_usage_is_looked_at_before_systemd),
 		CGROUP_TEST(test_update_moves_who_is_there),
 		CGROUP_TEST(test_failed_update_leaves_nothing),
 		CGROUP_TEST(test_failed_limits_leave_nothing),
