@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -79,11 +80,6 @@ void audit_set_lazy(struct audit *a)
 	(void)pthread_mutex_unlock(&a->lock);
 }
 
-static uint64_t nanoseconds(const struct timespec *t)
-{
-	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
-}
-
 /* Without a branch there may be no store yet. */
 static int open_log(const char *dir, const char *path)
 {
@@ -98,7 +94,6 @@ static int open_log(const char *dir, const char *path)
 struct audit *audit_new(const char *sandbox, int fd, const struct log_sink *log)
 {
 	struct audit *a = calloc(1, sizeof(*a));
-	struct timespec now;
 
 	if (!a || pthread_mutex_init(&a->lock, NULL)) {
 		free(a);
@@ -108,8 +103,7 @@ struct audit *audit_new(const char *sandbox, int fd, const struct log_sink *log)
 	a->fd = fd;
 	a->log = log;
 	a->room = AUDIT_BURST;
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	a->filled_ns = nanoseconds(&now);
+	a->filled_ns = clock_now_ns();
 	a->sandbox = strdup(sandbox);
 	if (!a->sandbox) {
 		audit_close(a);
@@ -205,17 +199,14 @@ static bool count(struct tally *t, const struct timespec *when, uint64_t first)
 
 static void refill(struct audit *a)
 {
-	struct timespec now;
-	uint64_t passed, more;
+	uint64_t now = clock_now_ns(), passed = now - a->filled_ns, more;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	passed = nanoseconds(&now) - a->filled_ns;
 	if (passed > AUDIT_BURST / AUDIT_HOURLY * hour_ns)
 		passed = AUDIT_BURST / AUDIT_HOURLY * hour_ns;
 	more = passed / (hour_ns / AUDIT_HOURLY);
 	if (!more)
 		return;
-	a->filled_ns = nanoseconds(&now);
+	a->filled_ns = now;
 	a->room = a->room + more < AUDIT_BURST ? a->room + more : AUDIT_BURST;
 }
 
