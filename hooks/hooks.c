@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -76,14 +76,6 @@ static void run_done(struct run *r)
 const char *hook_point_name(enum spec_hook_point point)
 {
 	return spec_hook_name(point);
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /*
@@ -291,14 +283,14 @@ static void kill_hook(struct run *r)
  */
 static int wait_for_end(struct run *r, int timeout_s)
 {
-	int64_t deadline = now_ms() + (int64_t)timeout_s * 1000;
+	int64_t deadline = clock_now_ms() + (int64_t)timeout_s * 1000;
 
 	for (;;) {
 		struct pollfd fds[2] = {
 			{ .fd = r->pid_fd, .events = POLLIN },
 			{ .fd = r->err_fd, .events = POLLIN },
 		};
-		int64_t left = timeout_s ? deadline - now_ms() : -1;
+		int64_t left = timeout_s ? deadline - clock_now_ms() : -1;
 
 		if (timeout_s && left <= 0) {
 			kill_hook(r);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/limits.h"
@@ -22,7 +23,6 @@
 
 enum {
 	LOCK_POLL_NS = 5 * 1000 * 1000,
-	NS_PER_MS = 1000 * 1000,
 	DISCARD_WAIT_MS = 5000,
 	OPEN_TRIES = 16,
 };
@@ -417,14 +417,6 @@ static int refresh(struct branch *b, struct error *err)
 	return open_uppers(b, err);
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 int lock_now(int fd)
 {
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -450,8 +442,8 @@ static int wait_for_lock(int fd, int timeout_ms)
 		if (r != -EWOULDBLOCK)
 			return r;
 		if (!deadline)
-			deadline = now_ns() + (int64_t)timeout_ms * NS_PER_MS;
-		if (now_ns() >= deadline)
+			deadline = clock_now_ms() + timeout_ms;
+		if (clock_now_ms() >= deadline)
 			return -EWOULDBLOCK;
 		(void)nanosleep(&nap, NULL);
 	}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/limits.h"
@@ -69,19 +70,11 @@ static void sleep_ms(int ms)
 	(void)nanosleep(&t, NULL);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Among commits, of whatever program, by the directory itself: no litter. */
 static int lock_lower(struct site *s, int timeout_ms, struct error *err)
 {
 	const struct branch *b = s->branch;
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = clock_now_ms() + timeout_ms;
 	int wait_ms = 1;
 
 	s->lock_fd =
@@ -93,7 +86,7 @@ static int lock_lower(struct site *s, int timeout_ms, struct error *err)
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return error_set(err, ERR_SYSTEM, errno,
 					 "cannot lock '%s'", b->meta.lower);
-		if (now_ms() >= end) {
+		if (clock_now_ms() >= end) {
 			(void)error_say(err, ERR_LOCKED, EWOULDBLOCK,
 					"'%s' is locked by another process: "
 					"deferred, branch '%s' is untouched",

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "control/peer.h"
@@ -20,14 +20,6 @@ enum {
 	AT_ONCE = 256,	    /* sockets that are open at a time */
 	CONNECT_NAP_MS = 20 /* a full backlog wakes nobody */
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static void end_call(struct control_call *c)
 {
@@ -65,7 +57,7 @@ static void begin_call(struct control_call *c)
 {
 	int r = control_request(&c->out, c->verb, c->args);
 
-	c->end_ms = now_ms() + CONTROL_TIMEOUT_MS;
+	c->end_ms = clock_now_ms() + CONTROL_TIMEOUT_MS;
 	c->fd = r < 0 ? -1
 		      : socket(AF_UNIX,
 			       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -181,7 +173,7 @@ static void go_on(struct rundir *d, struct control_call *c)
 		return;
 	}
 	if (r == 0) {
-		if (now_ms() >= c->end_ms)
+		if (clock_now_ms() >= c->end_ms)
 			fail_call(c, ETIMEDOUT);
 		return;
 	}
@@ -201,7 +193,7 @@ static void wait_for(struct control_call *const *calls, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		const struct control_call *c = calls[i];
-		int64_t until = c->end_ms - now_ms();
+		int64_t until = c->end_ms - clock_now_ms();
 
 		p[i].fd = c->connected ? c->fd : -1;
 		p[i].events = c->sent < c->out.len ? POLLOUT : POLLIN;
@@ -361,7 +353,7 @@ static int open_subscription(struct rundir *d, struct control_call *c)
 		c->connected = r == 1;
 		if (r < 0)
 			fail_call(c, -r);
-		else if (r == 0 && now_ms() >= c->end_ms)
+		else if (r == 0 && clock_now_ms() >= c->end_ms)
 			fail_call(c, ETIMEDOUT);
 		else if (r == 0)
 			wait_for(one, 1);

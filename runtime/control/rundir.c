@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
@@ -267,18 +268,10 @@ int rundir_slot_fd(const struct rundir_slot *s)
 	return s->fd;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 int rundir_lock(struct rundir_slot *s, int timeout_ms, struct error *err)
 {
 	const struct timespec pause = { .tv_nsec = 2 * 1000 * 1000 };
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = clock_now_ms() + timeout_ms;
 
 	if (s->lock_fd < 0) {
 		s->lock_fd =
@@ -291,7 +284,7 @@ int rundir_lock(struct rundir_slot *s, int timeout_ms, struct error *err)
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return error_set(err, ERR_SYSTEM, errno,
 					 "cannot lock '%s'", s->path);
-		if (now_ms() >= end) {
+		if (clock_now_ms() >= end) {
 			(void)error_say(err, ERR_LOCKED, ETIMEDOUT,
 					"another command works on '%s'",
 					s->name);

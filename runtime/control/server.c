@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/quiet_thread.h"
@@ -55,14 +56,6 @@ struct control_server {
 	struct peer_proofs proofs;
 	struct connection c[MAX_CONNECTIONS];
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 /* Closing takes it out of the epoll set, too. */
 static void drop(struct control_server *s, struct connection *c)
@@ -242,7 +235,7 @@ static struct connection *add_client(struct control_server *s, int fd)
 	int r;
 
 	c->fd = fd;
-	c->end_ms = now_ms() + CONTROL_TIMEOUT_MS;
+	c->end_ms = clock_now_ms() + CONTROL_TIMEOUT_MS;
 	if (watch(s, fd, (uint32_t)(c - s->c), EPOLL_CTL_ADD, EPOLLIN) < 0) {
 		drop(s, c);
 		return NULL;
@@ -289,7 +282,7 @@ static void accept_all(struct control_server *s)
 /* Drops what is overdue; the time until the next one is, or -1. */
 static int expire(struct control_server *s)
 {
-	int64_t now = now_ms(), next = -1;
+	int64_t now = clock_now_ms(), next = -1;
 
 	for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
 		struct connection *c = &s->c[i];

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "embed/handle.h"
 #include "spec/request.h"
 
@@ -16,14 +17,6 @@ enum {
 	CHUNK = 64 * 1024,
 	INIT_TIMEOUT_MS = 10000,
 };
-
-int64_t flight_now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 /* ------------------------------------------------------------- settings -- */
 
@@ -376,7 +369,7 @@ static int time_left(int64_t end_ms)
 
 	if (end_ms < 0)
 		return -1;
-	left = end_ms - flight_now_ms();
+	left = end_ms - clock_now_ms();
 	if (left < 0)
 		return 0;
 	return left < INT32_MAX ? (int)left : INT32_MAX;
@@ -538,7 +531,7 @@ int flight_pump(struct sandlock_sandbox *s, flight_done_fn *done,
 			continue;
 		}
 		/* Looked at once more where time is over. */
-		late = end_ms >= 0 && flight_now_ms() >= end_ms;
+		late = end_ms >= 0 && clock_now_ms() >= end_ms;
 		s->reading = true;
 		if (!s->flight.over)
 			read_some(s, end_ms);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/quiet_thread.h"
 #include "embed/report.h"
 #include "spec/request.h"
@@ -335,7 +336,7 @@ API int sandlock_sandbox_start(struct sandlock_sandbox *s,
 static int wait_for(struct sandlock_sandbox *s, int timeout_ms,
 		    const struct sandlock_report **ret, struct error *err)
 {
-	int64_t end = timeout_ms < 0 ? -1 : flight_now_ms() + timeout_ms;
+	int64_t end = timeout_ms < 0 ? -1 : clock_now_ms() + timeout_ms;
 
 	if (s->state == SANDLOCK_SANDBOX_NEW ||
 	    s->state == SANDLOCK_SANDBOX_CREATED)

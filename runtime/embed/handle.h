@@ -108,7 +108,6 @@ int flight_signal(const struct flight *f, int sig);
 void flight_end(struct sandlock_sandbox *s);
 /* Closes and frees in a forked child, whatever the lock is there. */
 void flight_forget(struct sandlock_sandbox *s);
-int64_t flight_now_ms(void);
 /* By the guest's thread, as the last thing; takes the lock. */
 void flight_guest_done(struct sandlock_sandbox *s);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "embed/handle.h"
 #include "spec/request.h"
 
@@ -42,7 +43,7 @@ static size_t look(struct sandlock_sandbox *const *v, size_t n,
 API int sandlock_wait_all(struct sandlock_sandbox *const *v, size_t n,
 			  int timeout_ms, struct sandlock_error *err)
 {
-	int64_t end = timeout_ms < 0 ? INT64_MAX : flight_now_ms() + timeout_ms;
+	int64_t end = timeout_ms < 0 ? INT64_MAX : clock_now_ms() + timeout_ms;
 	auto_free struct pollfd *p = calloc(FDS * n + 1, sizeof(*p));
 	struct error e = ERROR_INIT;
 	size_t running;
@@ -51,7 +52,7 @@ API int sandlock_wait_all(struct sandlock_sandbox *const *v, size_t n,
 		return api_result(error_set(&e, ERR_SYSTEM, ENOMEM, "wait"), &e,
 				  err);
 	while ((running = look(v, n, p)) > 0) {
-		int64_t left = end - flight_now_ms();
+		int64_t left = end - clock_now_ms();
 
 		if (left <= 0)
 			return api_result(error_say(&e, ERR_TIMEOUT, ETIMEDOUT,

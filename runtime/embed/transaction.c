@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "embed/handle.h"
 #include "spec/request.h"
 
@@ -230,7 +231,7 @@ static void set_timeout(struct stage *s, int64_t end_ms)
 	s->launch.timeout_ms = own;
 	if (end_ms < 0)
 		return;
-	left = end_ms - flight_now_ms();
+	left = end_ms - clock_now_ms();
 	if (left < 1)
 		left = 1;
 	s->launch.timeout_ms =
@@ -365,7 +366,7 @@ API int sandlock_transaction_run(struct sandlock_transaction *t,
 				 struct sandlock_transaction_result *ret,
 				 struct sandlock_error *err)
 {
-	int64_t end = timeout_ms ? flight_now_ms() + (int64_t)timeout_ms : -1;
+	int64_t end = timeout_ms ? clock_now_ms() + (int64_t)timeout_ms : -1;
 	struct error e = ERROR_INIT;
 
 	*ret = (struct sandlock_transaction_result){

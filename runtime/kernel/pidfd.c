@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/uapi.h"
 
@@ -167,24 +167,16 @@ int pidfd_signal(int pidfd, int sig)
 	return 0;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 int pidfd_wait(int pidfd, int timeout_ms)
 {
-	int64_t end = timeout_ms < 0 ? 0 : now_ms() + timeout_ms;
+	int64_t end = timeout_ms < 0 ? 0 : clock_now_ms() + timeout_ms;
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
 	for (;;) {
 		int left = -1, n;
 
 		if (timeout_ms >= 0) {
-			int64_t d = end - now_ms();
+			int64_t d = end - clock_now_ms();
 
 			left = d > 0 ? (int)d : 0;
 		}

@@ -15,11 +15,11 @@
 #include <sys/un.h>
 #include <sys/vfs.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/uapi.h"
@@ -333,14 +333,6 @@ static void fill_input(struct pump *p)
 	p->data[0] = p->data[1] = END_OF_FILE;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 /* In raw mode a line does not begin by itself. */
 static void print_raw(const struct buf *b)
 {
@@ -381,7 +373,7 @@ static void ask(struct relay *r)
 	if (r->is_asking && !was) {
 		(void)tcflush(0, TCIFLUSH);
 		r->in.len = 0;
-		r->deaf_until_ms = now_ms() + PROMPT_DEAF_MS;
+		r->deaf_until_ms = clock_now_ms() + PROMPT_DEAF_MS;
 	}
 	print_raw(&text);
 }
@@ -398,7 +390,7 @@ static void take_keys(struct relay *r)
 			       (errno == EINTR || errno == EAGAIN);
 		return;
 	}
-	if (now_ms() < r->deaf_until_ms)
+	if (clock_now_ms() < r->deaf_until_ms)
 		return;
 	/* What was typed behind an answer is not meant for the next one. */
 	for (ssize_t i = 0; i < n && r->is_asking; i++)
@@ -447,15 +439,13 @@ static bool is_over(const struct relay *r, int n_ready)
 /* Milliseconds for poll(2); -1 where nothing ends the wait. */
 static int poll_timeout(const struct relay *r, int64_t end_ms)
 {
-	struct timespec ts;
 	int64_t left;
 
 	if (r->ended)
 		return DRAIN_MS;
 	if (end_ms < 0)
 		return r->out.hung ? HUNG_MS : -1;
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	left = end_ms - ((int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000);
+	left = end_ms - clock_now_ms();
 	if (left < 0)
 		return 0;
 	if (r->out.hung && left > HUNG_MS)
