@@ -38,7 +38,8 @@ static int freeze_mounts(struct rootfs *r, struct error *err)
 					 "mounts[%zu] ('%s'): read-only", i,
 					 s->mounts[i].destination);
 	}
-	if (s->root_readonly)
+	/* The host's directories are there, or are not to be seen. */
+	if (s->root_readonly && !r->o.skeleton)
 		make_cwd(r);
 	n = s->root_readonly ? mount_change(r->root_fd, &c) : 0;
 	if (n < 0)
