@@ -411,6 +411,22 @@ nobody_is_named() {
 	equal status "$(status_of "$N")" created
 }
 
+@test "delete: it waits for a waiter that is late with the branch" {
+	only_sandlock
+	set_args sleep 1000
+	create "$N"
+	waiter=$(sed -n 2p "$W/run/$N/pid")
+	kill -STOP "$waiter"
+	(
+		sleep 0.3
+		kill -CONT "$waiter"
+	) 3>&- &
+	started $!
+	sandlock delete --force "$N"
+	create "$N"
+	equal status "$(status_of "$N")" created
+}
+
 @test "a stopped container stays until it is deleted" {
 	create_running "$N"
 	eventually has_status "$N" stopped

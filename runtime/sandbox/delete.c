@@ -6,7 +6,7 @@
 #include "sandbox/lookup.h"
 #include "spec/spec.h"
 
-enum { DELETE_WAIT_MS = 10000 };
+enum { DELETE_WAIT_MS = 10000, SETTLE_WAIT_MS = 5000 };
 
 static int end_processes(struct found *f, struct error *err)
 {
@@ -22,21 +22,23 @@ static int end_processes(struct found *f, struct error *err)
 	return finish_processes(f->state, pidfd, DELETE_WAIT_MS, err);
 }
 
-/* Whether a waiter is there that settles the branch. */
-static bool has_server(const struct rundir_slot *slot)
+/* The waiter that settles the branch: a pidfd, or negative. */
+static int open_server(const struct rundir_slot *slot)
 {
 	struct proc_id id;
 	pid_t init, server;
 
-	return rundir_read_pids(slot, &init, &server) == 0 && server != init &&
-	       proc_id_of(server, &id) == 0;
+	if (rundir_read_pids(slot, &init, &server) < 0 || server == init ||
+	    proc_id_of(server, &id) < 0)
+		return -ESRCH;
+	return pidfd_open_id(&id);
 }
 
 static int delete_found(const struct sandbox_env *env, struct found *f,
 			bool force, struct error *err)
 {
+	auto_close int server = -1;
 	struct spec *spec = NULL;
-	bool unserved;
 	int r;
 
 	/* A created one may go without force: engines rely on it. */
@@ -52,12 +54,17 @@ static int delete_found(const struct sandbox_env *env, struct found *f,
 	if (r < 0)
 		return r;
 	(void)state_load_spec(f->slot, f->state, NULL, &spec, NULL);
-	unserved = f->state->store && !has_server(f->slot);
+	server = open_server(f->slot);
 	r = finish_remove(env, f->slot, f->state, spec, err);
 	spec_free(spec);
-	if (r == 0 && unserved)
+	if (r < 0 || !f->state->store)
+		return r;
+	/* Only then the name of an empty branch is free. */
+	if (server < 0)
 		finish_left_branch(env, f->state->store, f->state->name);
-	return r;
+	else
+		(void)pidfd_wait(server, SETTLE_WAIT_MS);
+	return 0;
 }
 
 /* What a create that was killed before its first state left behind. */
