@@ -56,7 +56,7 @@ end_outsider() {
 	sandlock run --isolation=notify --branch=none --name "$N" -- \
 		sleep 1000 3>&- &
 	STARTED+=($!)
-	eventually has_status running
+	eventually has_status "$N" running
 	[ "$(sandlock state "$N" | jq -r '.annotations["io.sandlock.isolation"]')" = notify ]
 	sandlock inspect "$N" >"$W/inspect"
 	jq -e '.in_force.tier == "C" and .in_force.namespaces == [] and
@@ -68,7 +68,7 @@ end_outsider() {
 @test "tier C: with namespaces state says that" {
 	sandlock run --branch=none --name "$N" -- sleep 1000 3>&- &
 	STARTED+=($!)
-	eventually has_status running
+	eventually has_status "$N" running
 	[ "$(sandlock state "$N" | jq -r '.annotations["io.sandlock.isolation"]')" = namespaces ]
 	sandlock kill "$N"
 }
@@ -360,7 +360,7 @@ attempt('all', lambda: os.kill(-1, 0))"
 	sandlock run --isolation=notify --branch=none --name "$N" -- \
 		sleep 1000 3>&- &
 	STARTED+=($!)
-	eventually has_status running
+	eventually has_status "$N" running
 	sandlock kill "$N"
 	run sandlock state "$N"
 	[ "$status" -ne 0 ]
