@@ -255,10 +255,10 @@ static int show(struct diff *d, sandlock_change_fn *fn, unsigned int want,
 int cmd_diff(struct ctx *ctx, struct args *args)
 {
 	auto_(cmd_paths) struct cmd_paths paths = { 0 };
+	auto_free char *name = NULL;
 	struct sandlock_error err = { 0 };
 	struct diff d = {
 		.ctx = ctx,
-		.name = args->operands[0],
 		.colour = wants_colour(args),
 		.null = args_has(args, "null"),
 		.digest = args_has(args, "digest"),
@@ -270,8 +270,12 @@ int cmd_diff(struct ctx *ctx, struct args *args)
 	int r, status;
 
 	if (choose_format(args, &fn, &want, &err) < 0 ||
-	    cmd_branch_paths(args, &paths, &err) < 0)
-		return cmd_fail(ctx, &err);
+	    cmd_branch_name(ctx, args, &name, &err) < 0 ||
+	    cmd_branch_paths(args, &paths, &err) < 0) {
+		status = cmd_fail(ctx, &err);
+		return exit_code ? STATUS_USAGE : status;
+	}
+	d.name = name;
 	if (fn != diff_json && !d.null)
 		pager_start();
 	r = show(&d, fn, want, &paths);

@@ -121,10 +121,12 @@ const struct verb verb_table[] = {
   EXIT_PLAIN, cmd_features },
 
 { VERB_DIFF, "diff", "show what a sandbox changed", GROUP_BRANCH,
-  "NAME [PATH...]", 1, -1, 0, COMPLETE_BRANCH,
+  "[NAME [PATH...]]", 0, -1, 0, COMPLETE_BRANCH,
   "Shows what is in a branch: A added, M modified, m only mode, owner or\n"
   "attributes, D deleted, T another type; C before the letter of what the host\n"
-  "changed meanwhile. Deletions and changes of type come first.",
+  "changed meanwhile. Deletions and changes of type come first. Without NAME:\n"
+  "the only branch that is pending.",
+  "sandlock diff\n"
   "sandlock diff web\n"
   "sandlock diff --patch web etc\n"
   "sandlock diff --name-status -z web | xargs -0 -n2 echo\n"

@@ -306,7 +306,7 @@ has_hint() {
 @test "a missing operand, too many operands, a bad number: usage errors" {
 	only_sandlock
 	for words in "create" "start" "start a b" "delete" "kill" \
-		"kill a TERM x" "pause" "diff" "recover a b" \
+		"kill a TERM x" "pause" "abort" "recover a b" \
 		"create --preserve-fds x a" "create --on-exit=perhaps a" \
 		"list --format=bogus" "diff --format=bogus a" \
 		"branches --format=bogus" "diff --stat --patch a" "diff -z a" \
