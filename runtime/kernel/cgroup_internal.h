@@ -127,6 +127,13 @@ int cgroup_apply(struct cgroup *c, const struct spec_resources *r,
 		 bool rootless, struct error *err);
 
 /*
+ * Quota and period are one value for v2 and for systemd: an update of one says
+ * the other as it is.
+ */
+int cgroup_complete_bandwidth(const struct cgroup *c, struct spec_resources *r,
+			      struct error *err);
+
+/*
  * On v1, one in every hierarchy but systemd's own. An engine that says where
  * the cgroup is reads what it likes there (podman stats), limit or not.
  */
@@ -146,6 +153,15 @@ int cgroup_v2_enable(const struct cgroup *c, const char *const *names, size_t n,
 
 /* The same on v1 and v2. */
 int cgroup_check_shares(uint64_t shares, struct error *err);
+/* Both are asked: the weight of idle holds. */
+bool cgroup_idle_wins(const struct spec_resources *r);
+/*
+ * A burst is at most the quota, so one that shrinks goes before it: true in
+ * @ret_later if the kernel does not take it yet.
+ */
+int cgroup_burst_before(const char *dir, const char *file,
+			const struct spec_resources *r, bool *ret_later,
+			struct error *err);
 int cgroup_write_cpuset(const char *dir, const struct spec_resources *r,
 			struct error *err);
 int cgroup_write_pids(const char *dir, const struct spec_resources *r,

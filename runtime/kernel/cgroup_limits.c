@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -252,6 +253,9 @@ static int prepare_v2(const struct cgroup *c, unsigned int v2,
 
 static void warn_ignored(const struct cgroup *c, const struct spec_resources *r)
 {
+	if (cgroup_idle_wins(r))
+		log_warn(c->log, "linux.resources.cpu: unable to apply both "
+				 "shares and idle: shares are ignored");
 	if (r->has_mem_kernel || r->has_mem_kernel_tcp)
 		log_warn(c->log, "linux.resources.memory: kernel and kernelTCP "
 				 "are ignored: Linux 5.16 removed them");
@@ -326,9 +330,65 @@ static int move_members(const struct cgroup *c, unsigned int had,
 	return 0;
 }
 
-int cgroup_update(struct cgroup *c, const struct spec_resources *r,
+/* -ENOENT: there is no limit of CPU time yet. */
+static int read_bandwidth(const struct cgroup *c, int64_t *quota,
+			  uint64_t *period)
+{
+	const char *v1 = c->node[CTL_CPU].dir, *v2 = c->node[CTL_UNIFIED].dir;
+	auto_(buf) struct buf b = BUF_INIT;
+	const char *text;
+	int r;
+
+	if (v1) {
+		r = cgroup_read(v1, "cpu.cfs_quota_us", &b);
+		buf_add_char(&b, ' ');
+		if (r == 0)
+			r = cgroup_read(v1, "cpu.cfs_period_us", &b);
+	} else {
+		r = v2 ? cgroup_read(v2, "cpu.max", &b) : -ENOENT;
+	}
+	if (r < 0)
+		return r;
+	text = buf_str(&b);
+	*quota = -1;
+	if (sscanf(text, "max %" SCNu64, period) != 1 &&
+	    sscanf(text, "%" SCNd64 " %" SCNu64, quota, period) != 2)
+		return -EBADMSG;
+	return 0;
+}
+
+int cgroup_complete_bandwidth(const struct cgroup *c, struct spec_resources *r,
+			      struct error *err)
+{
+	bool has_quota = r->has_cpu_quota && r->cpu_quota != 0;
+	bool has_period = r->has_cpu_period && r->cpu_period != 0;
+	uint64_t period = 0;
+	int64_t quota = 0;
+	int e;
+
+	if (has_quota == has_period)
+		return 0;
+	e = read_bandwidth(c, &quota, &period);
+	if (e == -ENOENT)
+		return 0;
+	if (e < 0)
+		return error_set(err, ERR_SYSTEM, -e,
+				 "cannot read the limit of CPU time");
+	if (has_quota) {
+		r->has_cpu_period = true;
+		r->cpu_period = period;
+	} else {
+		r->has_cpu_quota = true;
+		r->cpu_quota = quota;
+	}
+	return 0;
+}
+
+int cgroup_update(struct cgroup *c, const struct spec_resources *what,
 		  struct error *err)
 {
+	/* Borrows what @what points to. */
+	struct spec_resources all = *what, *r = &all;
 	unsigned int had = 0;
 	int e;
 
@@ -341,6 +401,8 @@ int cgroup_update(struct cgroup *c, const struct spec_resources *r,
 				       "cgroup");
 	}
 	e = cgroup_v2_check_usage(c, r, err);
+	if (e == 0)
+		e = cgroup_complete_bandwidth(c, r, err);
 	if (e == 0 && c->unit)
 		e = cgroup_unit_update(c, r, err);
 	if (e < 0)

@@ -99,7 +99,9 @@ static int add_cpu(const struct cgroup *c, const struct spec_resources *r,
 		e = cgroup_check_shares(r->cpu_shares, err);
 		if (e < 0)
 			return e;
-		if (v2)
+		if (cgroup_idle_wins(r))
+			;
+		else if (v2)
 			systemd_add_number(p, "CPUWeight",
 					   cgroup_weight_of(r->cpu_shares));
 		else

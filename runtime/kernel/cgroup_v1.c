@@ -126,33 +126,78 @@ static int set_bandwidth(const char *dir, const char *period_file,
 	return 0;
 }
 
-static int apply_cpu(const char *dir, const struct spec_resources *r,
-		     struct error *err)
+/* A weight cannot be set while idle is, and has no meaning then. */
+bool cgroup_idle_wins(const struct spec_resources *r)
 {
-	int e = 0;
+	return r->has_cpu_idle && r->cpu_idle == 1 && r->has_cpu_shares &&
+	       r->cpu_shares != 0;
+}
 
-	if (r->has_cpu_shares && r->cpu_shares != 0) {
-		e = cgroup_check_shares(r->cpu_shares, err);
-		if (e == 0)
-			e = cgroup_write_number(dir, "cpu.shares",
-						(int64_t)r->cpu_shares, err);
-	}
+int cgroup_burst_before(const char *dir, const char *file,
+			const struct spec_resources *r, bool *ret_later,
+			struct error *err)
+{
+	int e;
+
+	*ret_later = false;
+	if (!r->has_cpu_burst)
+		return 0;
+	e = write_number(dir, file, (int64_t)r->cpu_burst);
+	*ret_later = e == -EINVAL;
+	if (e < 0 && !*ret_later)
+		return cgroup_write_number(dir, file, (int64_t)r->cpu_burst,
+					   err);
+	return 0;
+}
+
+static int set_cfs(const char *dir, const struct spec_resources *r,
+		   struct error *err)
+{
+	bool later;
+	int e = cgroup_burst_before(dir, "cpu.cfs_burst_us", r, &later, err);
+
 	if (e == 0)
 		e = set_bandwidth(dir, "cpu.cfs_period_us",
 				  r->has_cpu_period ? r->cpu_period : 0,
 				  "cpu.cfs_quota_us",
 				  r->has_cpu_quota ? r->cpu_quota : 0, err);
-	if (e == 0 && r->has_cpu_burst)
+	if (e == 0 && later)
 		e = cgroup_write_number(dir, "cpu.cfs_burst_us",
 					(int64_t)r->cpu_burst, err);
+	return e;
+}
+
+static int set_shares(const char *dir, const struct spec_resources *r,
+		      struct error *err)
+{
+	int e;
+
+	if (!r->has_cpu_shares || r->cpu_shares == 0)
+		return 0;
+	e = cgroup_check_shares(r->cpu_shares, err);
+	if (e < 0 || cgroup_idle_wins(r))
+		return e;
+	return cgroup_write_number(dir, "cpu.shares", (int64_t)r->cpu_shares,
+				   err);
+}
+
+static int apply_cpu(const char *dir, const struct spec_resources *r,
+		     struct error *err)
+{
+	int e = 0;
+
+	if (r->has_cpu_idle)
+		e = cgroup_write_number(dir, "cpu.idle", r->cpu_idle, err);
+	if (e == 0)
+		e = set_shares(dir, r, err);
+	if (e == 0)
+		e = set_cfs(dir, r, err);
 	if (e == 0)
 		e = set_bandwidth(dir, "cpu.rt_period_us",
 				  r->has_cpu_rt_period ? r->cpu_rt_period : 0,
 				  "cpu.rt_runtime_us",
 				  r->has_cpu_rt_runtime ? r->cpu_rt_runtime : 0,
 				  err);
-	if (e == 0 && r->has_cpu_idle)
-		e = cgroup_write_number(dir, "cpu.idle", r->cpu_idle, err);
 	return e;
 }
 

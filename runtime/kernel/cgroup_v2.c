@@ -262,6 +262,21 @@ static int set_max(const char *dir, const struct spec_resources *r,
 	return cgroup_write(dir, "cpu.max", text, err);
 }
 
+static int set_bandwidth(const char *dir, const struct spec_resources *r,
+			 struct error *err)
+{
+	bool later;
+	int e = cgroup_burst_before(dir, "cpu.max.burst", r, &later, err);
+
+	if (e == 0 && ((r->has_cpu_quota && r->cpu_quota != 0) ||
+		       (r->has_cpu_period && r->cpu_period != 0)))
+		e = set_max(dir, r, err);
+	if (e == 0 && later)
+		e = cgroup_write_number(dir, "cpu.max.burst",
+					(int64_t)r->cpu_burst, err);
+	return e;
+}
+
 static int apply_cpu(const char *dir, const struct spec_resources *r,
 		     struct error *err)
 {
@@ -270,18 +285,13 @@ static int apply_cpu(const char *dir, const struct spec_resources *r,
 	if ((r->has_cpu_rt_runtime && r->cpu_rt_runtime) ||
 	    (r->has_cpu_rt_period && r->cpu_rt_period))
 		return no_equivalent("cpu.realtimeRuntime", err);
-	/* A weight cannot be set while idle is. */
 	if (r->has_cpu_idle)
 		e = cgroup_write_number(dir, "cpu.idle", r->cpu_idle, err);
 	if (e == 0 && r->has_cpu_shares && r->cpu_shares != 0 &&
-	    !(r->has_cpu_idle && r->cpu_idle == 1))
+	    !cgroup_idle_wins(r))
 		e = set_weight(dir, r->cpu_shares, err);
-	if (e == 0 && ((r->has_cpu_quota && r->cpu_quota != 0) ||
-		       (r->has_cpu_period && r->cpu_period != 0)))
-		e = set_max(dir, r, err);
-	if (e == 0 && r->has_cpu_burst)
-		e = cgroup_write_number(dir, "cpu.max.burst",
-					(int64_t)r->cpu_burst, err);
+	if (e == 0)
+		e = set_bandwidth(dir, r, err);
 	return e;
 }
 

@@ -4,6 +4,8 @@
 #include <sys/mount.h>
 #include <sys/sysmacros.h>
 
+#include "base/path.h"
+
 static void test_limits_are_written(void **state)
 {
 	struct spec_resources r = {
@@ -132,6 +134,126 @@ static void test_usage_is_looked_at_before_systemd(void **state)
 	assert_int_equal(cgroup_v2_check_usage(&c, &r, &err), 0);
 	assert_int_equal(unlink(file), 0);
 	assert_int_equal(rmdir(dir), 0);
+}
+
+static void put(const char *dir, const char *file, const char *text)
+{
+	auto_free char *path = path_join(dir, file);
+	FILE *f = fopen(path, "we");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* What is not given stays. Files of a directory stand for those of v2. */
+static void test_update_of_one_leaves_the_others_on_v2(void **state)
+{
+	/* clang-format off */
+	static const struct {
+		struct spec_resources r;
+		const char *file, *before, *after;
+	} rows[] = {
+		{ { .has_cpu_period = true, .cpu_period = 900000 },
+		  "cpu.max", "500000 1000000", "500000 900000" },
+		{ { .has_cpu_period = true, .cpu_period = 50000 },
+		  "cpu.max", "max 100000", "max 50000" },
+		{ { .has_cpu_quota = true, .cpu_quota = 600000 },
+		  "cpu.max", "500000 900000", "600000 900000" },
+		{ { .has_cpu_quota = true, .cpu_quota = -1 },
+		  "cpu.max", "500000 900000", "max 900000" },
+		{ { .has_cpu_quota = true, .cpu_quota = 7000,
+		    .has_cpu_period = true, .cpu_period = 70000 },
+		  "cpu.max", "500000 900000", "7000 70000" },
+		{ { .has_cpu_shares = true, .cpu_shares = 1024 },
+		  "cpu.weight", "59", "100" },
+		{ { .has_cpu_burst = true, .cpu_burst = 10 },
+		  "cpu.max.burst", "0", "10" },
+		{ { .has_cpu_idle = true, .cpu_idle = 1,
+		    .has_cpu_shares = true, .cpu_shares = 1024 },
+		  "cpu.idle", "0", "1" },
+	};
+	static const char *const all[] = { "cpu.max", "cpu.weight",
+					   "cpu.max.burst", "cpu.idle" };
+	/* clang-format on */
+	char dir[] = "/tmp/slt.XXXXXX";
+	struct cgroup c = { .mode = CGROUP_V2, .membership_fd = -1 };
+
+	assert_non_null(mkdtemp(dir));
+	c.node[CTL_UNIFIED].dir = dir;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct spec_resources r = rows[i].r;
+
+		for (size_t j = 0; j < ARRAY_LEN(all); j++)
+			put(dir, all[j], "was");
+		put(dir, rows[i].file, rows[i].before);
+		err = (struct error)ERROR_INIT;
+		assert_int_equal(cgroup_complete_bandwidth(&c, &r, &err), 0);
+		/* A file of the kernel's has what was written, no more. */
+		put(dir, rows[i].file, "");
+		assert_int_equal(
+			cgroup_v2_apply(&c, CTL_BIT(CTL_CPU), &r, &err), 0);
+		for (size_t j = 0; j < ARRAY_LEN(all); j++)
+			assert_file(dir, all[j],
+				    strcmp(all[j], rows[i].file)
+					    ? "was"
+					    : rows[i].after);
+	}
+	for (size_t j = 0; j < ARRAY_LEN(all); j++) {
+		auto_free char *path = path_join(dir, all[j]);
+
+		assert_int_equal(unlink(path), 0);
+	}
+	assert_int_equal(rmdir(dir), 0);
+}
+
+static void test_update_of_one_leaves_the_others_on_v1(void **state)
+{
+	static const struct spec_resources rows[] = {
+		{ .has_cpu_period = true, .cpu_period = 90000 },
+		{ .has_cpu_quota = true, .cpu_quota = 20000 },
+		{ .has_cpu_burst = true, .cpu_burst = 0 },
+		{ .has_cpu_shares = true, .cpu_shares = 300 },
+	};
+	struct spec_resources r = { .has_cpu_shares = true,
+				    .cpu_shares = 512,
+				    .has_cpu_quota = true,
+				    .cpu_quota = 30000,
+				    .has_cpu_period = true,
+				    .cpu_period = 50000,
+				    .has_cpu_burst = true,
+				    .cpu_burst = 20000 };
+	struct spec_resources less = { .has_cpu_quota = true,
+				       .cpu_quota = 10000,
+				       .has_cpu_burst = true,
+				       .cpu_burst = 5000 };
+	/* clang-format off */
+	static const char *const after[][4] = {
+		/* quota, period, burst, shares */
+		{ "30000", "90000", "20000", "512" },
+		{ "20000", "90000", "20000", "512" },
+		{ "20000", "90000", "0", "512" },
+		{ "20000", "90000", "0", "300" },
+	};
+	/* clang-format on */
+
+	need_v1("cpu");
+	assert_int_equal(make(NULL, &r), 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *dir = dir_in("cpu/", name);
+
+		assert_int_equal(cgroup_update(cg, &rows[i], &err), 0);
+		assert_file(dir, "cpu.cfs_quota_us", after[i][0]);
+		assert_file(dir, "cpu.cfs_period_us", after[i][1]);
+		assert_file(dir, "cpu.cfs_burst_us", after[i][2]);
+		assert_file(dir, "cpu.shares", after[i][3]);
+	}
+	/* Both grow and both shrink at once. */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(cgroup_update(cg, i ? &less : &r, &err), 0);
+		assert_file(dir_in("cpu/", name), "cpu.cfs_burst_us",
+			    i ? "5000" : "20000");
+	}
 }
 
 static void test_update_moves_who_is_there(void **state)
@@ -563,6 +685,8 @@ int main(void)
 		CGROUP_TEST(test_pids_limit_holds),
 		CGROUP_TEST(test_memory_limit_shrinks_and_grows),
 		CGROUP_TEST(test_usage_is_looked_at_before_systemd),
+		CGROUP_TEST(test_update_of_one_leaves_the_others_on_v2),
+		CGROUP_TEST(test_update_of_one_leaves_the_others_on_v1),
 		CGROUP_TEST(test_update_moves_who_is_there),
 		CGROUP_TEST(test_failed_update_leaves_nothing),
 		CGROUP_TEST(test_failed_limits_leave_nothing),
