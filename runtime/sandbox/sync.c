@@ -67,7 +67,10 @@ int sync_recv(int sock, struct sync_msg *ret)
 	int fd = -1;
 	ssize_t n = fd_recv(sock, &p, sizeof(p), &fd, &n_fds);
 
-	/* ECONNRESET: the peer died with a message of ours unread. */
+	/* The peer died with a message of ours unread. That is told once, and
+	 * before what it has said. */
+	if (n == -ECONNRESET)
+		n = fd_recv(sock, &p, sizeof(p), &fd, &n_fds);
 	if (n == 0 || n == -ECONNRESET)
 		return 0;
 	if (n < 0)
