@@ -315,3 +315,29 @@ CASES
 		expect_output "cgroup"
 	done
 }
+
+@test "list: what it removes takes nobody along who has the cgroup now" {
+	only_sandlock
+	local pid other
+
+	set_args sleep 1000
+	config '.linux.cgroupsPath = "/sltest-" + $n' --arg n "$N"
+	"${RT[@]}" run -b "$B" "${N}a" </dev/null >/dev/null 2>&1 3>&- &
+	pid=$!
+	started "$pid"
+	eventually has_status "${N}a" running
+	kill -KILL "$pid"
+	wait "$pid" || :
+	eventually has_status "${N}a" stopped
+	"${RT[@]}" run -b "$B" "${N}b" </dev/null >/dev/null 2>&1 3>&- &
+	other=$!
+	started "$other"
+	eventually has_status "${N}b" running
+	# Old enough to be removed.
+	touch -d '1 hour ago' "$W/run/${N}a"
+	sandlock list >"$W/list"
+	equal removed "$(grep -c "${N}a" "$W/list")" 0
+	equal status "$(status_of "${N}b")" running
+	sandlock kill "${N}b"
+	wait "$other" || :
+}

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "base/cleanup.h"
 #include "kernel/cgroup.h"
 #include "kernel/pidfd.h"
 #include "sandbox/finish.h"
@@ -42,6 +43,22 @@ static bool is_stale(const struct rundir_slot *slot,
 	return s->ephemeral && pids_are_gone(slot);
 }
 
+/*
+ * With a pid namespace none of its processes is left: who is in it has taken
+ * it over, as is done with an empty one.
+ */
+static void end_cgroup(const struct sandbox_state *s)
+{
+	auto_free pid_t *pids = NULL;
+	size_t n = 0;
+
+	if (!s->pid_ns)
+		(void)cgroup_kill(s->cgroup, 1000, NULL);
+	else if (cgroup_pids(s->cgroup, &pids, &n, NULL) == 0 && n > 0)
+		return;
+	(void)cgroup_remove(s->cgroup, NULL);
+}
+
 int stale_prune(const struct sandbox_env *env, struct rundir *d,
 		const char *name)
 {
@@ -59,10 +76,8 @@ int stale_prune(const struct sandbox_env *env, struct rundir *d,
 		return 0;
 	if (!s && rundir_is_ours(slot))
 		return finish_unrecorded(env, slot, NULL) == 0;
-	if (s && s->cgroup) {
-		(void)cgroup_kill(s->cgroup, 1000, NULL);
-		(void)cgroup_remove(s->cgroup, NULL);
-	}
+	if (s && s->cgroup)
+		end_cgroup(s);
 	if (s)
 		scratch_remove(s);
 	log_debug(env->log, "removed what is left of '%s'", name);
