@@ -73,6 +73,12 @@ for name in ("d/two", "d/new"):
     os.rmdir(name)
     os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o666))
     print(oct(os.stat(name).st_mode), sorted(os.listxattr(name)))
+os.chmod("d", 0o2755)
+os.unlink("d/two")
+for mode in (0o777, 0o77):
+    os.mkdir("d/two", mode)
+    print(oct(os.stat("d/two").st_mode))
+    os.rmdir("d/two")
 fd = os.open("one", os.O_RDWR)
 os.unlink("one")
 print(attempt(lambda: os.fchmod(fd, 0o600)), attempt(lambda: os.setxattr(fd, "user.x", b"1")))

@@ -157,20 +157,22 @@ static int inherit(const struct merged *m, const struct make *k,
 	if (fchownat(m->work_fd, temp, (uid_t)-1, st.st_gid,
 		     AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
+	/* What a default ACL made of its mode stays. */
 	if (S_ISDIR(k->mode) &&
-	    fchmodat(m->work_fd, temp, (k->mode & 07777) | S_ISGID, 0) < 0)
+	    (fstatat(m->work_fd, temp, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	     fchmodat(m->work_fd, temp, (st.st_mode & 07777) | S_ISGID, 0) < 0))
 		return -errno;
 	return 0;
 }
 
-/* The mode that a directory had to be without while it was made. */
+/* Takes what a directory had to have while it was made. */
 static int shut(const struct make *k, const struct spot *s)
 {
 	struct stat st;
 
 	if (fstatat(s->dir.up, s->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    fchmodat(s->dir.up, s->name,
-		     (st.st_mode & S_ISGID) | (k->mode & 07777), 0) < 0)
+		     st.st_mode & (07077 | (k->mode & 0700)), 0) < 0)
 		return -errno;
 	return 0;
 }
