@@ -35,7 +35,7 @@ struct opening {
 	struct snapshot s;
 	struct caller *caller; /* unless it waits, or cannot be known */
 	int root_fd;	       /* its root, if that is not known of it; or -1 */
-	int fd;		       /* the file, opened already; or -1 */
+	int found_fd;	       /* O_PATH: what is only to be opened; or -1 */
 	struct who who;
 	bool has_who;	 /* it is known */
 	bool is_missing; /* for the caller, too */
@@ -48,9 +48,9 @@ static void drop_fds(struct opening *x)
 {
 	caller_put(x->caller);
 	cleanup_close(&x->root_fd);
-	cleanup_close(&x->fd);
+	cleanup_close(&x->found_fd);
 	x->caller = NULL;
-	x->root_fd = x->fd = -1;
+	x->root_fd = x->found_fd = -1;
 }
 
 static void opening_free(void *data)
@@ -214,7 +214,7 @@ static bool is_checked(struct call *c, const struct open_how *how)
 		(how->mode && !(how->flags & O_CREAT)));
 }
 
-/* As the caller where that can be, which may have opened it. */
+/* As the caller where that can be. */
 static int find_first(const struct open_asker *a, struct call *c,
 		      struct opening *x)
 {
@@ -222,21 +222,24 @@ static int find_first(const struct open_asker *a, struct call *c,
 	const struct open_how *how = &x->s.how;
 	struct snapshot *s = &x->s;
 	char real[PATH_MAX];
+	bool may_open = false;
 	int r;
 
 	if (x->has_who && *s->path == '/' && !is_checked(c, how))
-		x->fd = opener_open_early(a->opener, c, &x->who, root_of(x),
-					  s->path, how, follows(how), &found,
-					  real);
+		may_open =
+			opener_find(a->opener, c, &x->who, root_of(x), s->path,
+				    how, follows(how), &found, real);
 	r = object_find_from(c, root_of(x), s->dirfd, s->path, follows(how),
 			     x->has_who ? &found : NULL, &s->object);
-	cleanup_close(&found.fd);
+	if (may_open && r == 0)
+		x->found_fd = take_fd(&found.fd);
 	/* What it may not search is not told of. */
 	if (r == 0 && !s->object.exists && s->object.real)
 		x->is_missing = found.fd == -ENOENT ||
 				(x->has_who &&
 				 opener_misses(&x->who, root_of(x),
 					       s->object.walk, follows(how)));
+	cleanup_close(&found.fd);
 	return r;
 }
 
@@ -272,7 +275,7 @@ static struct opening *opening_new(void)
 	x->s.how = (struct open_how){ .flags = 0 };
 	x->s.object = (struct object){ .exists = false };
 	x->caller = NULL;
-	x->root_fd = x->fd = -1;
+	x->root_fd = x->found_fd = -1;
 	x->has_who = x->is_missing = false;
 	x->ask = (struct ask){ .is_asked = false };
 	x->rule = NULL;
@@ -325,8 +328,11 @@ static struct outcome open_instead(struct call *c, void *data, bool may_wait)
 		return OUTCOME_FAIL(EACCES);
 	if (!x->has_who || is_checked(c, how))
 		return OUTCOME_GO;
-	if (x->fd >= 0 && x->s.object.real && opener_is_used(a->opener))
-		return OUTCOME_OPEN(take_fd(&x->fd), how->flags & O_CLOEXEC);
+	if (x->found_fd >= 0 && x->s.object.real) {
+		fd = opener_open_found(a->opener, c, &x->who, x->found_fd, how);
+		return fd < 0 ? OUTCOME_GO
+			      : OUTCOME_OPEN(fd, how->flags & O_CLOEXEC);
+	}
 	if (root_of(x) < 0)
 		x->root_fd = call_open_root(c);
 	fd = opener_open(a->opener, c, &x->who, &x->s.object, root_of(x),

@@ -390,7 +390,7 @@ int opener_open(struct opener *o, struct call *c, const struct who *who,
 	return r;
 }
 
-static bool is_early(const struct opener *o, const struct open_how *how)
+static bool only_reads(const struct opener *o, const struct open_how *how)
 {
 	return opener_is_used(o) && !open_is_write(how) &&
 	       !(how->flags & LEFT_FLAGS) &&
@@ -414,34 +414,47 @@ static bool is_file_or_dir(const struct object_found *f)
 	return S_ISREG(f->st.st_mode) || S_ISDIR(f->st.st_mode);
 }
 
-int opener_open_early(struct opener *o, struct call *c, const struct who *who,
-		      int root_fd, const char *path, const struct open_how *how,
-		      bool follows, struct object_found *ret,
-		      char real[PATH_MAX])
+bool opener_find(struct opener *o, struct call *c, const struct who *who,
+		 int root_fd, const char *path, const struct open_how *how,
+		 bool follows, struct object_found *ret, char real[PATH_MAX])
 {
 	struct act act;
 	char name[12];
-	int fd = -1;
 
 	*ret = (struct object_found){ .fd = -EAGAIN };
-	if (!is_early(o, how) || !has_our_label(o, c) ||
+	if (!only_reads(o, how) || !has_our_label(o, c) ||
 	    act_begin_bare(&act, who) < 0)
-		return -EAGAIN;
+		return false;
 	ret->fd = fd_open_in_root(root_fd, path,
 				  O_PATH | (follows ? 0 : O_NOFOLLOW), 0);
+	act_end(&act);
 	if (ret->fd >= 0 &&
 	    object_read_stat(ret->fd, &ret->st, &ret->mount) < 0) {
 		(void)close(ret->fd);
 		ret->fd = -EAGAIN;
 	}
-	if (ret->fd >= 0 && is_file_or_dir(ret) && is_on_plain(o, ret))
-		fd = reopen(o, ret->fd, (int)how->flags);
-	act_end(&act);
+	if (ret->fd < 0)
+		return false;
 	(void)snprintf(name, sizeof(name), "%d", ret->fd);
-	if (ret->fd >= 0 && fd_read_link(own_fds(o), name, real) == 0 &&
-	    *real == '/')
+	if (fd_read_link(own_fds(o), name, real) == 0 && *real == '/')
 		ret->real = real;
-	return fd < 0 ? -EAGAIN : fd;
+	return is_file_or_dir(ret) && is_on_plain(o, ret);
+}
+
+int opener_open_found(struct opener *o, struct call *c, const struct who *who,
+		      int found_fd, const struct open_how *how)
+{
+	struct act act;
+	int r = -EAGAIN;
+
+	if (!opener_is_used(o) || act_begin_bare(&act, who) < 0)
+		return -EAGAIN;
+	if (call_effect_begin(c)) {
+		r = reopen(o, found_fd, (int)how->flags);
+		call_effect_end(c);
+	}
+	act_end(&act);
+	return r < 0 ? -EAGAIN : r;
 }
 
 bool opener_misses(const struct who *who, int root_fd, const char *path,

@@ -10,9 +10,7 @@
  *			without capabilities, so never further than it could
  *	pinned		the object that was found is the one that was shown,
  *			and that very one is opened (by its O_PATH fd); what is
- *			new is made by name, exclusively, in its own directory.
- *			What is only read is opened when it is looked at, and
- *			given to the caller if the answer comes at once
+ *			new is made by name, exclusively, in its own directory
  *	left alone	all but files, directories and FIFOs of file systems
  *			that do not look at who opened (no /proc, no devices
  *			but /dev/null and the like),
@@ -65,15 +63,18 @@ int opener_open(struct opener *o, struct call *c, const struct who *who,
 		const struct open_how *how, bool follows, bool may_wait);
 
 /*
- * The same before anybody has decided, of a file or a directory that is only
- * read: to open that changes nothing. @path begins at the caller's root. An fd
- * or -EAGAIN. Where the walk has led is told in any case; @ret->fd is to be
- * closed, and @real has room for what it is.
+ * Walks for a caller that only reads, before anybody has decided: nobody is
+ * told of that. @path begins at the caller's root. True if it leads to a file
+ * or a directory that opener_open_found may open. Where the walk has led is
+ * told in any case; @ret->fd is to be closed, and @real has room for what it
+ * is.
  */
-int opener_open_early(struct opener *o, struct call *c, const struct who *who,
-		      int root_fd, const char *path, const struct open_how *how,
-		      bool follows, struct object_found *ret,
-		      char real[PATH_MAX]);
+bool opener_find(struct opener *o, struct call *c, const struct who *who,
+		 int root_fd, const char *path, const struct open_how *how,
+		 bool follows, struct object_found *ret, char real[PATH_MAX]);
+/* Opens what that has found; an fd or -EAGAIN. */
+int opener_open_found(struct opener *o, struct call *c, const struct who *who,
+		      int found_fd, const struct open_how *how);
 
 /* There is nothing at @path, from @root_fd on, as far as @who may look. */
 bool opener_misses(const struct who *who, int root_fd, const char *path,

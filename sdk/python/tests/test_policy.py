@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import gc
 import os
 import queue
@@ -108,6 +109,33 @@ class Verdicts(Place):
         self.assertGreater(run.pid, 0)
         self.assertTrue([e for e in seen if e.category == "file"
                          and e.path and e.path.endswith("/f")])
+
+    def test_nothing_is_opened_before_the_verdict(self):
+        shown = os.path.join(self.base, "shown")
+        os.mkdir(shown)
+        path = os.path.join(shown, "f")
+        with open(path, "w") as file:
+            file.write("text")
+        broken = []
+
+        def give_up(*_args):
+            broken.append(path)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+
+        before = signal.signal(signal.SIGIO, give_up)
+        self.addCleanup(signal.signal, signal.SIGIO, before)
+        for denies in (True, False):
+            fd = os.open(path, os.O_RDONLY)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            result = Sandbox(
+                fs_readable=["/usr", "/lib", "/lib64", "/bin", "/etc", shown],
+                policy_fn=lambda e, c, denies=denies: (denies
+                                                       and e.path == path),
+            ).run(["cat", path])
+            os.close(fd)
+            self.assertEqual((result.exit_code, result.stdout, len(broken)),
+                             (1, b"", 0) if denies else (0, b"text", 1),
+                             result.stderr)
 
     def test_set_id_bits_stay_where_the_kernel_leaves_them(self):
         cut = """import os
