@@ -44,7 +44,7 @@ const struct opt opt_table[] = {
 { V(RUN), "fs-write", 'w', OPT_LIST, "PATH", NULL, COMPLETE_FILE, 0,
   "let it write this through, past the branch (may be repeated)" },
 { V(RUN), "fs-deny", 0, OPT_LIST, "PATH", NULL, COMPLETE_FILE, 0,
-  "hide this (may be repeated)" },
+  "deny this: files cannot be opened, directories are empty (may be repeated)" },
 { V(RUN), "fs-mount", 0, OPT_LIST, "INSIDE:HOST[:ro]", NULL, COMPLETE_NONE, 0,
   "show a directory or file of the host at another place (may be repeated)" },
 { V(RUN), "chroot", 0, OPT_VALUE, "DIR", NULL, COMPLETE_DIR, 0,

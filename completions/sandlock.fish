@@ -111,7 +111,7 @@ complete -c sandlock -n '__sandlock_options run' -l no-detach
 complete -c sandlock -n '__sandlock_options run' -l keep -d 'keep the ended sandbox until it is deleted'
 complete -c sandlock -n '__sandlock_options run' -s r -l fs-read -r -F -d 'let the command read this, instead of the system\'s directories (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -s w -l fs-write -r -F -d 'let it write this through, past the branch (may be repeated)'
-complete -c sandlock -n '__sandlock_options run' -l fs-deny -r -F -d 'hide this (may be repeated)'
+complete -c sandlock -n '__sandlock_options run' -l fs-deny -r -F -d 'deny this: files cannot be opened, directories are empty (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l fs-mount -x -d 'show a directory or file of the host at another place (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l chroot -x -a '(__fish_complete_directories)' -d 'the command\'s root, on a branch unless workdirs in it are named'
 complete -c sandlock -n '__sandlock_options run' -l workdir -x -a '(__fish_complete_directories)' -d 'a directory that is worked in, on a branch (default: the current one; may be repeated)'

@@ -222,8 +222,11 @@ no_branch() {
 	equal s "$(cat "$W/other/s")" yes
 	refused 125 "--fs-mount '$W/dir/m' lies in the workdir '$W/dir'" \
 		sandlock run --fs-mount "$W/dir/m:$W/other" -- true
-	run sandlock run --fs-deny "$W/dir/f" -- cat f
-	refute_output old
+	run sandlock run --fs-deny "$W/dir/f" --fs-deny "$W/other" \
+		-r / -- sh -c 'cat f; echo x >f; ls -A "$1"' - "$W/other"
+	expect_status 0
+	equal lines "${lines[*]}" \
+		"cat: f: Permission denied -: 1: cannot create f: Permission denied"
 }
 
 @test "command: bad places are refused with a hint" {

@@ -222,7 +222,7 @@ for a in sys.argv[1:]:
 	run sandlock logs --json "$N"
 	equal records "$(jq -c '.denials[] | [.code, .errno, .object, .program]' \
 		<<<"$output" | tr '\n' ' ')" \
-		'["fs.read_file",null,"/etc/shadow","cat"] ["fs.read_file","ENOENT","'"$W"'/far","cat"] ["fs.read_file",null,"/etc/hostname","cat"] ["fs.write_file","ENOENT","'"$W"'/far","sh"] ["fs.write_file","EROFS","/usr/new","touch"] '
+		'["fs.read_file",null,"/etc/shadow","cat"] ["fs.read_file","ENOENT","'"$W"'/far","cat"] ["fs.read_file","EACCES","/etc/hostname","cat"] ["fs.write_file","ENOENT","'"$W"'/far","sh"] ["fs.write_file","EROFS","/usr/new","touch"] '
 	equal where "$(jq -r '.denials[2].where' <<<"$output")" --fs-deny
 	mapfile -t remedies < <(jq -r '.denials[] | (.remedy // "")' <<<"$output")
 	# shellcheck disable=SC2086

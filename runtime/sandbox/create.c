@@ -382,6 +382,7 @@ static int make_rootfs(struct create *c, struct error *err)
 		.no_pivot = c->bundle->no_pivot,
 		.skeleton = p->skeleton,
 		.chroot = p->chroot,
+		.n_refusing = p->n_refusing,
 		.host_sources = p->host,
 		.hidden = hidden,
 		.hosts = p->hosts,

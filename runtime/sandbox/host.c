@@ -356,6 +356,7 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	p->hosts = take_ptr(&h->hosts);
 	p->host = true;
 	p->hidden = r->no_control_socket;
+	p->n_refusing = h->n_refusing;
 	p->branch = host_has_branch(h);
 	p->skeleton = !host_root_is_chroot(h);
 	p->cwd_is_wish = r->no_branch && !r->cwd;

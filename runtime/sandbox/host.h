@@ -37,6 +37,7 @@ struct host_context {
 	/* What host_config wrote, byte by byte: destination and source of each
 	 * mount, and each mask. */
 	struct spec_strings mount_bytes, mask_bytes;
+	size_t n_refusing;   /* the last of the masks: --fs-deny */
 	unsigned int traps;  /* what the supervisor is told of */
 	bool shared_network; /* of the host, by these rules: */
 	struct net_rules net;

@@ -557,10 +557,9 @@ static int add_matches(const char *pattern, host_path_fn *add, void *data)
 	return n;
 }
 
-int host_each_secret(const struct host_context *h, host_path_fn *add,
-		     void *data)
+static int each_builtin(const struct host_context *h, host_path_fn *add,
+			void *data)
 {
-	const struct request *r = h->request;
 	int n = 0;
 
 	for (size_t i = 0; n == 0 && i < ARRAY_LEN(secret_paths); i++)
@@ -572,12 +571,27 @@ int host_each_secret(const struct host_context *h, host_path_fn *add,
 		if (path && exists(path))
 			n = add(data, path);
 	}
+	return n;
+}
+
+static int each_denied(const struct request *r, host_path_fn *add, void *data)
+{
+	int n = 0;
+
 	for (size_t i = 0; n == 0 && i < r->deny.n; i++) {
 		auto_free char *real = realpath(r->deny.v[i], NULL);
 
 		n = add(data, real ? real : r->deny.v[i]);
 	}
 	return n;
+}
+
+int host_each_secret(const struct host_context *h, host_path_fn *add,
+		     void *data)
+{
+	int n = each_builtin(h, add, data);
+
+	return n == 0 ? each_denied(h->request, add, data) : n;
 }
 
 struct masking {
@@ -593,20 +607,26 @@ static int mask_secret(void *data, const char *path)
 	return 0;
 }
 
-static void add_masks(const struct host_context *h, struct view *o)
+/* Those that refuse to be opened come last. */
+static void add_masks(struct host_context *h, struct view *o)
 {
 	const struct request *r = h->request;
 	struct masking m = { h, o };
+	size_t first;
 
 	/* Nothing is mounted in tier C: host_paths.c. */
 	if (h->notify)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(proc_paths); i++)
 		mask(o, proc_paths[i]);
+	if (!h->chroot)
+		(void)each_builtin(h, mask_secret, &m);
+	first = h->mask_bytes.n;
 	for (size_t i = 0; h->chroot && i < r->deny.n; i++)
 		mask(o, r->deny.v[i]);
 	if (!h->chroot)
-		(void)host_each_secret(h, mask_secret, &m);
+		(void)each_denied(r, mask_secret, &m);
+	h->n_refusing = h->mask_bytes.n - first;
 }
 
 int host_view_masks(struct host_context *h, struct json_out *json,

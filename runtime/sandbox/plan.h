@@ -64,6 +64,7 @@ struct plan {
 	bool cwd_is_wish;     /* the root will do where the cwd is not seen */
 	uint64_t timeout_ms;  /* 0: none */
 	bool hidden;	      /* no runtime directory, in no list */
+	size_t n_refusing;    /* see struct rootfs_options */
 	unsigned int traps;   /* for the supervisor: policy/syscalls.h */
 	struct net_rules net; /* of a host command, pinned */
 	char *hosts;	   /* the text of its /etc/hosts: host_net.c; or NULL */

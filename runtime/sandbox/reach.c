@@ -32,6 +32,30 @@ static void begin(struct reach_answer *a, enum reach_verdict verdict, int error)
 	a->where = NULL;
 }
 
+static int open_inside(const struct reach *r, const char *path, struct stat *st)
+{
+	int fd = fd_open_in_root(r->root_fd, path, O_PATH, 0);
+
+	if (fd >= 0 && fstat(fd, st) < 0) {
+		int sys = errno;
+
+		(void)close(fd);
+		return -sys;
+	}
+	return fd;
+}
+
+/* A device where there are none: what --fs-deny is over, rootfs_masks.c. */
+static bool refuses(const struct reach *r, const char *path)
+{
+	struct stat st;
+	struct statvfs v;
+	auto_close int fd = open_inside(r, path, &st);
+
+	return fd >= 0 && S_ISCHR(st.st_mode) && fstatvfs(fd, &v) == 0 &&
+	       v.f_flag & ST_NODEV;
+}
+
 /* Hidden by the caller's own words, or by ours. */
 bool reach_hidden(const struct reach *r, const char *path, int error,
 		  struct reach_answer *a)
@@ -47,9 +71,9 @@ bool reach_hidden(const struct reach *r, const char *path, int error,
 		return false;
 	/* Below a directory there is nothing. */
 	begin(a, REACH_DENIED,
-	      r->plan			? EACCES
-	      : strcmp(mask, path) == 0 ? error
-					: ENOENT);
+	      r->plan || refuses(r, path) ? EACCES
+	      : strcmp(mask, path) == 0	  ? error
+					  : ENOENT);
 	if (r->request)
 		a->where = request_origin(r->request, "filesystem.deny", mask);
 	if (!r->request)
@@ -59,19 +83,6 @@ bool reach_hidden(const struct reach *r, const char *path, int error,
 	else
 		SAY(a, "builtin:secrets hides '%s' from every sandbox", mask);
 	return true;
-}
-
-static int open_inside(const struct reach *r, const char *path, struct stat *st)
-{
-	int fd = fd_open_in_root(r->root_fd, path, O_PATH, 0);
-
-	if (fd >= 0 && fstat(fd, st) < 0) {
-		int sys = errno;
-
-		(void)close(fd);
-		return -sys;
-	}
-	return fd;
 }
 
 /* The narrowest option. */

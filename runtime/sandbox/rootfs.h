@@ -60,6 +60,11 @@ struct rootfs_options {
 	 * rootfs_new is called is not hidden.
 	 */
 	const char *const *hidden;
+	/*
+	 * So many masks, the last ones, let nobody open the file that they are
+	 * over: EACCES, where the others are empty.
+	 */
+	size_t n_refusing;
 	/* The text of its /etc/hosts, or NULL: as it is. */
 	const char *hosts;
 	const struct log_sink *log;

@@ -13,9 +13,13 @@
 #define AT_RECURSIVE 0x8000
 #endif
 
-/* A clone of the host's null device, checked when it was opened. */
-static int mask_file(struct rootfs *r, int fd, struct error *err)
+/*
+ * A clone of the host's null device, checked when it was opened; nodev, nobody
+ * opens it: may_open_dev() in the kernel's fs/namei.c.
+ */
+static int mask_file(struct rootfs *r, int fd, bool refuses, struct error *err)
 {
+	static const struct mount_change nodev = { .set = MOUNT_ATTR_NODEV };
 	int null_fd = rootfs_null_fd(r, err);
 	auto_close int clone_fd = -1;
 	int n;
@@ -23,11 +27,16 @@ static int mask_file(struct rootfs *r, int fd, struct error *err)
 	if (null_fd < 0)
 		return null_fd;
 	clone_fd = mount_clone(null_fd, "", 0);
-	n = clone_fd < 0 ? clone_fd : mount_attach(clone_fd, fd);
+	n = clone_fd < 0 ? clone_fd : 0;
+	if (n == 0 && refuses)
+		n = mount_change(clone_fd, &nodev);
+	if (n == 0)
+		n = mount_attach(clone_fd, fd);
 	return n < 0 ? error_set(err, ERR_SYSTEM, -n, "null device") : 0;
 }
 
-static int mask_path(struct rootfs *r, const char *path, struct error *err)
+static int mask_path(struct rootfs *r, const char *path, bool refuses,
+		     struct error *err)
 {
 	auto_close int fd = fd_open_in_root(r->root_fd, path, O_PATH, 0);
 	struct stat st;
@@ -38,7 +47,7 @@ static int mask_path(struct rootfs *r, const char *path, struct error *err)
 		return error_set(err, ERR_SYSTEM, fd < 0 ? -fd : errno,
 				 "cannot open it");
 	return S_ISDIR(st.st_mode) ? rootfs_cover(r, fd, err)
-				   : mask_file(r, fd, err);
+				   : mask_file(r, fd, refuses, err);
 }
 
 /* The clone keeps nosuid, nodev and noexec of what it covers. */
@@ -74,7 +83,8 @@ int rootfs_apply_masks(struct rootfs *r, struct error *err)
 					  s->readonly_paths.v[i]);
 	}
 	for (i = 0; i < s->masked_paths.n; i++) {
-		n = mask_path(r, s->masked_paths.v[i], err);
+		n = mask_path(r, s->masked_paths.v[i],
+			      i + r->o.n_refusing >= s->masked_paths.n, err);
 		if (n < 0)
 			return error_wrap(err, "linux.maskedPaths[%zu] ('%s')",
 					  i, s->masked_paths.v[i]);
