@@ -528,6 +528,9 @@ static void let_run(const struct job *j, int how, int signal)
 
 	if (!favoured)
 		gate_enter(&j->s->gate);
+	/* Its next call is none of ours, however soon it comes. */
+	if (how == PTRACE_DETACH)
+		leave_jobs(j);
 	(void)ptrace(how, j->tid, NULL, (void *)(intptr_t)signal);
 	if (!favoured)
 		gate_leave(&j->s->gate);

@@ -62,6 +62,9 @@ static int in_group(void *arg)
 	return body_of_child();
 }
 
+/* Calls that came while their caller was being led by an earlier one. */
+static atomic_int n_stale;
+
 /* As tier C leads an exec to where the branch has the program. */
 static struct outcome lead(struct call *c, void *data)
 {
@@ -71,6 +74,7 @@ static struct outcome lead(struct call *c, void *data)
 
 	if (redirect_is_made(c))
 		return OUTCOME_GO;
+	n_stale += redirect_is_of(call_tid(c));
 	r = call_read_string(c, call_arg(c, 0), path, sizeof(path));
 	if (r == 0)
 		r = exec_pass(c, &to);
@@ -651,6 +655,27 @@ static void test_nor_one_that_it_is_led_by(void **state)
 	check_cut(true);
 }
 
+static int fail_often(void)
+{
+	for (int i = 0; i < 300; i++)
+		MUST(execl("/etc/passwd", "passwd", NULL) == -1 &&
+		     errno == EACCES);
+	return 0;
+}
+
+/* A freeze must not take its next call for the one that has been made. */
+static void test_who_was_led_is_so_for_one_call(void **state)
+{
+	struct world w;
+
+	n_stale = 0;
+	is_led = true;
+	begin(&w, NULL, fail_often);
+	assert_int_equal(finish(&w), 0);
+	is_led = false;
+	assert_int_equal(n_stale, 0);
+}
+
 static void test_answers_in_reverse(void **state)
 {
 	struct world w;
@@ -682,6 +707,7 @@ int main(void)
 		cmocka_unit_test(test_another_process_may_not),
 		cmocka_unit_test(test_a_killed_parent_does_not_cut_the_path),
 		cmocka_unit_test(test_nor_one_that_it_is_led_by),
+		cmocka_unit_test(test_who_was_led_is_so_for_one_call),
 		cmocka_unit_test(test_answers_in_reverse),
 	};
 
