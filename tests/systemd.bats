@@ -145,6 +145,23 @@ unified_of() {
 	[ -z "$(find /sys/fs/cgroup -name "*$N*")" ]
 }
 
+@test "delete: a scope of that name which is another's by now stays" {
+	local dir=/sys/fs/cgroup/unified
+
+	[ -d "$dir" ] || dir=/sys/fs/cgroup
+	set_args sleep 1000
+	config '.linux.cgroupsPath = "-:app:" + $n' --arg n "$N"
+	create_running "$N"
+	kill -KILL "$(pid_of "$N")"
+	eventually has_status "$N" stopped
+	eventually test ! -e "$dir/app-$N.scope"
+	create_running "$N-2"
+	sandlock delete "$N"
+	equal status "$(status_of "$N-2")" running
+	equal stops "$(calls StopUnit)" 0
+	sandlock delete --force "$N-2"
+}
+
 @test "cgroupsPath: what names no scope is refused, and nothing is asked" {
 	local path
 
@@ -189,6 +206,15 @@ unified_of() {
 	done
 	equal starts "$(calls StartTransientUnit)" 2
 	equal resets "$(calls ResetFailedUnit)" 2
+}
+
+@test "run: it waits for the name of a scope that is ending" {
+	config '.linux.cgroupsPath = "sltest.slice:lingers:" + $n' --arg n "$N"
+	for i in 1 2; do
+		run sandlock run -b "$B" "$N"
+		expect_status 0
+	done
+	equal starts "$(calls StartTransientUnit)" 3
 }
 
 @test "failure: a create that fails later stops the scope" {

@@ -568,7 +568,7 @@ bool cgroup_is_scope(const struct cgroup *c)
 
 bool cgroup_has_membership(const struct cgroup *c)
 {
-	return cgroup_member_node(c) != NULL;
+	return cgroup_member_node(c) && !cgroup_unit_is_anothers(c);
 }
 
 static int join_error(const char *dir, int sys, struct error *err)
@@ -675,6 +675,7 @@ void cgroup_to_json(const struct cgroup *c, struct json_out *o)
 	if (c->unit) {
 		json_out_str_member(o, "unit", c->unit);
 		json_out_bool_member(o, "user", c->user);
+		json_out_uint_member(o, "id", c->id);
 	}
 	json_out_key(o, "nodes");
 	json_out_array(o);
@@ -727,6 +728,7 @@ int cgroup_from_json(const struct json *j, struct cgroup **ret,
 	const char *path = json_str_or(j, "path", NULL);
 	const char *unit = json_str_or(j, "unit", NULL);
 	const struct json *nodes = json_get(j, "nodes");
+	const struct json *id = json_get(j, "id");
 	int r = unit && !cgroup_unit_is_valid(unit) ? -EINVAL : 0;
 
 	if (!c)
@@ -741,6 +743,8 @@ int cgroup_from_json(const struct json *j, struct cgroup **ret,
 	if (unit && !(c->unit = strdup(unit)))
 		r = -ENOMEM;
 	c->user = json_bool_or(j, "user", false);
+	if (id && json_uint64(id, &c->id) < 0)
+		r = -EINVAL;
 	for (size_t i = 0; r == 0 && nodes && i < nodes->n; i++)
 		r = node_from_json(c, &nodes->items[i]);
 	if (r < 0)
@@ -754,7 +758,7 @@ int cgroup_remove(struct cgroup *c, struct error *err)
 {
 	int first = c->unit ? cgroup_unit_stop(c, err) : 0;
 
-	for (int i = 0; i < CTL_COUNT; i++) {
+	for (int i = 0; i < CTL_COUNT && !cgroup_unit_is_anothers(c); i++) {
 		const struct cgroup_node *n = &c->node[i];
 		int r;
 

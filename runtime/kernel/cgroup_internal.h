@@ -79,6 +79,7 @@ struct cgroup {
 	const struct log_sink *log;
 	char *unit;   /* the scope of systemd that it is; or NULL */
 	bool user;    /* of the user's own systemd */
+	uint64_t id;  /* of the scope's directory: its inode; 0: not known */
 	pid_t holder; /* see cgroup_unit.c; 0: none */
 };
 
@@ -202,6 +203,8 @@ int cgroup_unit_update(const struct cgroup *c, const struct spec_resources *r,
 		       struct error *err);
 int cgroup_unit_attach(const struct cgroup *c, pid_t pid, struct error *err);
 int cgroup_unit_stop(struct cgroup *c, struct error *err);
+/* Ours has ended, and another sandbox has one of that name. */
+bool cgroup_unit_is_anothers(const struct cgroup *c);
 /* Of the form that we make. */
 bool cgroup_unit_is_valid(const char *unit);
 int cgroup_unit_devices(const struct spec_resources *r, struct systemd_props *p,

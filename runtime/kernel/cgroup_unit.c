@@ -254,9 +254,11 @@ static int start_scope(const struct cgroup *c, const struct scope *s,
 					 "container's cgroup is not empty: "
 					 "'%s' is started already",
 					 s->unit);
-		if (state != SYSTEMD_ENDED)
+		if (state == SYSTEMD_ENDED)
+			(void)systemd_reset_failed(c->user, s->unit, NULL);
+		/* It had the name, but it has ended by now, or is about to. */
+		else if (!strstr(err->msg, " already "))
 			return r;
-		(void)systemd_reset_failed(c->user, s->unit, NULL);
 		(void)poll(NULL, 0, START_NAP_MS);
 	}
 }
@@ -335,6 +337,22 @@ static int take_controllers(struct cgroup *c, struct error *err)
 	return 0;
 }
 
+/* 0 if it is not there. */
+static uint64_t member_inode(const struct cgroup *c)
+{
+	const struct cgroup_node *n = cgroup_member_node(c);
+	struct stat st;
+
+	return n && stat(n->dir, &st) == 0 ? st.st_ino : 0;
+}
+
+bool cgroup_unit_is_anothers(const struct cgroup *c)
+{
+	uint64_t now = c->unit && c->id ? member_inode(c) : 0;
+
+	return now && now != c->id;
+}
+
 int cgroup_unit_make(struct cgroup *c, const struct cgroup_options *o,
 		     struct error *err)
 {
@@ -358,7 +376,11 @@ int cgroup_unit_make(struct cgroup *c, const struct cgroup_options *o,
 	r = wait_started(c, e);
 	if (r == 0)
 		r = take_controllers(c, e);
-	return r == 0 ? cgroup_make_membership(c, e) : r;
+	if (r == 0)
+		r = cgroup_make_membership(c, e);
+	if (r == 0)
+		c->id = member_inode(c);
+	return r;
 }
 
 int cgroup_unit_update(const struct cgroup *c, const struct spec_resources *r,
@@ -377,9 +399,7 @@ int cgroup_unit_attach(const struct cgroup *c, pid_t pid, struct error *err)
 
 static bool is_there(const struct cgroup *c)
 {
-	const struct cgroup_node *n = cgroup_member_node(c);
-
-	return n && cgroup_has_file(n->dir, "cgroup.procs");
+	return member_inode(c) && !cgroup_unit_is_anothers(c);
 }
 
 /*

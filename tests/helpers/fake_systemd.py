@@ -6,7 +6,8 @@ It makes the cgroups that it is asked for, moves processes into them, removes
 those that become empty, and forgets their units, as systemd does. Each call is
 a line of JSON in LOG. Properties have the types that systemd gives them, and
 what is wrong with a call is an error. The job of a unit with "fails" in its
-name fails. Says "ready" when it has the name.
+name fails; one with "lingers" is forgotten when somebody else wants its name,
+who comes too early. Says "ready" when it has the name.
 """
 import json
 import os
@@ -152,7 +153,9 @@ class Manager(dbus.service.Object):
             tree = [p for p, _, _ in os.walk(unit.path)]
             if not any(pids_in(p) for p in tree):
                 unit.end()
-                del self.units[name]
+                unit.state = "deactivating"
+                if "lingers" not in name:
+                    del self.units[name]
         return True
 
     def find(self, name):
@@ -177,6 +180,8 @@ class Manager(dbus.service.Object):
                     properties=values, aux=len(aux))
         self.check(properties, set(TYPES))
         if name in self.units:
+            if self.units[name].state == "deactivating":
+                del self.units[name]
             raise Refused("UnitExists", f"Unit {name} was already loaded or "
                           "has a fragment file.")
         if not values.get("PIDs"):
