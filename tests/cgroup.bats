@@ -314,6 +314,10 @@ CASES
 		[ "$status" -ne 0 ]
 		expect_output "cgroup"
 	done
+	refused 125 "adding pid to sub cgroup 'none': No such file" \
+		sandlock exec --cgroup none "$N" true
+	refused 125 "unknown controller 'none'" \
+		sandlock exec --cgroup none:/ "$N" true
 }
 
 @test "list: what it removes takes nobody along who has the cgroup now" {

@@ -552,6 +552,20 @@ nobody_is_named() {
 	expect_exactly inside
 }
 
+@test "run and exec: a bundle is not held to the caller's processors" {
+	[ "$(nproc --all)" -gt 1 ] || skip "needs two processors"
+	set_args grep Cpus_allowed_list /proc/self/status
+	run taskset -c 0 "${RT[@]}" run -b "$B" "$N"
+	expect_status 0
+	expect_output Cpus_allowed_list
+	[ "${output##*[[:space:]]}" != 0 ]
+	set_args sleep 1000
+	create_running "$N"
+	run taskset -c 0 "${RT[@]}" exec "$N" grep Cpus_allowed_list /proc/self/status
+	expect_status 0
+	[ "${output##*[[:space:]]}" != 0 ]
+}
+
 @test "exec: shares the namespaces and the root of the sandbox" {
 	set_args sleep 1000
 	create_running "$N"

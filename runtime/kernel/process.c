@@ -170,6 +170,14 @@ int process_set_affinity(const char *list, struct error *err)
 	return 0;
 }
 
+void process_reset_affinity(void)
+{
+	cpu_set_t set;
+
+	memset(&set, 0xff, sizeof(set));
+	(void)sched_setaffinity(0, sizeof(set), &set);
+}
+
 int process_new_keyring(const char *name, const struct log_sink *log,
 			struct error *err)
 {

@@ -39,6 +39,12 @@ int process_set_personality(unsigned long persona, struct error *err);
 /* sched_setaffinity(2) with a list like "0-3,7". */
 int process_set_affinity(const char *list, struct error *err);
 /*
+ * Every processor of the cgroup: not those of whoever started us, which the
+ * kernel keeps when a process changes its cgroup, since Linux 6.2. What is
+ * refused stays as it is.
+ */
+void process_reset_affinity(void);
+/*
  * A new session keyring. Where keyrings are forbidden or absent (EPERM,
  * ENOSYS, EDQUOT) the process keeps its old one, with a warning.
  */

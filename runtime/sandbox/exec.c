@@ -97,11 +97,35 @@ die(struct exec *e, const struct error *err)
 	_exit(1);
 }
 
-/* Joins "PATH" or "CONTROLLER:PATH" below the sandbox's cgroups. */
+/* "cpu,cpuacct" of @len bytes names the hierarchies of both, mounted together
+ * or not. */
+static bool is_named(const char *list, size_t len, const char *hierarchy)
+{
+	while (len) {
+		size_t n = strcspn(list, ",:");
+		const char *h = hierarchy;
+
+		while (*h) {
+			size_t word = strcspn(h, ",");
+
+			if (word == n && strncmp(list, h, n) == 0)
+				return true;
+			h += word + (h[word] == ',');
+		}
+		n += n < len;
+		list += n;
+		len -= n;
+	}
+	return false;
+}
+
+/* Joins "PATH" or "CONTROLLERS:PATH" below the sandbox's cgroups. */
 static int join_sub_cgroup(struct exec *e, const char *arg, struct error *err)
 {
 	const char *colon = strchr(arg, ':');
 	const char *path = colon ? colon + 1 : arg;
+	const char *below =
+		path[strspn(path, "/")] ? path + strspn(path, "/") : ".";
 	struct cgroup_view *v = NULL;
 	size_t n = 0, joined = 0;
 	int r = cgroup_views(e->found->state->cgroup, &v, &n, err);
@@ -114,18 +138,20 @@ static int join_sub_cgroup(struct exec *e, const char *arg, struct error *err)
 			  strcmp(v[i].hierarchy, "unified") != 0;
 
 		if (colon &&
-		    (strncmp(v[i].hierarchy, arg, (size_t)(colon - arg)) != 0 ||
-		     v[i].hierarchy[colon - arg]))
+		    !is_named(arg, (size_t)(colon - arg), v[i].hierarchy))
 			continue;
 		if (asprintf(&full, "%s/%s", v[i].mountpoint, v[i].path) < 0)
 			full = NULL;
 		dir_fd = full ? open(full, O_PATH | O_DIRECTORY | O_CLOEXEC)
 			      : -1;
 		sub_fd = dir_fd < 0 ? -1
-				    : fd_open_beneath(dir_fd,
-						      path + strspn(path, "/"),
+				    : fd_open_beneath(dir_fd, below,
 						      O_PATH | O_DIRECTORY, 0);
-		if (sub_fd < 0)
+		if (sub_fd < 0 && errno == ENOENT)
+			r = error_set(err, ERR_USAGE, ENOENT,
+				      "error adding pid to sub cgroup '%s'",
+				      arg);
+		else if (sub_fd < 0)
 			r = error_say(err, ERR_USAGE, EINVAL,
 				      "bad sub cgroup path '%s'", arg);
 		else if (fd_write_file(sub_fd, v1 ? "tasks" : "cgroup.procs",
@@ -137,8 +163,9 @@ static int join_sub_cgroup(struct exec *e, const char *arg, struct error *err)
 	cgroup_views_free(v, n);
 	if (r == 0 && !joined)
 		return error_say(err, ERR_USAGE, EINVAL,
-				 "bad sub cgroup path '%s': no such controller",
-				 arg);
+				 "bad sub cgroup path '%s': unknown controller "
+				 "'%.*s'",
+				 arg, (int)strcspn(arg, ":"), arg);
 	return r;
 }
 
@@ -257,6 +284,9 @@ static int join_init(struct exec *e, struct error *err)
 		r = join_cgroups(e, err);
 	if (r < 0)
 		return r;
+	if (!p->affinity_initial && !p->affinity_final &&
+	    !e->found->state->host)
+		process_reset_affinity();
 	if (e->namespaces && setns(e->init_pidfd, e->namespaces) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot join the namespaces of '%s'",
@@ -350,7 +380,7 @@ static pid_t spawn_helper(struct exec *e, int cgroup_fd)
 static int spawn_process(struct exec *e, struct error *err)
 {
 	const struct cgroup *cg = e->found->state->cgroup;
-	int pair[2];
+	int pair[2], r;
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -364,7 +394,11 @@ static int spawn_process(struct exec *e, struct error *err)
 				 "cannot start a process");
 	cleanup_close(&e->child_sync_fd);
 	e->child_sync_fd = -1;
-	return spawn_follow(e->sync_fd, pid, &e->pidfd, NULL, &e->pid, err);
+	r = spawn_follow(e->sync_fd, pid, &e->pidfd, NULL, &e->pid, err);
+	if (r == 0)
+		log_debug(e->log, "'%s': exec is process %d",
+			  e->found->state->name, (int)e->pid);
+	return r;
 }
 
 /* The socket comes a moment after the command was executed. */
@@ -605,6 +639,7 @@ int sandbox_exec(const struct sandbox_env *env, const char *name,
 	struct exec e = {
 		.request = x,
 		.found = &f,
+		.log = env->log,
 		.init_pidfd = -1,
 		.sync_fd = -1,
 		.child_sync_fd = -1,

@@ -15,6 +15,7 @@ struct spec_process;
 struct exec {
 	const struct sandbox_exec *request;
 	struct found *found;
+	const struct log_sink *log;
 	struct spec *spec;
 	struct spec_process *process;
 	int namespaces; /* CLONE_NEW* that are joined */

@@ -84,6 +84,9 @@ static int set_up_namespaces(struct create *c, struct error *err)
 		r = cgroup_child_join(
 			c->state->cgroup,
 			cgroup_membership_fd(c->state->cgroup) >= 0, err);
+	/* A command of the host is the caller's in that, too. */
+	if (r == 0 && !c->plan->host)
+		process_reset_affinity();
 	if (r == 0 && c->plan->new_cgroup_ns && unshare(CLONE_NEWCGROUP) < 0)
 		r = error_set(err, ERR_SYSTEM, errno,
 			      "cannot make a cgroup namespace");

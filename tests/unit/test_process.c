@@ -115,6 +115,10 @@ static int affinity(void)
 	/* What is not there is left out, as long as one is. */
 	CHECK(process_set_affinity("0-3,7", &err) == 0);
 	CHECK(process_set_affinity("900", &err) == -EINVAL);
+	CHECK(process_set_affinity("0", &err) == 0);
+	process_reset_affinity();
+	CHECK(sched_getaffinity(0, sizeof(set), &set) == 0);
+	CHECK(CPU_COUNT(&set) == sysconf(_SC_NPROCESSORS_ONLN));
 	return 0;
 }
 
