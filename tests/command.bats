@@ -335,3 +335,23 @@ os.waitpid(pid, 0)"
 	expect_status 4
 	expect_output "once more"
 }
+
+@test "exec: it begins where the command did, and nowhere else" {
+	mkdir d
+	"${RT[@]}" run --name "$N" --cwd "$W/dir/d" -- sh -c \
+		'rmdir ../d; exec sleep 1000' </dev/null >"$W/out" 2>&1 3>&- &
+	started $!
+	eventually has_status "$N" running
+	eventually sh -c '! "$@"' sh "${RT[@]}" exec --cwd "$W/dir/d" "$N" true
+	refused 125 "cannot change to process.cwd '$W/dir/d'" \
+		sandlock exec "$N" true
+	sandlock kill "$N"
+	sandlock abort "$N"
+	"${RT[@]}" run --name "$N" --branch=none -- sleep 1000 \
+		</dev/null >"$W/out" 2>&1 3>&- &
+	started $!
+	eventually has_status "$N" running
+	run sandlock exec "$N" pwd
+	expect_exactly /
+	sandlock kill "$N"
+}

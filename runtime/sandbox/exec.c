@@ -238,8 +238,10 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 		.proc_fd = -1,
 		.preserve_fds = e->request->preserve_fds,
 		.die_with_parent = !e->request->detach,
-		/* As the command itself, which may not see its own. */
-		.cwd_is_wish = e->found->state->host && !e->request->cwd &&
+		/* As the command itself, which without a branch may not see
+		 * its own. */
+		.cwd_is_wish = e->found->state->host &&
+			       !e->found->state->store && !e->request->cwd &&
 			       !e->request->process_file,
 		/* Of a host command; a bundle's root is writable anyway. */
 		.workdirs = &e->found->state->workdirs,
