@@ -32,6 +32,15 @@ teardown() { finish; }
 	equal out "$(cat "$W/out")" 0
 }
 
+@test "exec: what is not there is so for who may look" {
+	[ "$(id -u)" -eq 0 ] || skip "needs another user"
+	run sandlock run --name "$N" --ask-exec env -- sh -c 'mkdir -m 700 shut
+		set -- setpriv --reuid=1 --regid=1 --clear-groups
+		"$@" "$PWD/shut/none"; echo $?; "$@" "$PWD/none"; echo $?'
+	expect_output 126
+	expect_output 127
+}
+
 @test "a terminal: allowed for this sandbox, equal requests are not asked again" {
 	run python3 "$TESTS/helpers/prompt.py" 's this sandbox=s' \
 		'for this sandbox' 'env false=n' denied over -- \

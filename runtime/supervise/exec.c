@@ -10,9 +10,12 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/path.h"
 #include "kernel/pidfd.h"
 #include "policy/ask.h"
+#include "supervise/act.h"
 #include "supervise/callers.h"
 #include "supervise/internal.h"
 #include "supervise/object.h"
@@ -207,6 +210,21 @@ static struct outcome come_back(const struct exec_asker *a, struct call *c,
 	return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_GO;
 }
 
+/* Of what does not exist; but not everybody comes that far. */
+static int errno_of_missing(struct call *c, const struct object *o)
+{
+	auto_close int root_fd = o->walk ? call_open_root(c) : -ENOENT;
+	auto_close int fd = -1;
+	struct act act;
+	int r = root_fd < 0 ? root_fd : act_begin(&act, c);
+
+	if (r < 0)
+		return ENOENT;
+	fd = fd_open_in_root(root_fd, o->walk, O_PATH | O_CLOEXEC, 0);
+	act_end(&act);
+	return fd == -EACCES ? EACCES : ENOENT;
+}
+
 static struct outcome before_exec(struct call *c, void *data)
 {
 	struct exec_asker *a = data;
@@ -231,7 +249,7 @@ static struct outcome before_exec(struct call *c, void *data)
 			x->rule = NULL;
 		/* As for every directory of $PATH but one. */
 		if (!x->s.object.exists && x->s.object.real)
-			return OUTCOME_FAIL(ENOENT);
+			return OUTCOME_FAIL(errno_of_missing(c, &x->s.object));
 	}
 	e.starts = x->is_first;
 	e.argv = x->s.argv.data;
