@@ -1,6 +1,7 @@
 #include "cmd.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -393,6 +394,8 @@ int main(int argc, char **argv)
 		(void)fputs("sandlock: refusing to run set-user-id\n", stderr);
 		return STATUS_FAILURE;
 	}
+	/* Ignored, as it may be inherited, no child leaves a status. */
+	(void)signal(SIGCHLD, SIG_DFL);
 	if (!strcmp(name, "sandlock-waiter"))
 		return sandlock_waiter_main(argc, argv);
 	if (!strcmp(name, "sandlock-supervisor"))

@@ -73,6 +73,9 @@ no_branch() {
 	expect_status 126
 	run sandlock run -e 'exit 7'
 	expect_status 7
+	# Whoever starts us may ignore the ends of children.
+	run env --ignore-signal=CHLD "$SANDLOCK" run -- sh -c 'exit 7'
+	expect_status 7
 }
 
 @test "command: standard streams are passed as they are" {
