@@ -46,14 +46,17 @@ enum {
 /* The first byte of a message; that of an object is '{'. */
 enum { ASKLINK_QUESTION = 'Q', ASKLINK_SAW = 'S', ASKLINK_ANSWER = 'A' };
 
+/* Without padding: what goes to another process is no leftover of a stack. */
 struct asklink_question {
 	char kind;
+	char zero[3];
 	int32_t cpu; /* where who asks waits */
 	uint64_t number, deadline_ns;
 };
 
 struct asklink_answer {
 	char kind;
+	char zero[3];
 	int32_t error; /* 0: allowed */
 	uint64_t number;
 };
