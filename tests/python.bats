@@ -31,7 +31,7 @@ teardown() { finish; }
 
 # The other tests of the branch are rows of tests/seeds.
 @test "python: the branch from threads and by name, examples" {
-	python_suite branch.Threads branch.Stored branch.Examples branch.Mcp
+	python_suite branch.Threads branch.Stored branch.Examples mcp
 }
 
 @test "python: the cases that C and Go run, too" {
@@ -58,4 +58,18 @@ lib.sandlock_sandbox_create(sandbox, create_string_buffer(4096), None)
 lib.sandlock_sandbox_free(sandbox)' "$W/evil"
 	expect_status 0
 	[ ! -e "$W/evil/ran" ]
+}
+
+@test "python: a little of everything with each version that is here" {
+	local python
+
+	for python in $(pythons); do
+		PYTHON=$python python_suite pure run.Runs.test_ends_are_told_apart \
+			run.Async.test_runs_side_by_side run.Popen.test_talking_to_it \
+			policy.Deferred.test_from_asyncio \
+			handlers.Coroutines.test_arun_uses_its_loop || {
+			echo "with $python" >&2
+			return 1
+		}
+	done
 }

@@ -110,6 +110,7 @@ class Cases(Place):
         sandbox.uses_workdir = case.get("workdir", True)
         sandbox.directory = self.workdir
         make_files(self.workdir, case.get("files", {}))
+        self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.workdir)
         ms = case.get("timeout_ms")
         result = self.result_of(
