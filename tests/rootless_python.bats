@@ -28,7 +28,7 @@ teardown() { finish; }
 }
 
 @test "rootless python: the branch, examples, the seeds' rows 1, 7, 13 to 15, 20, 37" {
-	python_suite branch
+	python_suite branch mcp
 }
 
 @test "rootless python: the cases that C and Go run, too" {

@@ -9,17 +9,18 @@ sandbox without a network. What it changes there is held back. A client that can
 ask its user (capability "elicitation") is made to ask: the list of changes, yes
 or no. For any other client the call returns while the branch waits under its
 name, and somebody types ``sandlock diff NAME`` and ``sandlock commit NAME``.
-Calls run side by side; each one waits for its own answer only.
+Calls run side by side; each one waits for its own answer only. One that the
+client cancels is killed, and what it has changed is thrown away.
 """
+import asyncio
 import itertools
 import json
-import queue
 import sys
-import threading
 
 from sandlock import BranchAction, Sandbox, __version__
 
-PROTOCOL = "2025-06-18"
+# The newest is the answer to a client that wants another one.
+PROTOCOLS = ("2025-06-18", "2025-03-26", "2024-11-05")
 SHELL = {
     "name": "shell",
     "description": "Run a command with sh in the project directory. Its "
@@ -34,129 +35,141 @@ TIMEOUT_S = 60
 ANSWER_TIMEOUT_S = 600
 
 
+class Failure(Exception):
+    """What JSON-RPC has a number for."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.error = {"code": code, "message": message}
+
+
 class Server:
     def __init__(self, directory, lines, out):
         self.directory = directory
         self.lines = lines
         self.out = out
-        self.out_lock = threading.Lock()
         self.ids = itertools.count(1)
-        self.answers = {}  # id of a request of ours: queue for its answer
+        self.answers = {}  # id of a request of ours: future of its answer
+        self.calls = {}  # id of a tool call: its task
         self.can_ask = False
         self.is_over = False  # nobody can answer any more
-        self.calls = []
 
     # ------------------------------------------------------------ messages
 
     def send(self, **message):
-        text = json.dumps({"jsonrpc": "2.0", **message})
-        with self.out_lock:
-            print(text, file=self.out, flush=True)
+        print(json.dumps({"jsonrpc": "2.0", **message}), file=self.out,
+              flush=True)
 
-    def serve(self):
-        for line in self.lines:
+    async def serve(self):
+        loop = asyncio.get_running_loop()
+        while True:
+            line = await loop.run_in_executor(None, self.lines.readline)
+            if not line:
+                break
             try:
-                message = json.loads(line)
-            except ValueError:
-                self.send(id=None, error={"code": -32700,
-                                          "message": "this is no JSON"})
-                continue
-            if "method" in message:
-                self.dispatch(message)
-            else:
-                self.take_answer(message)
+                self.take(line)
+            except Failure as e:
+                self.send(id=None, error=e.error)
+            except (AttributeError, TypeError):
+                self.send(id=None, error={
+                    "code": -32600, "message": "this is no message of MCP"})
         self.is_over = True
-        for answer in list(self.answers.values()):
-            answer.put(None)
-        for call in self.calls:
-            call.join()
+        for answer in self.answers.values():
+            answer.cancel()
+        if self.calls:
+            await asyncio.wait(list(self.calls.values()))
 
-    def dispatch(self, message):
+    def take(self, line):
+        try:
+            message = json.loads(line)
+        except ValueError:
+            raise Failure(-32700, "this is no JSON") from None
+        params = message.get("params") or {}
+        if "method" not in message:
+            answer = self.answers.get(message.get("id"))
+            if answer and not answer.done():
+                answer.set_result(message.get("result"))
+        elif "id" in message:
+            self.dispatch(message["id"], message["method"], params)
+        elif message["method"] == "notifications/cancelled":
+            call = self.calls.get(params.get("requestId"))
+            if call:
+                call.cancel()
+
+    def dispatch(self, request, method, params):
         methods = {"initialize": self.initialize, "ping": lambda _: {},
                    "tools/list": lambda _: {"tools": [SHELL]}}
-        method, params = message["method"], message.get("params") or {}
-        if "id" not in message:
-            return  # a notification
-        if method == "tools/call":
-            call = threading.Thread(target=self.call,
-                                    args=(message["id"], params))
-            self.calls.append(call)
-            call.start()
-        elif method in methods:
-            self.send(id=message["id"], result=methods[method](params))
-        else:
-            self.send(id=message["id"],
-                      error={"code": -32601, "message": f"no {method} here"})
+        try:
+            if method == "tools/call":
+                self.calls[request] = asyncio.ensure_future(
+                    self.call(request, self.command_of(params)))
+                return
+            if method not in methods:
+                raise Failure(-32601, f"no {method} here")
+            self.send(id=request, result=methods[method](params))
+        except Failure as e:
+            self.send(id=request, error=e.error)
+        except (AttributeError, TypeError):
+            self.send(id=request, error={
+                "code": -32602, "message": f"{method} takes other things"})
 
     def initialize(self, params):
+        wanted = params.get("protocolVersion")
         self.can_ask = "elicitation" in params.get("capabilities", {})
-        return {"protocolVersion": PROTOCOL, "capabilities": {"tools": {}},
+        return {"protocolVersion": wanted if wanted in PROTOCOLS
+                else PROTOCOLS[0], "capabilities": {"tools": {}},
                 "serverInfo": {"name": "sandlock-approval",
                                "version": __version__}}
 
-    # ------------------------------------------------------------ approval
+    # --------------------------------------------------------------- calls
 
-    def take_answer(self, message):
-        answer = self.answers.pop(message.get("id"), None)
-        if answer:
-            answer.put(message.get("result"))
-
-    def ask(self, text):
-        """True, False, or None if nobody has answered."""
-        request, answer = next(self.ids), queue.Queue()
-        self.answers[request] = answer
-        if self.is_over:
-            return None
-        self.send(id=request, method="elicitation/create", params={
-            "message": text,
-            "requestedSchema": {
-                "type": "object",
-                "properties": {"publish": {"type": "boolean"}},
-                "required": ["publish"],
-            }})
-        try:
-            result = answer.get(timeout=ANSWER_TIMEOUT_S)
-        except queue.Empty:
-            self.answers.pop(request, None)
-            return None
-        if result is None or result.get("action") == "cancel":
-            return None
-        return (result.get("action") == "accept"
-                and result.get("content", {}).get("publish") is True)
-
-    def call(self, request, params):
+    def command_of(self, params):
+        if params.get("name") != "shell":
+            raise Failure(-32602, f"there is no tool {params.get('name')!r}")
         command = params.get("arguments", {}).get("command")
-        if params.get("name") != "shell" or not isinstance(command, str):
-            self.send(id=request, error={"code": -32602,
-                                         "message": "shell takes a command"})
-            return
+        if not isinstance(command, str):
+            raise Failure(-32602, "shell takes a command")
+        return command
+
+    async def call(self, request, command):
+        """Of a call that is cancelled nothing more is heard."""
         try:
-            text, is_error = self.shell(command)
+            text, is_error = await self.shell(command)
         except Exception as e:
             text, is_error = str(e), True
+        finally:
+            self.calls.pop(request, None)
         self.send(id=request, result={
             "content": [{"type": "text", "text": text}], "isError": is_error})
 
-    def shell(self, command):
+    async def shell(self, command):
         with Sandbox(workdir=self.directory, on_exit=BranchAction.DEFER,
                      on_error=BranchAction.ABORT) as sandbox:
-            result = sandbox.run(["sh", "-c", command], timeout=TIMEOUT_S)
-            text = (result.stdout + result.stderr).decode(errors="replace")
-            if result.error:
-                return result.error, True
-            if not result.success:
-                return f"{text}[failed; nothing was changed]", True
-            return text + self.decide(sandbox, result, command), False
+            try:
+                return await self.shell_in(sandbox, command)
+            except asyncio.CancelledError:
+                if sandbox.pending:
+                    sandbox.abort()
+                raise
 
-    def decide(self, sandbox, result, command):
+    async def shell_in(self, sandbox, command):
+        result = await sandbox.arun(["sh", "-c", command], timeout=TIMEOUT_S)
+        text = (result.stdout + result.stderr).decode(errors="replace")
+        if result.error:
+            return result.error, True
+        if not result.success:
+            return f"{text}[failed; nothing was changed]", True
+        return text + await self.decide(sandbox, result, command), False
+
+    async def decide(self, sandbox, result, command):
         changes = "\n".join(map(str, result.changes))
         if not changes:
             sandbox.abort()
             return ""
         agreed = None
-        if self.can_ask:
-            agreed = self.ask(f"Publish what this has changed?\n\n"
-                              f"{command}\n\n{changes}")
+        if self.can_ask and not self.is_over:
+            agreed = await self.ask("Publish what this has changed?\n\n"
+                                    f"{command}\n\n{changes}")
         if agreed:
             sandbox.commit()
             return f"[published:\n{changes}]"
@@ -168,8 +181,36 @@ class Server:
                 f"sandlock commit {result.name} or sandlock abort "
                 f"{result.name}:\n{changes}]")
 
+    async def ask(self, text):
+        """True, False, or None if nobody has answered."""
+        request = next(self.ids)
+        answer = asyncio.get_running_loop().create_future()
+        self.answers[request] = answer
+        self.send(id=request, method="elicitation/create", params={
+            "message": text,
+            "requestedSchema": {
+                "type": "object",
+                "properties": {"publish": {"type": "boolean"}},
+                "required": ["publish"],
+            }})
+        try:
+            # The call may be cancelled, and the answer at the end.
+            await asyncio.wait([answer], timeout=ANSWER_TIMEOUT_S)
+        except asyncio.CancelledError:
+            self.send(method="notifications/cancelled",
+                      params={"requestId": request})
+            raise
+        finally:
+            del self.answers[request]
+        result = answer.result() if answer.done() and \
+            not answer.cancelled() else None
+        if result is None or result.get("action") == "cancel":
+            return None
+        return (result.get("action") == "accept"
+                and result.get("content", {}).get("publish") is True)
+
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: mcp_approval.py DIRECTORY")
-    Server(sys.argv[1], sys.stdin, sys.stdout).serve()
+    asyncio.run(Server(sys.argv[1], sys.stdin, sys.stdout).serve())
