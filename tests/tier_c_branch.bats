@@ -374,14 +374,22 @@ modes() {
 	expect_status 0
 	[ "$(modes one)" = '644 ' ]
 	mkfifo "$W/go" "$W/ready"
-	"$SANDLOCK" run --isolation=notify --name "$N" -w "$W/go" -w "$W/ready" --on-exit=abort -- \
+	"$SANDLOCK" run --isolation=notify --name "$N.k" -w "$W/go" -w "$W/ready" -- \
 		/bin/sh -c 'mkdir m; chmod 0 m one; echo >"$1/ready"; read x <"$1/go"' - "$W" 3>&- &
 	STARTED+=("$!")
 	timeout 60 cat "$W/ready" >/dev/null
-	run sandlock diff "$N"
+	run sandlock diff "$N.k"
 	[ "$(id -u)" -eq 0 ] || expect_output 'its mode keeps you out, until the sandbox has ended'
-	timeout 60 sh -c 'echo >"$1"' - "$W/go"
-	wait "${STARTED[-1]}"
+	kill -KILL "${STARTED[-1]}"
+	wait "${STARTED[-1]}" || :
+	eventually sh -c '"$1" branches | grep -q interrupted' - "$SANDLOCK"
+	run sandlock diff "$N.k"
+	[ "$(id -u)" -eq 0 ] || expect_output "its mode keeps you out: 'sandlock recover $N.k' opens it"
+	sandlock recover "$N.k"
+	run sandlock diff "$N.k"
+	expect_output 'A m/'
+	sandlock abort "$N.k"
+	[ "$(modes one)" = '644 ' ]
 	stage 1 'mkdir m; echo x >m/f; chmod 0 m one'
 	stage 2 'cat one; stat -c %a m one; chmod 700 m; cat m/f; chmod 500 m'
 	in_branch --stage "$W/1.toml" --stage "$W/2.toml"

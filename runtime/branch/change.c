@@ -251,6 +251,11 @@ static int run_diff(void *data, struct sink *s, struct error *err)
 	if (r == -EACCES && !b->meta.settled && proc_is_alive(&b->meta.init))
 		(void)error_hint(err, "its mode keeps you out, until the "
 				      "sandbox has ended");
+	else if (r == -EACCES && !b->meta.settled)
+		(void)error_hint(err,
+				 "its mode keeps you out: 'sandlock recover "
+				 "%s' opens it",
+				 b->meta.name);
 	return r;
 }
 
