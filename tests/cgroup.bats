@@ -325,7 +325,7 @@ CASES
 	local pid other
 
 	set_args sleep 1000
-	config '.linux.cgroupsPath = "/sltest-" + $n' --arg n "$N"
+	config '.linux.cgroupsPath = "/slnext-" + $n' --arg n "$N"
 	"${RT[@]}" run -b "$B" "${N}a" </dev/null >/dev/null 2>&1 3>&- &
 	pid=$!
 	started "$pid"

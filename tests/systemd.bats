@@ -132,7 +132,7 @@ unified_of() {
 	eventually has_status "$N" stopped
 	sandlock delete "$N"
 	equal resets "$(calls ResetFailedUnit)" 1
-	[ -z "$(find /sys/fs/cgroup -name 'sltest*')" ]
+	[ -z "$(find /sys/fs/cgroup -name 'sltest*.slice')" ]
 }
 
 @test "delete: what still runs ends with the scope" {
@@ -222,7 +222,7 @@ unified_of() {
 		source: "/does/not/exist", options: ["bind"]}]'
 	refused 1 /does/not/exist sandlock run -b "$B" "$N"
 	equal starts "$(calls StartTransientUnit)" 1
-	eventually test -z "$(find /sys/fs/cgroup -name 'sltest*')"
+	eventually test -z "$(find /sys/fs/cgroup -name 'sltest*.slice')"
 }
 
 @test "failure: a scope that is there, or frozen, is not taken over" {
@@ -263,7 +263,7 @@ unified_of() {
 	kill -KILL "$pid"
 	wait "$pid" || true
 	sandlock delete --force "$N"
-	eventually sh -c "[ -z \"\$(find /sys/fs/cgroup -name 'sltest*')\" ]"
+	eventually sh -c "[ -z \"\$(find /sys/fs/cgroup -name 'sltest*.slice')\" ]"
 }
 
 @test "rootless: the scope is of the user's manager, which moves processes" {
