@@ -413,14 +413,21 @@ API int sandlock_sandbox_kill(struct sandlock_sandbox *s,
 	return sandlock_sandbox_signal(s, SIGKILL, err);
 }
 
+/* Nothing more is said; not is_over: a callback that asks keeps it from that.
+ */
+static bool is_silent(const struct sandlock_sandbox *s)
+{
+	return s->flight.over || is_over(s);
+}
+
 static bool is_answered(const struct sandlock_sandbox *s)
 {
-	return s->flight.answered || is_over(s);
+	return s->flight.answered || is_silent(s);
 }
 
 static bool is_quiet(const struct sandlock_sandbox *s)
 {
-	return !s->flight.asking || is_over(s);
+	return !s->flight.asking || is_silent(s);
 }
 
 static int ask(struct sandlock_sandbox *s, enum channel_type what, char **ret,

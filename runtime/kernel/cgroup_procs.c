@@ -208,15 +208,16 @@ static int wait_event(const char *dir, const char *key, uint64_t value,
 
 /*
  * A task whose system call a supervisor holds (seccomp notification) does not
- * freeze until it was answered, but does nothing until then either. The others
- * must stand in the freezer.
+ * freeze until it was answered, but does nothing until then either; nor does
+ * who waits in vfork for such a one. The others must stand in the freezer.
  */
 static bool has_stopped(pid_t pid, const char *tid)
 {
 	static const char *const places[] = {
-		"get_signal",	    "do_freezer_trap",
-		"__refrigerator",   "seccomp_do_user_notification",
-		"__seccomp_filter",
+		"get_signal",	       "do_freezer_trap",
+		"__refrigerator",      "seccomp_do_user_notification",
+		"__seccomp_filter",    "kernel_clone",
+		"wait_for_vfork_done",
 	};
 	auto_(buf) struct buf where = BUF_INIT;
 	char path[64];

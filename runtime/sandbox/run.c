@@ -144,30 +144,42 @@ static void begin_calls(struct create *c)
 	(void)pidfd_signal(c->pidfd, SIGKILL);
 }
 
-/* Calls of the launcher may be trapped, and its execve. */
-static void wait_and_answer(void *data, int fd)
-{
-	struct create *c = data;
-	struct pollfd p[] = {
-		{ .fd = fd, .events = POLLIN },
-		{ .fd = mediation_idle_fd(c->mediation), .events = POLLIN },
-	};
-
-	while (!p[0].revents) {
-		if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR)
-			return;
-		if (p[1].revents & POLLIN)
-			begin_calls(c);
-		if (p[1].revents)
-			p[1].fd = -1;
-	}
-}
-
 static const struct command_hooks *hooks_of(const struct create *c)
 {
 	static const struct command_hooks none = { .watch_fd = -1 };
 
 	return c && c->command && c->command->hooks ? c->command->hooks : &none;
+}
+
+/*
+ * Calls of the launcher may be trapped, and its execve: who is asked about that
+ * may have something to ask us first.
+ */
+static void wait_and_answer(void *data, int fd)
+{
+	struct create *c = data;
+	const struct command_hooks *h = hooks_of(c);
+	struct pollfd p[] = {
+		{ .fd = fd, .events = POLLIN },
+		{ .fd = mediation_idle_fd(c->mediation), .events = POLLIN },
+		{ .fd = h->watch ? h->watch_fd : -1, .events = POLLIN },
+	};
+
+	while (!p[0].revents) {
+		if (poll(p, ARRAY_LEN(p), -1) < 0) {
+			if (errno != EINTR)
+				return;
+			continue;
+		}
+		if (p[1].revents & POLLIN)
+			begin_calls(c);
+		if (p[1].revents)
+			p[1].fd = -1;
+		if (p[2].revents && h->watch(h->data, c) != 0) {
+			(void)pidfd_signal(c->pidfd, SIGKILL);
+			p[2].fd = -1;
+		}
+	}
 }
 
 /* state.json has been there since the clone, and says "creating". */

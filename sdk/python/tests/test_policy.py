@@ -14,8 +14,8 @@ import threading
 import time
 
 from sandlock import (
-    BranchAction, PolicyFn, Sandbox, SandboxError, StdioMode, Transaction,
-    policy, questions,
+    BranchAction, ConfinementError, PolicyFn, Sandbox, SandboxError, StdioMode,
+    Transaction, policy, questions,
 )
 
 from .place import LIMIT_S, Place, unique
@@ -78,6 +78,52 @@ class Verdicts(Place):
         result = Sandbox(policy_fn=lambda e, c: e.syscall == "execve").run(TRY)
         self.assertEqual((result.exit_code, result.stdout), (126, b""))
         self.assertIn("permission denied", result.error)
+
+    def test_a_callback_may_ask_about_its_own_sandbox(self):
+        def stop_and_go(s):
+            try:
+                s.pause()
+                s.resume()
+            except ConfinementError:
+                pass  # an ordinary user may have no cgroup
+
+        for uses in (Sandbox.ports, stop_and_go):
+            seen = []
+
+            def look(event, context, uses=uses, seen=seen):
+                # At the start, and of a child that its parent waits for in
+                # vfork.
+                if event.syscall == "execve" and event.path == "/usr/bin/echo":
+                    uses(sandbox)
+                    seen.append(event.program)
+
+            sandbox = Sandbox(policy_fn=look)
+            result = sandbox.run(["/usr/bin/echo", "it"])
+            self.assertEqual((result.stdout, seen), (b"it\n", [None]),
+                             result)
+            result = sandbox.run(["sh", "-c", "/usr/bin/echo it; exit 0"])
+            self.assertEqual((result.stdout, len(seen)), (b"it\n", 2), result)
+
+    def test_a_callback_that_asks_a_supervisor_that_has_died(self):
+        seen = []
+
+        def look(event, context):
+            if event.syscall == "execve":
+                os.kill(supervisor(), signal.SIGKILL)
+                try:
+                    sandbox.ports()
+                except SandboxError as e:
+                    seen.append(e.kind)
+
+        def supervisor():
+            pid = sandbox.pid
+            with open(f"/proc/{pid}/stat") as file:
+                return int(file.read().rsplit(")", 1)[1].split()[1])
+
+        sandbox = Sandbox(policy_fn=look)
+        with self.assertRaises(SandboxError):
+            sandbox.run(["/usr/bin/echo", "it"])
+        self.assertEqual(seen, ["state"])
 
     def test_who_answers_later_is_only_told_of_the_command(self):
         told = []
