@@ -393,8 +393,7 @@ static int say_gone(struct branch *b, struct error *err)
 			 b->meta.name);
 }
 
-/* Another process may have written meta.json, or removed the branch. */
-static int refresh(struct branch *b, struct error *err)
+int branch_refresh(struct branch *b, struct error *err)
 {
 	auto_(meta) struct branch_meta fresh = { 0 };
 	struct stat st;
@@ -466,7 +465,7 @@ int branch_lock(struct branch *b, int timeout_ms, struct error *err)
 		return error_set(err, ERR_SYSTEM, -r, "cannot lock branch '%s'",
 				 b->meta.name);
 	b->locked = true;
-	r = refresh(b, err);
+	r = branch_refresh(b, err);
 	if (r < 0)
 		branch_unlock(b);
 	return r;

@@ -15,7 +15,7 @@
  * trash.c	removal that nobody waits for
  * enter.c	running a function in the user namespace of a branch
  * walk.c	iterative walk over uppers and lower; object.c, xattr.c, links.c
- * judge.c	what an entry of the walk means; content.c compares
+ * judge.c	what an entry of the walk means; content.c compares, origin.c
  * change.c	the change list; sink.c carries it to the caller; select.c
  * uncovered.c	mounts below the lower; mountinfo.c
  * commit.c	the protocol, abort.c, recover.c, in terms of
@@ -208,6 +208,11 @@ int branch_open_parts(struct branch *b, struct error *err);
  */
 int branch_copy_root(struct branch *b, int from_fd, const struct stat *from,
 		     int to_fd, struct error *err);
+/*
+ * Reads meta.json again if another process wrote it meanwhile. ERR_NOT_FOUND if
+ * the branch is gone. The lock is held.
+ */
+int branch_refresh(struct branch *b, struct error *err);
 /* False once it was committed or aborted, by whomever. */
 bool branch_is_there(const struct branch *b);
 /* Rewrites meta.json from b->meta, which the caller changed under the lock. */
@@ -238,6 +243,9 @@ int root_abort(struct branch *b, const char *const *paths, size_t n_paths,
 bool is_root_name(const char *name);
 /* Removes NAME~N if its creator died before it made NAME. */
 void clear_orphan_root(struct store *st, const char *name);
+
+/* origin.c */
+#define LOWERS_FILE "lowers"
 
 /* meta.c */
 #define META_NEW ".meta.json.new"

@@ -9,8 +9,8 @@
 #include "base/path.h"
 #include "branch/group.h"
 #include "branch/internal.h"
-#include "branch/layers.h"
 #include "branch/links.h"
+#include "branch/origin.h"
 
 static int compare_inodes(const void *a, const void *b)
 {
@@ -68,6 +68,7 @@ int judge_init(struct judge *j, const struct branch *b, struct error *err)
 void judge_done(struct judge *j)
 {
 	links_free(j->links);
+	origins_free(j->origins);
 	free(j->chunk);
 	free(j->by_inode);
 	buf_done(&j->text);
@@ -75,6 +76,7 @@ void judge_done(struct judge *j)
 	buf_done(&j->before_target);
 	buf_done(&j->after_target);
 	j->links = NULL;
+	j->origins = NULL;
 	j->chunk = NULL;
 	j->by_inode = NULL;
 }
@@ -240,33 +242,9 @@ static int scan_below(struct judge *j, const struct walk_entry *dir,
 	return r;
 }
 
-static int look_for_rename(struct judge *j, struct error *err)
-{
-	const struct branch *b = j->branch;
-	auto_(walk) struct walk w = { .depth = 0 };
-	struct walk_entry *e;
-	int r = layers_walk(&w, b, err);
-
-	j->renames = RENAMES_NONE;
-	while (r == 0 && (r = walk_next(&w, &e, err)) == 1) {
-		r = 0;
-		if (e->leaving)
-			continue;
-		if (e->whiteout && S_ISREG(e->lower.mode)) {
-			j->renames = RENAMES_POSSIBLE;
-			return 0;
-		}
-		if (S_ISDIR(e->upper.mode) && S_ISDIR(e->lower.mode) &&
-		    !e->opaque && !e->lower.is_mount)
-			r = walk_enter(&w, WALK_MERGED, WALK_NO_TAG, err);
-	}
-	return r;
-}
-
 /*
- * A file that was copied up, but the lower has none: the sandbox renamed it,
- * or the host removed the original. The host did if it touched the directory
- * and the branch deletes no file that could have been the source.
+ * Copied up, but the lower has none: the sandbox moved it, or the host removed
+ * the original, for which it touched the directory.
  */
 static int lost_its_base(struct judge *j, const struct walk_entry *e,
 			 struct error *err)
@@ -275,7 +253,7 @@ static int lost_its_base(struct judge *j, const struct walk_entry *e,
 	struct object dir;
 	int r;
 
-	if (!S_ISREG(e->upper.mode) || !was_copied_up(j, e))
+	if (S_ISDIR(e->upper.mode) || !was_copied_up(j, e))
 		return 0;
 	parent = strndup(e->path, (size_t)(e->name - e->path));
 	if (!parent)
@@ -287,12 +265,7 @@ static int lost_its_base(struct judge *j, const struct walk_entry *e,
 		return fail(e, -r, "look above", err);
 	if (!judge_base_changed(j, parent, &dir))
 		return 0;
-	if (j->renames == RENAMES_UNKNOWN) {
-		r = look_for_rename(j, err);
-		if (r < 0)
-			return r;
-	}
-	return j->renames == RENAMES_NONE;
+	return origin_is_lost(&j->origins, j->branch, e, err);
 }
 
 static const char *changed_words(const struct judge *j,
@@ -338,8 +311,10 @@ static int find_conflict(struct judge *j, const struct walk_entry *e,
 	} else if (copied && !lower_dir) {
 		say_conflict(j, v, "is no directory on the host now", NULL);
 	} else if (!e->lower.mode) {
-		int r = lost_its_base(j, e, err);
+		int r = origin_had_lower(&j->origins, j->branch, e, err);
 
+		if (r == 0)
+			r = lost_its_base(j, e, err);
 		if (r == 1)
 			say_conflict(j, v, "removed on the host", NULL);
 		return r < 0 ? r : 0;

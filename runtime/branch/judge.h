@@ -17,6 +17,7 @@ struct branch;
 struct branch_record;
 struct error;
 struct link_table;
+struct origins;
 
 struct judge {
 	const struct branch *branch;
@@ -25,7 +26,7 @@ struct judge {
 	bool conflicts; /* compare the lower with the base */
 	bool inside;	/* we are in the branch's user namespace */
 	struct link_table *links;
-	enum { RENAMES_UNKNOWN, RENAMES_NONE, RENAMES_POSSIBLE } renames;
+	struct origins *origins;
 	const struct branch_record **by_inode; /* meta.bases, sorted */
 	char *chunk; /* two buffers to compare contents with */
 	struct buf text, xattrs, before_target, after_target;

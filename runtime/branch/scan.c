@@ -16,9 +16,10 @@
 #include "base/uapi.h"
 #include "branch/internal.h"
 #include "branch/modes.h"
+#include "branch/origin.h"
 #include "branch/scan.h"
 
-void scan_done(struct scan *s)
+static void close_kept(struct scan *s)
 {
 	for (size_t i = 0; i < s->n_files; i++)
 		(void)close(s->files[i]);
@@ -27,16 +28,23 @@ void scan_done(struct scan *s)
 	s->n_files = s->n_dirs = 0;
 }
 
+void scan_done(struct scan *s)
+{
+	close_kept(s);
+	buf_done(&s->lowers);
+}
+
 /* From here on it is only counted. */
 static void keep_no_more(struct scan *s)
 {
 	s->over = true;
-	scan_done(s);
+	close_kept(s);
 }
 
 /* One open directory on the way down. */
 struct level {
 	DIR *dir;
+	int lower_fd;	 /* O_PATH; -1: there is none, or nobody asked */
 	size_t path_len; /* of the path in front of it */
 };
 
@@ -49,10 +57,16 @@ struct walk {
 	size_t depth;
 };
 
+static void close_level(struct level *l)
+{
+	(void)closedir(l->dir);
+	cleanup_close(&l->lower_fd);
+}
+
 static void walk_done(struct walk *w)
 {
 	while (w->depth > 0)
-		(void)closedir(w->levels[--w->depth].dir);
+		close_level(&w->levels[--w->depth]);
 	buf_done(&w->path);
 }
 
@@ -98,8 +112,24 @@ static int keep_file(struct scan *s, int dir_fd, const char *name)
 	return 0;
 }
 
+/* The lower's part of the directory that is about to be entered. */
+static int open_lower(const struct walk *w, const char *name)
+{
+	int fd;
+
+	if (!w->s->note_lowers || w->b->lower_fd < 0)
+		return -1;
+	if (w->depth == 0)
+		return openat(w->b->lower_fd, ".",
+			      O_PATH | O_DIRECTORY | O_CLOEXEC);
+	fd = w->levels[w->depth - 1].lower_fd;
+	return fd < 0 ? -1
+		      : fd_open_beneath(fd, name,
+					O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+}
+
 /* Goes down into @fd, which is taken over. */
-static int enter_dir(struct walk *w, int fd, size_t path_len)
+static int enter_dir(struct walk *w, int fd, const char *name, size_t path_len)
 {
 	auto_close int owned = fd;
 	int r = keep_dir(w->s, fd);
@@ -110,6 +140,7 @@ static int enter_dir(struct walk *w, int fd, size_t path_len)
 	if (!w->levels[w->depth].dir)
 		return -errno;
 	(void)take_fd(&owned);
+	w->levels[w->depth].lower_fd = open_lower(w, name);
 	w->levels[w->depth++].path_len = path_len;
 	return 0;
 }
@@ -135,7 +166,7 @@ static int enter_child(struct walk *w, int dir_fd, const char *name,
 	}
 	fd = openat(dir_fd, name,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : enter_dir(w, fd, path_len);
+	return fd < 0 ? -errno : enter_dir(w, fd, name, path_len);
 }
 
 /* The records hold ids as they are outside. */
@@ -179,10 +210,24 @@ static bool is_in_lower(const struct walk *w)
 	return fd >= 0;
 }
 
+static void note_lower(struct walk *w, const char *name, const struct stat *st)
+{
+	int fd = w->levels[w->depth - 1].lower_fd;
+	struct stat lower;
+	uint64_t hash;
+
+	if (fd < 0 || (S_ISCHR(st->st_mode) && !st->st_rdev) ||
+	    fstatat(fd, name, &lower, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	hash = origin_hash(0, w->path.data, w->path.len);
+	buf_add(&w->s->lowers, &hash, sizeof(hash));
+}
+
 static int count(struct walk *w, int dir_fd, const char *name,
 		 const struct stat *st)
 {
 	w->s->n_objects++;
+	note_lower(w, name, st);
 	if (!S_ISDIR(st->st_mode) || !is_in_lower(w))
 		w->s->n_changes++;
 	if (!S_ISREG(st->st_mode))
@@ -221,7 +266,7 @@ static void leave_dir(struct walk *w)
 {
 	struct level *l = &w->levels[--w->depth];
 
-	(void)closedir(l->dir);
+	close_level(l);
 	leave_name(w, l->path_len);
 }
 
@@ -274,7 +319,7 @@ int scan_upper(const struct branch *b, bool inside, struct scan *s)
 	if (r < 0)
 		cleanup_close(&fd);
 	else
-		r = enter_dir(&w, fd, 0);
+		r = enter_dir(&w, fd, "", 0);
 	while (r == 0 && w.depth > 0)
 		r = step(&w);
 	if (is_out_of_fds(r)) {

@@ -6,18 +6,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+
 struct branch;
 
 enum { SCAN_MAX = 256, SCAN_MAX_DEPTH = 64 };
 
 struct scan {
 	bool count_only;  /* in: nothing is going to be synced */
+	bool note_lowers; /* in */
 	size_t n_objects; /* that are not what the runtime made */
 	size_t n_changes; /* of these, without directories of the lower */
 	uint64_t bytes;	  /* of the changed regular files */
 	bool over;	  /* too many objects to be kept open */
 	bool shut;	  /* something keeps its owner out (modes.h) */
 	bool cut;	  /* the counts are lower bounds: too deep */
+	/* With note_lowers: origin_hash of the paths that the lower has, too.
+	 */
+	struct buf lowers;
 	/* To be synced unless @over: changed files, and all directories. */
 	int files[SCAN_MAX], dirs[SCAN_MAX];
 	size_t n_files, n_dirs;

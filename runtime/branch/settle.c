@@ -23,6 +23,7 @@
 #include "branch/layers.h"
 #include "branch/modes.h"
 #include "branch/movable.h"
+#include "branch/origin.h"
 #include "branch/recover.h"
 #include "branch/scan.h"
 #include "branch/walk.h"
@@ -69,11 +70,14 @@ struct work {
 static int scan_and_sync(void *data, int out_fd, struct error *err)
 {
 	struct work *w = data;
-	auto_(scan) struct scan s = { .count_only = !w->sync };
+	auto_(scan) struct scan s = { .count_only = !w->sync,
+				      .note_lowers = w->sync };
 	int r = scan_upper(w->b, w->inside, &s);
 
 	if (r == 0 && w->sync && s.n_objects > 0)
 		r = sync_upper(w->b, &s);
+	if (r == 0)
+		origin_note_lowers(w->b, &s.lowers);
 	w->found = (struct found){ s.n_objects, s.n_changes, s.bytes, s.cut,
 				   s.shut };
 	if (r == 0 && out_fd >= 0)

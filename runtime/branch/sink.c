@@ -221,6 +221,9 @@ int sink_run(struct branch *b, sink_work *work, void *data, change_fn *fn,
 	if (!branch_needs_userns(&b->meta))
 		return work(data, &run.sink, err);
 	r = branch_enter(b, run_child, read_frames, &run, err);
+	/* What the child recorded. */
+	if (r == 0 && b->locked)
+		r = branch_refresh(b, err);
 	buf_done(&run.sink.out);
 	return r;
 }

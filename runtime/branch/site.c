@@ -16,9 +16,12 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "branch/internal.h"
+#include "branch/judge.h"
 #include "branch/modes.h"
 #include "branch/onemount.h"
 #include "branch/plan.h"
+#include "branch/publish.h"
+#include "branch/recover.h"
 #include "branch/tree.h"
 
 enum {
@@ -162,7 +165,7 @@ static int find_mounts(struct site *s)
 	return 0;
 }
 
-int site_open(struct site *s, const struct branch *b, int timeout_ms,
+int site_open(struct site *s, struct branch *b, int timeout_ms,
 	      struct error *err)
 {
 	int r;
@@ -210,15 +213,17 @@ static int probe_renames(const struct site *s, struct error *err)
 
 /*
  * The stage beside the lower must not show in the root's mtime, nor fail by its
- * mode. So that a kill between the system calls cannot make it, the file
- * "mtime" of the branch holds both for as long as they are wrong.
+ * mode, nor count as a change of the host's. So that a kill between the system
+ * calls cannot make it, the file "mtime" of the branch holds all three for as
+ * long as they are wrong.
  */
 struct root_time {
-	const struct branch *branch;
+	struct branch *branch;
 	int root_fd;
 	struct root_state {
 		struct timespec mtime;
-		uint64_t mode;
+		uint32_t mode;
+		uint32_t is_base; /* the host has not changed it */
 	} is;
 };
 
@@ -235,22 +240,38 @@ static int read_mtime(const struct branch *b, struct root_state *ret)
 	return 0;
 }
 
-static int hold_mtime(struct root_time *t, const struct branch *b, int root_fd)
+static int hold_mtime(struct root_time *t, struct branch *b, int root_fd)
 {
-	struct stat st;
+	const struct judge j = { .branch = b };
+	struct object o;
+	int r = object_stat(root_fd, "", &o);
 
-	int r = 0;
-
-	if (fstat(root_fd, &st) < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	*t = (struct root_time){ b,
 				 root_fd,
-				 { st.st_mtim, st.st_mode & 07777 } };
+				 { o.mtime, o.mode & 07777,
+				   !judge_base_changed(&j, "", &o) } };
 	/* What a killed process was about to set is still due. */
 	if (read_mtime(b, &t->is) < 0)
 		r = fd_write_atomic(b->dir_fd, "mtime", &t->is, sizeof(t->is),
 				    0600, true);
 	return r < 0 ? r : modes_let_in(root_fd);
+}
+
+/* The root as it is now is what the branch is based on. */
+static int rebase_root(const struct root_time *t)
+{
+	struct branch_meta *m = &t->branch->meta;
+	struct stat st;
+	int r;
+
+	if (!t->is.is_base || root_has(t->branch, "done"))
+		return 0;
+	if (fstat(t->root_fd, &st) < 0)
+		return -errno;
+	r = record_put(&m->bases, &m->n_bases, "", &st);
+	return r < 0 ? r : branch_save(t->branch, false, NULL);
 }
 
 static int release_mtime(const struct root_time *t)
@@ -259,6 +280,7 @@ static int release_mtime(const struct root_time *t)
 					   t->is.mtime };
 	char path[FD_PATH_MAX];
 	struct stat st;
+	int r;
 
 	if (utimensat(t->root_fd, "", times, AT_EMPTY_PATH) < 0 ||
 	    fstat(t->root_fd, &st) < 0)
@@ -266,6 +288,11 @@ static int release_mtime(const struct root_time *t)
 	if ((st.st_mode & 07777) != t->is.mode &&
 	    chmod(fd_proc_path(t->root_fd, path), (mode_t)t->is.mode) < 0)
 		return -errno;
+	branch_step("root");
+	r = rebase_root(t);
+	if (r < 0)
+		return r;
+	branch_step("root's base");
 	return unlinkat(t->branch->dir_fd, "mtime", 0) < 0 ? -errno : 0;
 }
 
@@ -388,7 +415,7 @@ static int remove_stage(const struct branch *b, int root, bool cut_off)
 	return 0;
 }
 
-int site_clear_lower(const struct branch *b, struct error *err)
+int site_clear_lower(struct branch *b, struct error *err)
 {
 	auto_close int root = -1;
 	struct root_time t;

@@ -18,7 +18,7 @@ struct error;
 struct plan;
 
 struct site {
-	const struct branch *branch; /* borrowed */
+	struct branch *branch; /* borrowed */
 	const char *prefix;
 	int view_fd; /* the lower as the host sees it, with what is mounted */
 	int lower_fd, upper_fd; /* directories; renames cross these */
@@ -38,7 +38,7 @@ struct site {
 int site_check(const struct branch *b, struct error *err);
 
 /* Locks the lower's root (ERR_LOCKED after @timeout_ms) and opens the trees. */
-int site_open(struct site *s, const struct branch *b, int timeout_ms,
+int site_open(struct site *s, struct branch *b, int timeout_ms,
 	      struct error *err);
 void site_done(struct site *s);
 
@@ -56,7 +56,7 @@ int site_find_stage(struct site *s, struct error *err);
 int site_discard_stage(struct site *s, struct branch *b, struct error *err);
 /* The same beside the lower alone, without a site. */
 bool site_has_lower_stage(const struct branch *b);
-int site_clear_lower(const struct branch *b, struct error *err);
+int site_clear_lower(struct branch *b, struct error *err);
 
 /* Everything that was written through the site is on disk, afterwards. */
 int site_sync(const struct site *s, const struct plan *p, struct error *err);

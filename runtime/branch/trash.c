@@ -683,6 +683,8 @@ int remove_small(struct branch *b, int parent_fd, const char *name)
 	if (r == 0)
 		r = unlink_if_there(b->dir_fd, "work", AT_REMOVEDIR);
 	if (r == 0)
+		r = unlink_if_there(b->dir_fd, LOWERS_FILE, 0);
+	if (r == 0)
 		r = unlink_if_there(b->dir_fd, META_NEW, 0);
 	if (r == 0)
 		r = unlink_if_there(b->dir_fd, "meta.json", 0);

@@ -597,8 +597,11 @@ def check_diff(changes, before, inside, wanted):
                       after.get('sha256', '')[:32],
                       quote(name_bytes(after['target'])) if 'target' in after
                       else '', after.get('device', ''))
-        if 'link_to' in c and groups(inside).get(path) != groups(
-                inside).get(raw_name(c['link_to'])):
+        # In the sandbox an overlay over two file systems may tell different
+        # inode numbers of two names.
+        if 'link_to' in c and all(
+                g.get(path) != g.get(raw_name(c['link_to']))
+                for g in (groups(inside), groups(wanted))):
             raise Failure('diff: %s is no link to %s' % (path, c['link_to']))
     for path in sorted(set(tree) | set(inside)):
         a = tree.get(path)

@@ -26,6 +26,7 @@ struct fixture {
 	char top[256];
 	char lower[300], store_dir[300], merged[300], shot[300];
 	const char *storage;
+	const char *meanwhile; /* shell in the lower, before it is settled */
 	struct store *store;
 	struct branch *branch;
 	char *seen; /* snapshot of what the sandbox saw at its end */
@@ -387,6 +388,8 @@ static inline void fixture_run(struct fixture *f, const char *script,
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	f->seen = read_text(open(f->shot, O_RDONLY | O_CLOEXEC));
+	if (f->meanwhile)
+		shell(f->lower, f->meanwhile);
 	if (branch_settle(f->branch, &ok, true, &settled, &err) < 0)
 		fail_msg("%s", err.msg);
 	if (settled.gone) {

@@ -25,7 +25,8 @@ static const char inside_script[] =
 	": <> keep/unchanged; mkdir -p tree/a/b; echo t > tree/a/b/c; "
 	"ln tree/a/b/c tree/l; ln links/c tree/m; rm fifo; mkfifo fifo; "
 	"mv tree/a tree/z; mv swap swapped; "
-	"setfattr -n trusted.overlay.mine -v 3 d/f; touch -d @99.5 keep";
+	"setfattr -n trusted.overlay.mine -v 3 d/f; touch -d @99.5 keep; "
+	"chmod 750 .";
 
 enum verb { COMMIT, FORWARD, BACK };
 

@@ -1,0 +1,230 @@
+#include "branch/origin.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "branch/internal.h"
+#include "branch/layers.h"
+#include "branch/links.h"
+#include "branch/walk.h"
+
+enum {
+	/* struct ovl_fb of the kernel: what precedes the handle's bytes. */
+	FB_TYPE = 4,
+	FB_HEADER = 21,
+	LOWERS_MAX = 256 << 20,
+};
+
+struct origins {
+	struct link_table *handles, *looks; /* hashes; no paths */
+	bool is_collected;
+	struct buf lowers; /* hashes, sorted */
+};
+
+/* FNV-1a */
+uint64_t origin_hash(uint64_t hash, const void *data, size_t len)
+{
+	const unsigned char *p = data;
+
+	if (!hash)
+		hash = UINT64_C(0xcbf29ce484222325);
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
+	return hash ? hash : 1;
+}
+
+void origins_free(struct origins *o)
+{
+	if (!o)
+		return;
+	links_free(o->handles);
+	links_free(o->looks);
+	buf_done(&o->lowers);
+	free(o);
+}
+
+static uint64_t hash_looks(const struct object *o)
+{
+	const uint64_t looks[] = { o->mode & S_IFMT,
+				   S_ISREG(o->mode) ? o->size : 0,
+				   (uint64_t)o->mtime.tv_sec,
+				   (uint64_t)o->mtime.tv_nsec };
+
+	return origin_hash(0, looks, sizeof(looks));
+}
+
+/* 0: the file system has none. */
+static uint64_t hash_handle(int dirfd, const char *name)
+{
+	union {
+		struct file_handle handle;
+		char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+	} u = { .handle.handle_bytes = MAX_HANDLE_SZ };
+	unsigned char type;
+	int mount;
+
+	if (name_to_handle_at(dirfd, name, &u.handle, &mount, 0) < 0)
+		return 0;
+	type = (unsigned char)u.handle.handle_type;
+	return origin_hash(origin_hash(0, &type, 1), u.handle.f_handle,
+			   u.handle.handle_bytes);
+}
+
+static const struct xattr *find_origin(const struct branch *b,
+				       const struct walk_entry *e)
+{
+	size_t n = strlen(branch_xattr_prefix(b));
+
+	for (size_t i = 0; i < e->private.n; i++)
+		if (strcmp(e->private.v[i].key + n, "origin") == 0)
+			return &e->private.v[i];
+	return NULL;
+}
+
+/* As hash_handle; 0: it is not told. */
+static uint64_t hash_origin(const struct xattr *origin)
+{
+	if (!origin || origin->len <= FB_HEADER)
+		return 0;
+	return origin_hash(origin_hash(0, origin->value + FB_TYPE, 1),
+			   origin->value + FB_HEADER, origin->len - FB_HEADER);
+}
+
+static int add(struct link_table *t, uint64_t hash)
+{
+	if (!hash || links_find(t, hash))
+		return 0;
+	return links_add(t, hash, 0, "") ? 0 : -ENOMEM;
+}
+
+static int add_source(struct origins *o, const struct branch *b,
+		      const struct walk_entry *e)
+{
+	int r = add(o->looks, hash_looks(&e->lower));
+
+	if (r == 0 && !b->meta.userxattr)
+		r = add(o->handles, hash_handle(e->lower_dirfd, e->name));
+	return r;
+}
+
+/* How to look at what is below an entry; -1: there is nothing to be seen. */
+static int region_below(const struct walk_entry *e)
+{
+	if (!S_ISDIR(e->lower.mode) || e->lower.is_mount)
+		return -1;
+	if (!S_ISDIR(e->upper.mode))
+		return WALK_DELETED;
+	return e->opaque || e->region != WALK_MERGED ? WALK_REPLACED
+						     : WALK_MERGED;
+}
+
+static int collect(struct origins *o, const struct branch *b, struct error *err)
+{
+	auto_(walk) struct walk w = { .depth = 0 };
+	struct walk_entry *e;
+	int r = layers_walk(&w, b, err);
+
+	while (r == 0 && (r = walk_next(&w, &e, err)) == 1) {
+		int region = e->leaving ? -1 : region_below(e);
+
+		r = 0;
+		if (region >= 0)
+			r = walk_enter(&w, (enum walk_region)region,
+				       WALK_NO_TAG, err);
+		else if (!e->leaving && e->lower.mode &&
+			 !S_ISDIR(e->lower.mode) && add_source(o, b, e) < 0)
+			r = error_set(err, ERR_SYSTEM, ENOMEM,
+				      "cannot compare");
+	}
+	return r;
+}
+
+static int compare_hashes(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+void origin_note_lowers(const struct branch *b, struct buf *hashes)
+{
+	if (buf_failed(hashes) || hashes->len == 0)
+		return;
+	qsort(hashes->data, hashes->len / sizeof(uint64_t), sizeof(uint64_t),
+	      compare_hashes);
+	(void)fd_write_atomic(b->dir_fd, LOWERS_FILE, hashes->data, hashes->len,
+			      0600, false);
+}
+
+static struct origins *origins_new(const struct branch *b)
+{
+	struct origins *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->handles = links_new();
+	o->looks = links_new();
+	if (!o->handles || !o->looks) {
+		origins_free(o);
+		return NULL;
+	}
+	if (fd_read_file(b->dir_fd, LOWERS_FILE, LOWERS_MAX, &o->lowers) < 0)
+		buf_clear(&o->lowers);
+	return o;
+}
+
+static int open_origins(struct origins **origins, const struct branch *b,
+			struct error *err)
+{
+	if (!*origins)
+		*origins = origins_new(b);
+	return *origins ? 0
+			: error_set(err, ERR_SYSTEM, ENOMEM, "cannot compare");
+}
+
+int origin_had_lower(struct origins **origins, const struct branch *b,
+		     const struct walk_entry *e, struct error *err)
+{
+	uint64_t hash = origin_hash(0, e->path, e->path_len);
+	const struct buf *l;
+	int r = open_origins(origins, b, err);
+
+	if (r < 0)
+		return r;
+	l = &(*origins)->lowers;
+	return l->len > 0 && bsearch(&hash, l->data, l->len / sizeof(hash),
+				     sizeof(hash), compare_hashes);
+}
+
+/* Copying up leaves the times of a directory alone, moving something does not.
+ */
+static bool nothing_moved_in(const struct branch *b, const struct walk_entry *e)
+{
+	struct object dir;
+
+	return object_stat(e->upper_dirfd, "", &dir) == 0 &&
+	       time_compare(&dir.mtime, &b->meta.base_time) <= 0;
+}
+
+int origin_is_lost(struct origins **origins, const struct branch *b,
+		   const struct walk_entry *e, struct error *err)
+{
+	uint64_t handle = hash_origin(find_origin(b, e));
+	int r;
+
+	if (!handle && nothing_moved_in(b, e))
+		return 1;
+	r = open_origins(origins, b, err);
+	if (r == 0 && !(*origins)->is_collected)
+		r = collect(*origins, b, err);
+	if (r < 0)
+		return r;
+	(*origins)->is_collected = true;
+	return handle ? !links_find((*origins)->handles, handle)
+		      : !links_find((*origins)->looks, hash_looks(&e->upper));
+}

@@ -1,0 +1,50 @@
+/*
+ * Something was copied up, and the lower has nothing at its place: did the
+ * sandbox move it there, or did the host take away what was there?
+ *
+ * Root's overlay keeps the file handle of what was copied, an ordinary user's
+ * does not. So where the handle is missing what was moved is known by its type,
+ * size and mtime, which a move leaves alone; and nothing was moved into a
+ * directory whose mtime is older than the branch.
+ *
+ * What was not copied up but put in the place of something (a new file renamed
+ * over the old one) tells nothing of that at all. So when a branch is settled
+ * what the lower has at the places of upper's objects is noted: what is missing
+ * there later was taken away by the host.
+ */
+#ifndef SANDLOCK_BRANCH_ORIGIN_H
+#define SANDLOCK_BRANCH_ORIGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct branch;
+struct buf;
+struct error;
+struct walk_entry;
+
+/* A hash that is never 0; begin with @hash 0. */
+uint64_t origin_hash(uint64_t hash, const void *data, size_t len);
+
+/* Keeps the hashes of such paths, in any order. Best effort. */
+void origin_note_lowers(const struct branch *b, struct buf *hashes);
+
+/*
+ * What the lower has, or had a place for, under something of upper's: all that
+ * can have been copied up. Made when it is first needed, kept in *@origins.
+ */
+struct origins;
+void origins_free(struct origins *o);
+
+/*
+ * 1 if @e, which was copied up and has no lower, can not have been moved to its
+ * place from elsewhere, 0 if it was, or a negative errno.
+ */
+int origin_is_lost(struct origins **origins, const struct branch *b,
+		   const struct walk_entry *e, struct error *err);
+
+/* 1 if the lower had something at @e's path when the branch was settled. */
+int origin_had_lower(struct origins **origins, const struct branch *b,
+		     const struct walk_entry *e, struct error *err);
+
+#endif

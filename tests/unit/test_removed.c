@@ -1,0 +1,100 @@
+/*
+ * The host removed something that the branch has changed, or the branch moved
+ * it: both look alike (branch/origin.h). As root and as an ordinary user.
+ */
+#include "branch_fixture.h"
+
+#include "unit_user.h"
+
+#include "base/subid.h"
+
+struct removed_row {
+	const char *name, *inside;
+	const char *running; /* shell in the lower, before it is settled */
+	const char *pending; /* and afterwards */
+	const char *diff, *user_diff; /* NULL: the same */
+};
+
+static const char lower_script[] =
+	"mkdir d e; echo 1 > d/f; ln -s x d/l; echo 3 > k; echo 4 > e/g";
+
+#define LOST(path) "A " path " CONFLICT removed on the host\n"
+
+/* clang-format off */
+static const struct removed_row removed_rows[] = {
+	{ "changed, and another one deleted", "echo b >> d/f; rm k",
+	  "rm d/f", NULL, LOST("d/f") "D k\n", NULL },
+	{ "the same while it waits", "echo b >> d/f; rm k",
+	  NULL, "rm d/f", LOST("d/f") "D k\n", NULL },
+	{ "moved away on the host", "echo b >> d/f; rm k",
+	  "mv d/f d/z", NULL, LOST("d/f") "D k\n", NULL },
+	{ "a link with another time", "touch -h -d @99.5 d/l; rm k",
+	  NULL, "rm d/l", LOST("d/l -> x") "D k\n", NULL },
+	{ "replaced by a new file", "echo b > t; mv t d/f; rm k",
+	  NULL, "rm d/f", LOST("d/f") "D k\n", NULL },
+	{ "replaced by a directory", "rm d/f; mkdir d/f; echo b > d/f/x",
+	  NULL, "rm d/f", LOST("d/f/") "A d/f/x\n", NULL },
+	{ "a directory that was made anew", "rm -r e; mkdir e; echo b > e/x",
+	  NULL, "rm -r e", LOST("e/") "A e/x\n", NULL },
+	{ "moved by the branch", "mv d/f d/h",
+	  "echo h > d/n", "echo h > d/m", "D d/f\nA d/h\n", NULL },
+	{ "moved out of a directory that goes", "mv e/g g; rm -r e",
+	  "echo h > n", NULL, "D e/\nA g\n", NULL },
+	{ "moved, and something else in its place", "mv k j; echo b > k",
+	  "echo h > n", NULL, "A j\nM k\n", NULL },
+	{ "a second name", "ln k j", "echo h > n", NULL,
+	  "A j\nm k (link to j)\n", NULL },
+	{ "new beside what the host has changed", "echo b > d/n; rm k",
+	  "rm d/f", "echo h > d/h", "A d/n\nD k\n", NULL },
+	/* Nothing tells an ordinary user that it was moved. */
+	{ "moved and changed", "mv d/f d/h; echo b >> d/h",
+	  "echo h > d/n", NULL, "D d/f\nA d/h\n", "D d/f\n" LOST("d/h") },
+};
+/* clang-format on */
+
+static void check_row(void **state)
+{
+	const struct removed_row *row = *state;
+	struct fixture f;
+
+	fixture_open(&f, lower_script);
+	f.meanwhile = row->running;
+	fixture_run(&f, row->inside, NULL);
+	if (row->pending)
+		shell(f.lower, row->pending);
+	assert_diff(&f, CHANGE_WANT_CONFLICTS,
+		    geteuid() != 0 && row->user_diff ? row->user_diff
+						     : row->diff);
+	assert_int_equal(branch_abort(f.branch, NULL, 0, &err), 0);
+	fixture_close(&f);
+}
+
+static int run_rows(const char *as)
+{
+	struct CMUnitTest tests[ARRAY_LEN(removed_rows)];
+
+	for (size_t i = 0; i < ARRAY_LEN(removed_rows); i++)
+		tests[i] = (struct CMUnitTest){
+			.name = removed_rows[i].name,
+			.test_func = check_row,
+			.initial_state = (void *)&removed_rows[i],
+		};
+	return _cmocka_run_group_tests(as, tests, ARRAY_LEN(tests), NULL, NULL);
+}
+
+int main(void)
+{
+	int status;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		return 0;
+	pid = fork();
+	if (pid == 0)
+		return become_user(true) != 0 ||
+		       subid_default_maps(&fixture_map, &err) < 0 ||
+		       run_rows("as an ordinary user");
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+		return 1;
+	return run_rows("as root");
+}
