@@ -223,6 +223,14 @@ value() {
 	script 'ls /sys/fs/cgroup; mkdir /sys/fs/cgroup/pids/x 2>&1; mkdir /sys/fs/cgroup/x 2>&1'
 	run sandlock run -b "$B" "$N"
 	expect_match "Read-only|denied|not permitted"
+	# As podman does for a systemd in the container.
+	config '.mounts += [{destination: "/sys/fs/cgroup/made", type: "bind",
+		source: "/usr", options: ["bind", "ro"]}]'
+	script 'ls -d /sys/fs/cgroup/made/lib; mkdir /sys/fs/cgroup/x 2>&1'
+	[ -e /sys/fs/cgroup/cgroup.controllers ] && return
+	run sandlock run -b "$B" "$N"
+	expect_output /sys/fs/cgroup/made/lib
+	expect_match "Read-only|denied|not permitted"
 }
 
 @test "no limit asked: only the membership cgroup exists" {

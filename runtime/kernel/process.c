@@ -81,9 +81,17 @@ int process_set_scheduler(const struct spec_scheduler *s, struct error *err)
 
 	if (!s->given)
 		return 0;
-	if (syscall(SYS_sched_setattr, 0, &a, 0) < 0)
-		return error_set(err, ERR_SYSTEM, errno,
-				 "process.scheduler: cannot set it");
+	if (syscall(SYS_sched_setattr, 0, &a, 0) < 0) {
+		int r = error_set(err, ERR_SYSTEM, errno,
+				  "process.scheduler: cannot set it");
+
+		if (r == -EPERM)
+			(void)error_hint(err, "it needs CAP_SYS_NICE, and a "
+					      "deadline all processors: this "
+					      "process scheduler can't be used "
+					      "together with AllowedCPUs");
+		return r;
+	}
 	return 0;
 }
 

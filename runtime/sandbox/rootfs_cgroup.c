@@ -100,10 +100,10 @@ static int attach_view(struct rootfs *r, const struct spec_mount *m, int dir_fd,
  * A tmpfs with one directory for each hierarchy that the sandbox has a cgroup
  * in. Hierarchies it has none in would only show the host's cgroups.
  */
-static int mount_v1(struct rootfs *r, const struct spec_mount *m,
-		    const struct views *views, int target_fd, struct error *err)
+static int mount_v1(struct rootfs *r, size_t at, const struct views *views,
+		    int target_fd, struct error *err)
 {
-	const struct mount_change ro = { .set = MOUNT_ATTR_RDONLY };
+	const struct spec_mount *m = &r->o.spec->mounts[at];
 	const struct mount_fs fs = {
 		.type = "tmpfs",
 		.source = "cgroup",
@@ -123,10 +123,10 @@ static int mount_v1(struct rootfs *r, const struct spec_mount *m,
 		if (views->v[i].own)
 			n = attach_view(r, m, fd, &views->v[i], err);
 	}
-	if (n < 0 || !(m->set & MS_RDONLY))
-		return n;
-	n = mount_change(fd, &ro);
-	return n < 0 ? error_set(err, ERR_SYSTEM, -n, "read-only") : 0;
+	/* Read-only in the end: engines mount systemd's below it. */
+	if (n == 0 && m->set & MS_RDONLY)
+		r->mount_fds[at] = take_fd(&fd);
+	return n;
 }
 
 /*
@@ -156,9 +156,9 @@ static int mount_v2(struct rootfs *r, const struct spec_mount *m,
 	return n < 0 ? error_set(err, ERR_SYSTEM, -n, "cannot mount it") : 0;
 }
 
-int rootfs_mount_cgroup(struct rootfs *r, const struct spec_mount *m,
-			struct error *err)
+int rootfs_mount_cgroup(struct rootfs *r, size_t i, struct error *err)
 {
+	const struct spec_mount *m = &r->o.spec->mounts[i];
 	auto_(views) struct views views = { NULL, 0 };
 	auto_(target) struct target t = TARGET_INIT;
 	enum cgroup_mode mode = cgroup_host_mode();
@@ -174,5 +174,5 @@ int rootfs_mount_cgroup(struct rootfs *r, const struct spec_mount *m,
 	if (n < 0)
 		return n;
 	return mode == CGROUP_V2 ? mount_v2(r, m, &views, t.fd, err)
-				 : mount_v1(r, m, &views, t.fd, err);
+				 : mount_v1(r, i, &views, t.fd, err);
 }

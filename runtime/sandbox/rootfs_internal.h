@@ -132,8 +132,7 @@ int rootfs_check_source(const struct rootfs *r, const char *source,
 int rootfs_cover(struct rootfs *r, int target_fd, struct error *err);
 
 /* rootfs_cgroup.c */
-int rootfs_mount_cgroup(struct rootfs *r, const struct spec_mount *m,
-			struct error *err);
+int rootfs_mount_cgroup(struct rootfs *r, size_t i, struct error *err);
 
 /* rootfs_copyup.c: copies the tree at @from_fd into the directory @to_fd. */
 int rootfs_copy_up(int from_fd, int to_fd, struct error *err);

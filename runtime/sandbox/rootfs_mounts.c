@@ -338,7 +338,7 @@ static int mount_entry(struct rootfs *r, size_t i, struct error *err)
 	case SPEC_MOUNT_BIND:
 		return rootfs_mount_bind(r, i, err);
 	case SPEC_MOUNT_CGROUP:
-		return rootfs_mount_cgroup(r, m, err);
+		return rootfs_mount_cgroup(r, i, err);
 	}
 	return error_say(err, ERR_BUNDLE, EINVAL, "unknown kind of mount");
 }
