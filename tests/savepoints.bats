@@ -179,16 +179,6 @@ make_stages() {
 	expect_status 78
 }
 
-@test "savepoints: where no overlay can be they are refused" {
-	stage 'echo begun'
-	stages --keep-stages --isolation=notify
-	expect_status 70
-	expect_output "savepoints need an overlay"
-	refute_output begun
-	unchanged
-	no_branch
-}
-
 @test "stages in one file: what stands outside of them holds for all" {
 	printf '[program]\nenv = { WORD = "common" }\n' >>"$W/s.toml"
 	stage 'echo "$WORD $OWN"'

@@ -465,10 +465,6 @@ one
 	[ "$(ls -A k)" = l ]
 	[ "$(n/e ran)" = ran ]
 	[ "$(stat -c %a .)" = 700 ]
-	in_branch --keep-stages --stage "$W/1.toml" --stage "$W/2.toml"
-	[ "$status" -ne 0 ]
-	expect_output 'savepoints need an overlay'
-	[ "$(cat one)" = $'one\n1' ]
 }
 
 @test "tier C: a workdir within another is a branch of its own, by every path" {

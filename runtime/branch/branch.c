@@ -129,10 +129,26 @@ const char *branch_storage(const struct branch *b)
 	return b->home->branches;
 }
 
+size_t branch_n_layers(const struct branch *b)
+{
+	return b->n_layers;
+}
+
+char *branch_layer(const struct branch *b, size_t i)
+{
+	return layers_path(b, b->n_layers - 1 - i);
+}
+
 struct merged *branch_merged(const struct branch *b)
 {
-	return merged_new(b->lower_fd, b->upper_fd, b->work_fd,
-			  branch_xattr_prefix(b));
+	auto_ptr(merged_free) struct merged *m = merged_new(
+		b->lower_fd, b->upper_fd, b->work_fd, branch_xattr_prefix(b));
+	int r = 0;
+
+	for (size_t i = 0; m && i < b->n_layers && r == 0; i++)
+		r = merged_add_layer(m, b->layers[b->n_layers - 1 - i].fd);
+	errno = r < 0 ? -r : errno;
+	return r < 0 ? NULL : take_ptr(&m);
 }
 
 const char *branch_xattr_prefix(const struct branch *b)

@@ -174,6 +174,9 @@ const char *branch_name(const struct branch *b);
 const char *branch_dir(const struct branch *b);	  /* …/branches/<name> */
 const char *branch_upper(const struct branch *b); /* …/upper */
 const char *branch_lower(const struct branch *b);
+/* The uppers of earlier stages, the newest first; malloc'ed, or NULL. */
+size_t branch_n_layers(const struct branch *b);
+char *branch_layer(const struct branch *b, size_t i);
 /* Of the lower as it was opened; 0 or a negative errno. */
 int branch_stat_lower(const struct branch *b, struct stat *ret,
 		      struct error *err);

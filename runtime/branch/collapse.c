@@ -22,6 +22,7 @@
 #include "base/uapi.h"
 #include "branch/internal.h"
 #include "branch/layers.h"
+#include "branch/modes.h"
 #include "branch/movable.h"
 #include "branch/publish.h"
 #include "branch/walk.h"
@@ -297,6 +298,8 @@ int root_collapse(struct branch *b, struct error *err)
 	if (!holds)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "collapse");
 	r = branch_undo_moves(b, err);
+	if (r == 0 && !branch_needs_userns(&b->meta))
+		r = modes_open(b, err);
 	if (r == 0)
 		r = branch_enter(b, merge_all, NULL, b, err);
 	if (r < 0)

@@ -16,6 +16,7 @@
 #include "base/path.h"
 #include "base/uapi.h"
 #include "branch/internal.h"
+#include "branch/modes.h"
 #include "branch/movable.h"
 #include "branch/publish.h"
 #include "branch/walk.h"
@@ -195,6 +196,32 @@ static int swap_upper(void *data, int out_fd, struct error *err)
 		       : 0;
 }
 
+/* A directory that its owner may not write to cannot be moved to another. */
+static int swap_shut(struct swap *s)
+{
+	auto_close int layer = openat(s->b->layers_fd, s->name,
+				      O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int fds[] = { s->b->upper_fd, layer };
+	char path[FD_PATH_MAX];
+	struct stat st[ARRAY_LEN(fds)];
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (fstat(fds[i], &st[i]) < 0)
+			return -errno;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(fds); i++)
+		r = modes_let_in(fds[i]);
+	if (r == 0)
+		r = swap_upper(s, -1, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (modes_keep_out(&st[i]) &&
+		    chmod(fd_proc_path(fds[i], path), st[i].st_mode & 07777) <
+			    0 &&
+		    r == 0)
+			r = -errno;
+	return r;
+}
+
 /*
  * Where the root of upper is a subordinate id's, moving it to another directory
  * takes root of the user namespace.
@@ -206,6 +233,8 @@ static int exchange(struct branch *b, const char *name)
 
 	if ((r == -EACCES || r == -EPERM) && branch_needs_userns(&b->meta))
 		r = branch_enter(b, swap_upper, NULL, &s, NULL);
+	else if (r == -EACCES)
+		r = swap_shut(&s);
 	if (r < 0)
 		return r;
 	cleanup_close(&b->upper_fd);
@@ -228,6 +257,9 @@ static int drop(struct branch *b, const char *name, struct error *err)
 
 	if (fstatat(b->layers_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
+	/* To be moved away. */
+	if (modes_keep_out(&st))
+		(void)!fchmodat(b->layers_fd, name, 0700, 0);
 	return store_discard(b, b->layers_fd, name, err);
 }
 

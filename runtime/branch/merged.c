@@ -1,6 +1,5 @@
 #include "branch/merged.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,8 +15,16 @@
 enum {
 	LINKS_MAX = 40,
 	DIR_PATH = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
-	DIR_READ = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
 };
+
+static void close_all(struct merged *m)
+{
+	cleanup_close(&m->upper_fd);
+	cleanup_close(&m->work_fd);
+	for (size_t i = 0; i < m->n_below; i++)
+		(void)close(m->below[i]);
+	free(m->below);
+}
 
 struct merged *merged_new(int lower_fd, int upper_fd, int work_fd,
 			  const char *prefix)
@@ -33,14 +40,11 @@ struct merged *merged_new(int lower_fd, int upper_fd, int work_fd,
 	m->prefix = prefix;
 	(void)snprintf(m->opaque_key, sizeof(m->opaque_key), "%sopaque",
 		       prefix);
-	m->lower_fd = fcntl(lower_fd, F_DUPFD_CLOEXEC, 3);
 	m->upper_fd = fcntl(upper_fd, F_DUPFD_CLOEXEC, 3);
 	m->work_fd = fcntl(work_fd, F_DUPFD_CLOEXEC, 3);
-	if (m->lower_fd < 0 || m->upper_fd < 0 || m->work_fd < 0 ||
-	    pthread_mutex_init(&m->lock, &attr)) {
-		cleanup_close(&m->lower_fd);
-		cleanup_close(&m->upper_fd);
-		cleanup_close(&m->work_fd);
+	if (merged_add_layer(m, lower_fd) < 0 || m->upper_fd < 0 ||
+	    m->work_fd < 0 || pthread_mutex_init(&m->lock, &attr)) {
+		close_all(m);
 		free(m);
 		m = NULL;
 	}
@@ -48,13 +52,35 @@ struct merged *merged_new(int lower_fd, int upper_fd, int work_fd,
 	return m;
 }
 
+/* The lower comes first and stays the last. */
+int merged_add_layer(struct merged *m, int layer_fd)
+{
+	int *v = realloc(m->below, (m->n_below + 1) * sizeof(*v));
+	int fd;
+
+	if (!v)
+		return -ENOMEM;
+	m->below = v;
+	fd = fcntl(layer_fd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0)
+		return -errno;
+	if (m->n_below > 0)
+		v[m->n_below] = v[m->n_below - 1];
+	v[m->n_below ? m->n_below - 1 : 0] = fd;
+	m->n_below++;
+	return 0;
+}
+
+size_t merged_lower(const struct merged *m)
+{
+	return m->n_below;
+}
+
 void merged_free(struct merged *m)
 {
 	if (!m)
 		return;
-	(void)close(m->lower_fd);
-	(void)close(m->upper_fd);
-	(void)close(m->work_fd);
+	close_all(m);
 	(void)pthread_mutex_destroy(&m->lock);
 	free(m->stops);
 	free(m);
@@ -85,8 +111,38 @@ void merged_set_umask(struct merged *m, mode_t mask)
 void merged_dir_done(struct merged_dir *d)
 {
 	cleanup_close(&d->up);
-	cleanup_close(&d->low);
-	d->up = d->low = -1;
+	for (size_t i = 0; i < d->n; i++)
+		cleanup_close(&d->below[i]);
+	free(d->below);
+	*d = (struct merged_dir)MERGED_DIR_INIT;
+}
+
+bool dir_has_below(const struct merged_dir *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (d->below[i] >= 0)
+			return true;
+	return false;
+}
+
+int dir_newest(const struct merged_dir *d)
+{
+	for (size_t i = 0; d->up < 0 && i < d->n; i++)
+		if (d->below[i] >= 0)
+			return d->below[i];
+	return d->up;
+}
+
+/* With no part yet. */
+static int make_parts(const struct merged *m, struct merged_dir *d)
+{
+	d->below = malloc(m->n_below * sizeof(*d->below));
+	if (!d->below)
+		return -ENOMEM;
+	d->n = m->n_below;
+	for (size_t i = 0; i < d->n; i++)
+		d->below[i] = -1;
+	return 0;
 }
 
 /* ----------------------------------------------------------------- names -- */
@@ -108,24 +164,90 @@ const struct object *entry_seen(const struct merged_entry *e)
 	return entry_has_lower(e) ? &e->low : NULL;
 }
 
+bool entry_has_both(const struct merged_entry *e)
+{
+	return S_ISDIR(e->up.mode) && S_ISDIR(e->low.mode) && !e->is_opaque;
+}
+
+int entry_home(const struct merged_dir *d, const struct merged_entry *e)
+{
+	return entry_in_upper(e) && !entry_has_both(e) ? d->up
+						       : d->below[e->home_at];
+}
+
+static bool is_opaque(const struct merged *m, int dirfd, const char *name)
+{
+	char value[2];
+
+	return xattr_get(dirfd, name, m->opaque_key, value, sizeof(value)) ==
+		       1 &&
+	       value[0] == 'y';
+}
+
+/* Down to what hides the rest: anything but a directory, or one that says so.
+ */
+static int look_below(const struct merged *m, const struct merged_dir *d,
+		      const char *name, struct merged_entry *e)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		struct object o = { .mode = 0 };
+		int r = d->below[i] < 0 ? 0
+					: object_stat(d->below[i], name, &o);
+
+		if (r < 0)
+			return r;
+		if (!o.mode)
+			continue;
+		if (e->low.mode && !S_ISDIR(o.mode))
+			break;
+		if (!e->low.mode) {
+			e->low = o;
+			e->low_at = i;
+		}
+		e->home_at = i;
+		e->home_ino = o.ino;
+		e->home_dev = o.dev;
+		if (!S_ISDIR(o.mode) ||
+		    (i + 1 < d->n && is_opaque(m, d->below[i], name)))
+			break;
+	}
+	return 0;
+}
+
 int dir_lookup(const struct merged *m, const struct merged_dir *d,
 	       const char *name, struct merged_entry *ret)
 {
 	struct merged_entry e = { .is_whiteout = false };
-	char value[2];
 	int r = object_stat(d->up, name, &e.up);
 
 	if (r == 0)
-		r = object_stat(d->low, name, &e.low);
+		r = look_below(m, d, name, &e);
 	if (r < 0)
 		return r;
 	e.is_whiteout = e.up.mode && object_is_whiteout(&e.up);
-	e.is_opaque = S_ISDIR(e.up.mode) &&
-		      xattr_get(d->up, name, m->opaque_key, value,
-				sizeof(value)) == 1 &&
-		      value[0] == 'y';
+	e.is_opaque = S_ISDIR(e.up.mode) && is_opaque(m, d->up, name);
 	*ret = e;
 	return 0;
+}
+
+static int enter_below(const struct merged *m, const struct merged_dir *d,
+		       const char *name, const struct merged_entry *e,
+		       struct merged_dir *next)
+{
+	int r = make_parts(m, next);
+
+	for (size_t i = e->low_at; r == 0 && i <= e->home_at; i++) {
+		int fd = d->below[i] < 0 ? -ENOENT
+					 : fd_open_beneath(d->below[i], name,
+							   DIR_PATH, 0);
+
+		if (fd >= 0)
+			next->below[i] = fd;
+		/* A layer between two that have it. */
+		else if (fd != -ENOENT || i == e->low_at || i == e->home_at)
+			r = fd;
+	}
+	return r;
 }
 
 int dir_enter(const struct merged *m, struct merged_dir *d, const char *name,
@@ -134,8 +256,8 @@ int dir_enter(const struct merged *m, struct merged_dir *d, const char *name,
 	auto_(merged_dir) struct merged_dir next = MERGED_DIR_INIT;
 	const struct object *o = entry_seen(e);
 	bool is_up = entry_in_upper(e);
+	int r = 0;
 
-	(void)m;
 	if (!o)
 		return -ENOENT;
 	if (!S_ISDIR(o->mode))
@@ -145,25 +267,34 @@ int dir_enter(const struct merged *m, struct merged_dir *d, const char *name,
 		if (next.up < 0)
 			return next.up;
 	}
-	if (S_ISDIR(e->low.mode) && !(is_up && e->is_opaque)) {
-		next.low = fd_open_beneath(d->low, name, DIR_PATH, 0);
-		if (next.low < 0)
-			return next.low;
-	}
+	if (S_ISDIR(e->low.mode) && !(is_up && e->is_opaque))
+		r = enter_below(m, d, name, e, &next);
+	if (r < 0)
+		return r;
 	merged_dir_done(d);
 	*d = next;
 	next = (struct merged_dir)MERGED_DIR_INIT;
 	return 0;
 }
 
-static int open_root(const struct merged *m, struct merged_dir *ret)
+int dir_open_root(const struct merged *m, struct merged_dir *ret)
 {
-	ret->up = fcntl(m->upper_fd, F_DUPFD_CLOEXEC, 3);
-	ret->low = fcntl(m->lower_fd, F_DUPFD_CLOEXEC, 3);
-	if (ret->up >= 0 && ret->low >= 0)
-		return 0;
-	merged_dir_done(ret);
-	return -EMFILE;
+	auto_(merged_dir) struct merged_dir d = MERGED_DIR_INIT;
+	int r = make_parts(m, &d);
+
+	if (r < 0)
+		return r;
+	d.up = fcntl(m->upper_fd, F_DUPFD_CLOEXEC, 3);
+	for (size_t i = 0; i < d.n && d.up >= 0; i++) {
+		d.below[i] = fcntl(m->below[i], F_DUPFD_CLOEXEC, 3);
+		if (d.below[i] < 0)
+			return -errno;
+	}
+	if (d.up < 0)
+		return -errno;
+	*ret = d;
+	d = (struct merged_dir)MERGED_DIR_INIT;
+	return 0;
 }
 
 /* Copies the next component of *@at; false at the end. */
@@ -191,7 +322,7 @@ static int dir_open_n(const struct merged *m, const char *path, size_t len,
 	auto_(merged_dir) struct merged_dir d = MERGED_DIR_INIT;
 	const char *at = path;
 	char name[NAME_MAX + 1];
-	int r = open_root(m, &d), bad = 0;
+	int r = dir_open_root(m, &d), bad = 0;
 
 	while (r == 0 && at < path + len && next_name(&at, name, &bad)) {
 		struct merged_entry e;
@@ -233,7 +364,8 @@ struct way {
 	char path[PATH_MAX]; /* of dir */
 	char todo[PATH_MAX]; /* behind it */
 	const char *at;	     /* in todo */
-	bool is_as_lower, is_as_upper;
+	size_t from;
+	bool is_real;
 	unsigned int links;
 };
 
@@ -260,8 +392,7 @@ static int leave(struct way *w, const char *first, struct merged_place *ret)
 	int n = snprintf(ret->rest, sizeof(ret->rest), "%s%s", first, w->at);
 
 	ret->is_outside = true;
-	ret->is_as_lower = w->is_as_lower;
-	ret->is_as_upper = w->is_as_upper;
+	ret->is_real = w->is_real;
 	return n < 0 || (size_t)n >= sizeof(ret->rest) ? -ENAMETOOLONG : 0;
 }
 
@@ -299,14 +430,12 @@ static int go_up(struct way *w)
 }
 
 /* 1: the way goes on outside. */
-static int follow(struct way *w, const char *name, bool is_up,
+static int follow(struct way *w, const char *name, int dirfd,
 		  struct merged_place *ret)
 {
 	auto_free char *target = malloc(PATH_MAX);
 	auto_free char *rest = strdup(w->at);
-	int r = !target || !rest ? -ENOMEM
-				 : fd_read_link(is_up ? w->dir.up : w->dir.low,
-						name, target);
+	int r = !target || !rest ? -ENOMEM : fd_read_link(dirfd, name, target);
 	int n;
 
 	if (r < 0)
@@ -324,6 +453,12 @@ static int follow(struct way *w, const char *name, bool is_up,
 	return n < 0 || (size_t)n >= sizeof(w->todo) ? -ENAMETOOLONG : 0;
 }
 
+/* Where what is seen is. */
+static size_t seen_at(const struct merged_entry *e)
+{
+	return entry_in_upper(e) ? 0 : e->low_at + 1;
+}
+
 static int end_at(struct way *w, const char *name, const struct merged_entry *e,
 		  struct merged_place *ret)
 {
@@ -334,35 +469,55 @@ static int end_at(struct way *w, const char *name, const struct merged_entry *e,
 	ret->exists = o;
 	ret->mode = o ? o->mode : 0;
 	ret->in_upper = entry_in_upper(e);
-	ret->is_as_lower = w->is_as_lower && !e->up.mode;
-	ret->is_as_upper = w->is_as_upper && entry_in_upper(e);
-	ret->is_lower_way = w->is_as_lower;
-	ret->has_lower_dir =
-		o && S_ISDIR(o->mode) && S_ISDIR(e->low.mode) && !e->is_opaque;
-	ret->ino = e->low.ino;
-	ret->dev = e->low.dev;
+	if (o) {
+		ret->is_real = w->is_real && w->from == seen_at(e);
+		ret->home = ret->in_upper && !entry_has_both(e)
+				    ? 0
+				    : e->home_at + 1;
+		ret->is_real_home =
+			S_ISDIR(o->mode) && w->is_real && w->from == ret->home;
+		ret->has_parts = S_ISDIR(o->mode) && ret->home != seen_at(e);
+	} else {
+		/* Nor does the kernel find anything. */
+		ret->is_real = w->is_real && w->from == w->m->n_below &&
+			       !e->up.mode && !e->low.mode;
+	}
+	ret->ino = e->home_ino;
+	ret->dev = e->home_dev;
 	if (o && ret->wants_dir && !S_ISDIR(o->mode))
 		return -ENOTDIR;
 	return append(ret->path, name);
 }
 
+static int part_of(const struct merged_dir *d, size_t which)
+{
+	return which == 0 ? d->up : which <= d->n ? d->below[which - 1] : -1;
+}
+
 /* The directory that we are in is the end. */
 static int end_here(struct way *w, struct merged_place *ret)
 {
+	size_t first = SIZE_MAX;
 	struct object o;
-	int r = object_stat(w->dir.low, "", &o);
+	int r;
 
+	for (size_t i = 0; i <= w->m->n_below; i++) {
+		if (part_of(&w->dir, i) < 0)
+			continue;
+		first = first == SIZE_MAX ? i : first;
+		ret->home = i;
+	}
+	r = object_stat(part_of(&w->dir, ret->home), "", &o);
 	if (r < 0)
 		return r;
 	memcpy(ret->path, w->path, sizeof(ret->path));
 	ret->exists = true;
 	ret->mode = S_IFDIR;
 	ret->wants_dir = true;
-	ret->in_upper = w->dir.up >= 0;
-	ret->is_as_lower = w->is_as_lower && w->dir.up < 0;
-	ret->is_as_upper = w->is_as_upper && w->dir.up >= 0;
-	ret->is_lower_way = w->is_as_lower;
-	ret->has_lower_dir = w->dir.low >= 0;
+	ret->in_upper = first == 0;
+	ret->has_parts = first != ret->home;
+	ret->is_real = w->is_real && w->from == first;
+	ret->is_real_home = w->is_real && w->from == ret->home;
 	ret->ino = o.ino;
 	ret->dev = o.dev;
 	return 0;
@@ -384,9 +539,8 @@ static int step(struct way *w, const char *name, unsigned int flags,
 	o = entry_seen(&e);
 	if (o && S_ISLNK(o->mode) &&
 	    (!is_last || (flags & MERGED_FOLLOW) || *w->at == '/')) {
-		w->is_as_lower = w->is_as_lower && !e.up.mode;
-		w->is_as_upper = w->is_as_upper && e.up.mode;
-		return follow(w, name, entry_in_upper(&e), ret);
+		w->is_real = w->is_real && w->from == seen_at(&e);
+		return follow(w, name, part_of(&w->dir, seen_at(&e)), ret);
 	}
 	if (is_last) {
 		r = end_at(w, name, &e, ret);
@@ -397,8 +551,7 @@ static int step(struct way *w, const char *name, unsigned int flags,
 	r = dir_enter(w->m, &w->dir, name, &e);
 	if (r == 0)
 		r = append(w->path, name);
-	w->is_as_lower = w->is_as_lower && w->dir.low >= 0;
-	w->is_as_upper = w->is_as_upper && w->dir.up >= 0;
+	w->is_real = w->is_real && part_of(&w->dir, w->from) >= 0;
 	return r;
 }
 
@@ -422,8 +575,9 @@ static int walk_way(struct way *w, unsigned int flags, struct merged_place *ret)
 	return r < 0 ? r : 0;
 }
 
-int merged_resolve(struct merged *m, const char *dir, const char *text,
-		   unsigned int flags, struct merged_place *ret)
+int merged_resolve(struct merged *m, const char *dir, size_t from,
+		   const char *text, unsigned int flags,
+		   struct merged_place *ret)
 {
 	struct way *w = calloc(1, sizeof(*w));
 	int r;
@@ -442,8 +596,8 @@ int merged_resolve(struct merged *m, const char *dir, const char *text,
 	path_copy(w->todo, text);
 	(void)pthread_mutex_lock(&m->lock);
 	r = dir_open(m, dir, &w->dir);
-	w->is_as_lower = w->dir.low >= 0;
-	w->is_as_upper = w->dir.up >= 0;
+	w->from = from;
+	w->is_real = part_of(&w->dir, from) >= 0;
 	if (r == 0)
 		r = walk_way(w, flags, ret);
 	(void)pthread_mutex_unlock(&m->lock);
@@ -472,7 +626,7 @@ static int find(const struct merged *m, const char *path, int *ret_fd)
 		return r;
 	if (!entry_seen(&e))
 		return -ENOENT;
-	fd = openat(entry_in_upper(&e) ? d.up : d.low, name,
+	fd = openat(part_of(&d, seen_at(&e)), name,
 		    O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
@@ -488,167 +642,4 @@ int merged_find(struct merged *m, const char *path, int *ret_fd)
 	r = find(m, path, ret_fd);
 	(void)pthread_mutex_unlock(&m->lock);
 	return r;
-}
-
-/* --------------------------------------------------------------- listing -- */
-
-void merged_list_done(struct merged_list *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		free(l->v[i].name);
-	free(l->v);
-	*l = (struct merged_list)MERGED_LIST_INIT;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	const struct merged_name *x = a, *y = b;
-
-	return strcmp(x->name, y->name);
-}
-
-static int add_name(struct merged_list *l, size_t *cap, const struct dirent *d)
-{
-	char *name;
-
-	if (l->n == *cap) {
-		size_t n = *cap ? 2 * *cap : 64;
-		struct merged_name *v = realloc(l->v, n * sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		l->v = v;
-		*cap = n;
-	}
-	name = strdup(d->d_name);
-	if (!name)
-		return -ENOMEM;
-	l->v[l->n++] = (struct merged_name){ .name = name,
-					     .ino = d->d_ino,
-					     .type = d->d_type };
-	return 0;
-}
-
-static struct merged_name *find_name(const struct merged_list *l, size_t n,
-				     const char *name)
-{
-	const struct merged_name key = { .name = (char *)(uintptr_t)name };
-
-	return n ? bsearch(&key, l->v, n, sizeof(*l->v), compare_names) : NULL;
-}
-
-/* Only a character device can be a whiteout. */
-static bool is_whiteout(int fd, const struct dirent *d)
-{
-	struct object o;
-
-	return (d->d_type == DT_CHR || d->d_type == DT_UNKNOWN) &&
-	       object_stat(fd, d->d_name, &o) == 0 && object_is_whiteout(&o);
-}
-
-enum { TYPE_WHITEOUT = 255 };
-
-/* Adds what one layer has and those before it, of which there are @n, do not.
- */
-static int list_layer(int dir_fd, struct merged_list *l, size_t *cap)
-{
-	int fd = openat(dir_fd, ".", DIR_READ);
-	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	size_t n = l->n;
-	int r = 0;
-
-	if (!dir) {
-		r = -errno;
-		cleanup_close(&fd);
-		return r;
-	}
-	for (;;) {
-		struct merged_name *known;
-		struct dirent *d;
-
-		errno = 0;
-		d = readdir(dir);
-		if (!d || r < 0)
-			return r < 0 ? r : -errno;
-		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
-			continue;
-		known = find_name(l, n, d->d_name);
-		if (known && known->type == DT_DIR && d->d_type == DT_DIR)
-			known->ino = d->d_ino;
-		if (known)
-			continue;
-		r = add_name(l, cap, d);
-		if (r == 0 && is_whiteout(dir_fd, d))
-			l->v[l->n - 1].type = TYPE_WHITEOUT;
-	}
-}
-
-static void drop_whiteouts(struct merged_list *l)
-{
-	size_t k = 0;
-
-	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i].type == TYPE_WHITEOUT)
-			free(l->v[i].name);
-		else
-			l->v[k++] = l->v[i];
-	l->n = k;
-}
-
-int dir_list(const struct merged *m, const struct merged_dir *d,
-	     struct merged_list *ret)
-{
-	struct merged_list l = MERGED_LIST_INIT;
-	size_t cap = 0;
-	int r = d->up < 0 ? 0 : list_layer(d->up, &l, &cap);
-
-	(void)m;
-	if (l.n)
-		qsort(l.v, l.n, sizeof(*l.v), compare_names);
-	if (r == 0 && d->low >= 0)
-		r = list_layer(d->low, &l, &cap);
-	if (r < 0) {
-		merged_list_done(&l);
-		return r;
-	}
-	drop_whiteouts(&l);
-	if (l.n)
-		qsort(l.v, l.n, sizeof(*l.v), compare_names);
-	*ret = l;
-	return 0;
-}
-
-int dir_is_empty(const struct merged *m, const struct merged_dir *d)
-{
-	struct merged_list l = MERGED_LIST_INIT;
-	int r = dir_list(m, d, &l);
-
-	if (r == 0)
-		r = l.n == 0;
-	merged_list_done(&l);
-	return r;
-}
-
-int merged_readdir(struct merged *m, const char *path, struct merged_list *ret)
-{
-	auto_(merged_dir) struct merged_dir d = MERGED_DIR_INIT;
-	int r;
-
-	(void)pthread_mutex_lock(&m->lock);
-	r = dir_open(m, path, &d);
-	if (r == 0)
-		r = dir_list(m, &d, ret);
-	(void)pthread_mutex_unlock(&m->lock);
-	return r;
-}
-
-int merged_is_mixed(struct merged *m, const char *path)
-{
-	auto_(merged_dir) struct merged_dir d = MERGED_DIR_INIT;
-	int r;
-
-	(void)pthread_mutex_lock(&m->lock);
-	r = dir_open(m, path, &d);
-	(void)pthread_mutex_unlock(&m->lock);
-	return r < 0 ? r : d.up >= 0 && d.low >= 0;
 }

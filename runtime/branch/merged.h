@@ -37,6 +37,17 @@ struct merged;
  */
 struct merged *merged_new(int lower_fd, int upper_fd, int work_fd,
 			  const char *prefix);
+/*
+ * Just above the lower, so the newest first: an upper that nobody writes to any
+ * more. Before anything else; duplicated. -ENOMEM, -EMFILE.
+ */
+int merged_add_layer(struct merged *m, int layer_fd);
+
+/*
+ * The directories that the view is made of: 0 is upper, then come the layers,
+ * the newest first, and then the lower.
+ */
+size_t merged_lower(const struct merged *m); /* which one the lower is */
 void merged_free(struct merged *m);
 CLEANUP_PTR(struct merged, merged_free);
 
@@ -63,14 +74,14 @@ struct merged_place {
 	char path[PATH_MAX]; /* canonical; of what may not exist, too */
 	bool exists;
 	bool in_upper;
-	/* The kernel finds the very same from the lower directory that the way
-	 * began in, or from upper's. Where a directory has parts in both, what
-	 * the kernel finds is one of them. */
-	bool is_as_lower, is_as_upper;
-	bool is_lower_way; /* of all that it goes through */
-	/* A directory that the lower has a part in. That one is its identity,
-	 * which copying up does not change, and is what is opened. */
-	bool has_lower_dir;
+	/* The kernel finds the very same from the directory that the way began
+	 * in. Where that has parts in several, what it finds is one of them. */
+	bool is_real;
+	/* Where it is. Of a directory with several parts the lowest one is its
+	 * identity, which copying up does not change, and is what is opened. */
+	size_t home;
+	bool is_real_home; /* and the kernel finds that one */
+	bool has_parts;	   /* then: */
 	uint64_t ino;
 	dev_t dev;
 	bool wants_dir; /* a slash at the end */
@@ -83,9 +94,10 @@ struct merged_place {
 	char rest[PATH_MAX];
 };
 
-/* What @text, which begins in the directory @dir, leads to. */
-int merged_resolve(struct merged *m, const char *dir, const char *text,
-		   unsigned int flags, struct merged_place *ret);
+/* What @text leads to, which begins in the directory @dir, as @from has it. */
+int merged_resolve(struct merged *m, const char *dir, size_t from,
+		   const char *text, unsigned int flags,
+		   struct merged_place *ret);
 
 /* An O_PATH fd of what is at @path. */
 int merged_find(struct merged *m, const char *path, int *ret_fd);

@@ -11,7 +11,9 @@
 struct link_table;
 
 struct merged {
-	int lower_fd, upper_fd, work_fd;
+	int upper_fd, work_fd;
+	int *below; /* of upper: the layers, the newest first, and the lower */
+	size_t n_below;
 	const char *prefix;
 	char opaque_key[64];
 	mode_t umask;	      /* of whoever makes something */
@@ -23,20 +25,35 @@ struct merged {
 
 /* A directory of the merged view; -1: it has no part there. O_PATH. */
 struct merged_dir {
-	int up, low;
+	int up;
+	int *below; /* as in struct merged; NULL: no part in any */
+	size_t n;
 };
-#define MERGED_DIR_INIT             \
-	{                           \
-		.up = -1, .low = -1 \
+#define MERGED_DIR_INIT  \
+	{                \
+		.up = -1 \
 	}
 void merged_dir_done(struct merged_dir *d);
+bool dir_has_below(const struct merged_dir *d);
+/* Its part in upper, else the newest. */
+int dir_newest(const struct merged_dir *d);
 
 /* A name in a directory. */
 struct merged_entry {
-	struct object up, low;
-	bool is_whiteout; /* in upper */
-	bool is_opaque;	  /* upper's directory */
+	struct object up, low; /* low: the newest that is not upper's */
+	bool is_whiteout;      /* in upper */
+	bool is_opaque;	       /* upper's directory */
+	size_t low_at;	       /* in merged_dir.below */
+	/* Of a directory, its lowest part. */
+	size_t home_at;
+	uint64_t home_ino;
+	dev_t home_dev;
 };
+
+/* A directory of upper in which more shows through. */
+bool entry_has_both(const struct merged_entry *e);
+/* The directory in which @e is opened: its identity. */
+int entry_home(const struct merged_dir *d, const struct merged_entry *e);
 
 /* Of the two, the one that is seen: NULL if there is none. */
 const struct object *entry_seen(const struct merged_entry *e);
@@ -44,6 +61,7 @@ bool entry_in_upper(const struct merged_entry *e);
 /* The lower has something of that name, so taking it away needs a whiteout. */
 bool entry_has_lower(const struct merged_entry *e);
 
+int dir_open_root(const struct merged *m, struct merged_dir *ret);
 int dir_lookup(const struct merged *m, const struct merged_dir *d,
 	       const char *name, struct merged_entry *ret);
 /* Goes down in place; *@d stays as it was on failure. */
@@ -95,8 +113,9 @@ bool has_default_acl(int dirfd);
 /* merged_up.c; the lock is held, and may be let go of meanwhile. */
 struct up_options {
 	bool without_data;
-	bool is_exact;		  /* -ESTALE where somebody else was faster */
-	struct link_table *links; /* lower's inodes -> paths in upper */
+	bool is_exact; /* -ESTALE where somebody else was faster */
+	/* Inodes -> paths in upper; one for each of struct merged.below. */
+	struct link_table **links;
 };
 int up_object(struct merged *m, const char *path, const struct up_options *o);
 /* Opens upper's part of the directory @path, which is copied up for it. */

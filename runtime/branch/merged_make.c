@@ -30,9 +30,8 @@ int spot_find(const struct merged *m, const char *path, struct spot *ret)
 
 int spot_may_write(const struct spot *s)
 {
-	int fd = s->dir.up >= 0 ? s->dir.up : s->dir.low;
-
-	return faccessat(fd, "", W_OK | X_OK, AT_EMPTY_PATH | AT_EACCESS) < 0
+	return faccessat(dir_newest(&s->dir), "", W_OK | X_OK,
+			 AT_EMPTY_PATH | AT_EACCESS) < 0
 		       ? -errno
 		       : 0;
 }

@@ -109,7 +109,7 @@ static int copy(const struct merged *m, int low_fd, const char *name,
  * one.
  */
 static int copy_dir(struct merged *m, const struct merged_dir *d,
-		    const char *name, const struct object *o)
+		    const char *name, const struct object *o, size_t low_at)
 {
 	char temp[MERGED_TEMP_MAX];
 	struct object open = *o;
@@ -117,7 +117,7 @@ static int copy_dir(struct merged *m, const struct merged_dir *d,
 
 	merged_temp(m, temp);
 	open.mode |= 0700;
-	r = copy(m, d->low, name, &open, temp);
+	r = copy(m, d->below[low_at], name, &open, temp);
 	if (r == 0)
 		r = move_in(m, temp, d->up, name);
 	if (r < 0)
@@ -129,13 +129,10 @@ static int copy_dir(struct merged *m, const struct merged_dir *d,
 
 int up_dir(struct merged *m, const char *path, int *ret_fd)
 {
-	auto_(merged_dir) struct merged_dir d = {
-		.up = fcntl(m->upper_fd, F_DUPFD_CLOEXEC, 3),
-		.low = fcntl(m->lower_fd, F_DUPFD_CLOEXEC, 3),
-	};
+	auto_(merged_dir) struct merged_dir d = MERGED_DIR_INIT;
 	auto_free char *words = strdup(path);
 	char *save = NULL;
-	int r = words && d.up >= 0 && d.low >= 0 ? 0 : -ENOMEM;
+	int r = words ? dir_open_root(m, &d) : -ENOMEM;
 
 	for (char *p = words ? strtok_r(words, "/", &save) : NULL; p && r == 0;
 	     p = strtok_r(NULL, "/", &save)) {
@@ -144,7 +141,7 @@ int up_dir(struct merged *m, const char *path, int *ret_fd)
 		r = dir_lookup(m, &d, p, &e);
 		if (r == 0 && !entry_in_upper(&e) && !e.is_whiteout &&
 		    S_ISDIR(e.low.mode)) {
-			r = copy_dir(m, &d, p, &e.low);
+			r = copy_dir(m, &d, p, &e.low, e.low_at);
 			if (r == 0)
 				r = dir_lookup(m, &d, p, &e);
 		}
@@ -160,9 +157,11 @@ int up_dir(struct merged *m, const char *path, int *ret_fd)
 /* Another name of a file of which there is a copy. */
 static int link_again(struct merged *m, const struct up_options *o,
 		      const struct merged_dir *d, const char *name,
-		      uint64_t ino)
+		      const struct merged_entry *e)
 {
-	const struct link *l = o && o->links ? links_find(o->links, ino) : NULL;
+	const struct link *l =
+		o && o->links ? links_find(o->links[e->low_at], e->low.ino)
+			      : NULL;
 	char temp[MERGED_TEMP_MAX];
 	int r;
 
@@ -213,12 +212,14 @@ static int place(struct merged *m, const char *path, const char *temp,
 
 static int copy_object(struct merged *m, const char *path,
 		       const struct up_options *o, const struct merged_dir *d,
-		       const char *name, const struct object *low)
+		       const char *name, const struct merged_entry *e)
 {
 	char temp[MERGED_TEMP_MAX];
+	const struct object *low = &e->low;
+	int low_fd = d->below[e->low_at];
 	struct object small = *low;
 	bool is_linked = S_ISREG(low->mode) && low->nlink > 1;
-	int r = is_linked ? link_again(m, o, d, name, low->ino) : -ENOENT;
+	int r = is_linked ? link_again(m, o, d, name, e) : -ENOENT;
 
 	if (r != -ENOENT)
 		return r;
@@ -226,14 +227,14 @@ static int copy_object(struct merged *m, const char *path,
 		small.size = 0;
 	merged_temp(m, temp);
 	r = S_ISREG(low->mode) && small.size
-		    ? copy_apart(m, d->low, name, &small, temp)
-		    : copy(m, d->low, name, &small, temp);
+		    ? copy_apart(m, low_fd, name, &small, temp)
+		    : copy(m, low_fd, name, &small, temp);
 	if (r == 0)
 		r = place(m, path, temp, low->ino);
 	if (r < 0)
 		merged_drop(m, temp);
 	if (r == 0 && is_linked && o && o->links &&
-	    !links_add(o->links, low->ino, 0, path))
+	    !links_add(o->links[e->low_at], low->ino, 0, path))
 		r = -ENOMEM;
 	if (r == -EEXIST)
 		return o && o->is_exact ? -ESTALE : 0;
@@ -269,8 +270,8 @@ int up_object(struct merged *m, const char *path, const struct up_options *o)
 		if (r < 0)
 			return r;
 	}
-	return S_ISDIR(e.low.mode) ? copy_dir(m, &d, name, &e.low)
-				   : copy_object(m, path, o, &d, name, &e.low);
+	return S_ISDIR(e.low.mode) ? copy_dir(m, &d, name, &e.low, e.low_at)
+				   : copy_object(m, path, o, &d, name, &e);
 }
 
 /* -------------------------------------------------------- whole subtrees -- */
@@ -371,12 +372,12 @@ static int close_dir(struct merged *m, const char *path)
 	bool is_shut;
 	int r = dir_open(m, path, &d);
 
-	if (r < 0 || d.low < 0)
+	if (r < 0 || !dir_has_below(&d))
 		return r;
 	if (d.up < 0 || fstat(d.up, &st) < 0)
 		return -ESTALE;
 	is_shut = open_shut(d.up, &st);
-	r = dir_list(m, &(struct merged_dir){ -1, d.low }, &l);
+	r = dir_list(m, &(struct merged_dir){ -1, d.below, d.n }, &l);
 	if (r == 0)
 		r = setxattr(fd_proc_path(d.up, link), m->opaque_key, "y", 1,
 			     0) < 0
@@ -402,10 +403,18 @@ static int close_dir(struct merged *m, const char *path)
 int up_tree(struct merged *m, const char *path)
 {
 	auto_(stack) struct stack dirs = { .v = NULL };
-	struct up_options o = { .links = links_new() };
-	int r = o.links ? up_all(m, path, &o, &dirs) : -ENOMEM;
+	struct up_options o = { .links = calloc(m->n_below, sizeof(*o.links)) };
+	int r = o.links ? 0 : -ENOMEM;
 
-	links_free(o.links);
+	for (size_t i = 0; r == 0 && i < m->n_below; i++) {
+		o.links[i] = links_new();
+		r = o.links[i] ? 0 : -ENOMEM;
+	}
+	if (r == 0)
+		r = up_all(m, path, &o, &dirs);
+	for (size_t i = 0; o.links && i < m->n_below; i++)
+		links_free(o.links[i]);
+	free(o.links);
 	/* From the bottom: the top, once closed, hides all of the lower. */
 	for (size_t i = dirs.n; r == 0 && i-- > 0;)
 		r = close_dir(m, dirs.v[i]);

@@ -19,7 +19,7 @@ static bool is_dir(const struct spot *s)
 
 static int may_remove(const struct spot *s)
 {
-	int fd = s->dir.up >= 0 ? s->dir.up : s->dir.low;
+	int fd = dir_newest(&s->dir);
 	int r = spot_may_write(s);
 	uid_t uid = geteuid();
 	struct stat st;
@@ -93,7 +93,7 @@ static bool is_write(int flags)
 /* The checks of open(2) on what exists, before anything is copied. */
 static int check_open(const struct spot *s, const struct object *o, int flags)
 {
-	int fd = entry_in_upper(&s->e) ? s->dir.up : s->dir.low;
+	int fd = entry_in_upper(&s->e) ? s->dir.up : s->dir.below[s->e.low_at];
 
 	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
 		return -EEXIST;
@@ -121,18 +121,15 @@ static int must_go_up(const struct object *o, int flags)
 	return S_ISREG(o->mode) ? 1 : -EACCES;
 }
 
-static bool is_both(const struct merged_entry *e)
-{
-	return S_ISDIR(e->up.mode) && S_ISDIR(e->low.mode) && !e->is_opaque;
-}
-
 static bool is_wanted(const struct merged_entry *e, const struct merged_id *id)
 {
-	const struct object *o = is_both(e) ? &e->low : entry_seen(e);
+	const struct object *o = entry_seen(e);
 
 	if (!id || !o)
 		return !id || !id->ino;
-	return o->ino == id->ino && o->dev == id->dev;
+	if (entry_in_upper(e) && !entry_has_both(e))
+		return o->ino == id->ino && o->dev == id->dev;
+	return e->home_ino == id->ino && e->home_dev == id->dev;
 }
 
 static int prepare(struct merged *m, const char *path,
@@ -162,16 +159,11 @@ static int prepare(struct merged *m, const char *path,
 	return r == 0 ? spot_find(m, path, s) : r;
 }
 
-static int layer_of(const struct spot *s)
-{
-	return entry_in_upper(&s->e) && !is_both(&s->e) ? s->dir.up
-							: s->dir.low;
-}
-
 /* With the lock held: what is opened without it is what was looked at. */
 static int pin(const struct spot *s)
 {
-	int fd = openat(layer_of(s), s->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(entry_home(&s->dir, &s->e), s->name,
+			O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -194,7 +186,7 @@ static int open_pinned(const struct spot *s, int *pin_fd, int flags)
 		return take_fd(pin_fd);
 	if (!(flags & O_NOFOLLOW) || (flags & O_TRUNC))
 		return fd_reopen(*pin_fd, flags);
-	named = openat(layer_of(s), s->name, flags | O_CLOEXEC);
+	named = openat(entry_home(&s->dir, &s->e), s->name, flags | O_CLOEXEC);
 	return named >= 0 && is_same_object(named, *pin_fd)
 		       ? take_fd(&named)
 		       : fd_reopen(*pin_fd, flags);
@@ -206,7 +198,7 @@ static int open_root(struct merged *m, int flags, int *ret_fd)
 		return -EEXIST;
 	if (is_write(flags) || (flags & O_CREAT))
 		return -EISDIR;
-	*ret_fd = openat(m->lower_fd, ".",
+	*ret_fd = openat(m->below[m->n_below - 1], ".",
 			 (flags & ~O_CREAT) | O_DIRECTORY | O_CLOEXEC);
 	return *ret_fd < 0 ? -errno : 0;
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "branch/internal.h"
+#include "branch/layers.h"
 #include "branch/links.h"
 #include "branch/publish.h"
 #include "branch/walk.h"
@@ -180,6 +181,8 @@ int modes_reopen_copy(const struct branch *b, const char *path, int dirfd,
  */
 struct round {
 	struct branch *branch;
+	int root_fd;   /* of the upper that is looked into */
+	bool is_older; /* an earlier stage's */
 	/* What was noted: a file is open by its other names, too. */
 	struct link_table *links;
 	struct paths {
@@ -239,11 +242,25 @@ static bool was_open(const struct round *r, struct stat *st)
 	return l;
 }
 
-static int note(struct round *r, const struct stat *st, const char *path)
+static int let_in_at(int dirfd, const char *name)
+{
+	auto_close int fd =
+		openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : modes_let_in(fd);
+}
+
+static int note(struct round *r, const struct walk_entry *e,
+		const struct stat *st, const char *path)
 {
 	struct branch_meta *m = &r->branch->meta;
 	int n;
 
+	/* A newer one is there instead, and this one goes with its layer. */
+	if (r->is_older && record_find(m->modes, m->n_modes, path)) {
+		n = let_in_at(e->upper_dirfd, e->name);
+		return n < 0 ? n : add_path(&r->met, path);
+	}
 	if (m->n_modes >= NOTES_MAX)
 		return -E2BIG;
 	n = record_put(&m->modes, &m->n_modes, path, st);
@@ -272,21 +289,21 @@ static int meet(struct round *r, const char *top, const struct walk_entry *e)
 		return -ENOMEM;
 	if (!shut && modes_find(&r->branch->meta, buf_str(&r->path), st.st_ino))
 		return 0;
-	n = note(r, &st, buf_str(&r->path));
+	n = note(r, e, &st, buf_str(&r->path));
 	return n < 0 ? n : 1;
 }
 
-static int open_top(const struct branch *b, const char *top, int *ret_fd)
+static int open_top(int root_fd, const char *top, int *ret_fd)
 {
 	auto_close int dirfd = -1;
 	const char *name;
 	int r;
 
 	if (!*top) {
-		*ret_fd = fcntl(b->upper_fd, F_DUPFD_CLOEXEC, 3);
+		*ret_fd = fcntl(root_fd, F_DUPFD_CLOEXEC, 3);
 		return *ret_fd < 0 ? -errno : 0;
 	}
-	r = walk_lookup(b->upper_fd, top, &dirfd, &name);
+	r = walk_lookup(root_fd, top, &dirfd, &name);
 	if (r < 0)
 		return r;
 	*ret_fd = openat(dirfd, name,
@@ -300,7 +317,7 @@ static int walk_top(struct round *r, const char *top, struct error *err)
 	auto_(walk) struct walk w = { .depth = 0 };
 	auto_close int fd = -1;
 	struct walk_entry *e;
-	int n = open_top(r->branch, top, &fd);
+	int n = open_top(r->root_fd, top, &fd);
 
 	if (n < 0 || fd < 0)
 		return n;
@@ -319,13 +336,12 @@ static int walk_top(struct round *r, const char *top, struct error *err)
 
 static int open_met(struct round *r)
 {
-	const struct branch *b = r->branch;
-	const struct branch_meta *m = &b->meta;
+	const struct branch_meta *m = &r->branch->meta;
 
 	for (size_t i = 0; i < r->met.n; i++) {
 		const struct branch_record *at =
 			record_find(m->modes, m->n_modes, r->met.v[i]);
-		int n = change(b->upper_fd, at->path, at, true, false);
+		int n = change(r->root_fd, at->path, at, true, false);
 
 		if (n < 0)
 			return n;
@@ -393,6 +409,36 @@ static int recall(struct round *r)
 	return 0;
 }
 
+static int open_in(struct round *r, int root_fd, struct error *err)
+{
+	int n;
+
+	r->root_fd = root_fd;
+	paths_done(&r->tops);
+	n = add_path(&r->tops, "");
+	if (n == 0)
+		do
+			n = run_round(r, err);
+		while (n == 1);
+	return n;
+}
+
+/* Their roots are not to stay, whatever their modes are. */
+static int open_layers(struct round *r, struct error *err)
+{
+	struct branch *b = r->branch;
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && i < b->n_layers; i++)
+		n = modes_let_in(b->layers[i].fd);
+	if (n == 0 && b->n_layers > 0)
+		n = layers_open(b);
+	r->is_older = true;
+	for (size_t i = b->n_layers; n == 0 && i > 0; i--)
+		n = open_in(r, b->layers[i - 1].fd, err);
+	return n;
+}
+
 int modes_open(struct branch *b, struct error *err)
 {
 	auto_(round) struct round r = { .branch = b, .path = BUF_INIT };
@@ -404,11 +450,9 @@ int modes_open(struct branch *b, struct error *err)
 	if (n == 0)
 		n = open_root(b, err);
 	if (n == 0)
-		n = add_path(&r.tops, "");
+		n = open_in(&r, b->upper_fd, err);
 	if (n == 0)
-		do
-			n = run_round(&r, err);
-		while (n == 1);
+		n = open_layers(&r, err);
 	if (n < 0 && err && err->kind == ERR_NONE)
 		return error_set(err, ERR_SYSTEM, -n,
 				 "cannot open what the modes in '%s' keep "

@@ -36,7 +36,10 @@ void modes_tell(const struct branch_meta *m, const char *path, struct stat *st);
  */
 int modes_let_in(int fd);
 
-/* Notes and opens all that keeps us out. The lock is held, nobody writes. */
+/*
+ * Notes and opens all that keeps us out, in the uppers of earlier stages, too.
+ * The lock is held, nobody writes.
+ */
 int modes_open(struct branch *b, struct error *err);
 
 /*

@@ -36,7 +36,10 @@ struct object_finder;
 
 struct cow_root {
 	const char *lower, *upper; /* real paths; borrowed */
-	struct merged *merged;	   /* borrowed */
+	/* Uppers of earlier stages, the newest first; as in @merged. */
+	const char *const *layers;
+	size_t n_layers;
+	struct merged *merged; /* borrowed */
 };
 
 struct cow;

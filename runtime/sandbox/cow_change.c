@@ -157,7 +157,7 @@ static bool holds_branch(const struct cow *w, const struct cow_place *p)
 {
 	char real[PATH_MAX];
 
-	if (cow_real_path(p->root->lower, p->at.path, real) < 0)
+	if (cow_inside_path(p, real) < 0)
 		return true;
 	for (size_t i = 0; i < w->n; i++)
 		if (&w->roots[i] != p->root &&

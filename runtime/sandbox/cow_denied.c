@@ -35,7 +35,7 @@ static int whole_path(const struct cow *w, const struct cow_place *p,
 
 	if (!w->n_denied || !p->root)
 		return 0;
-	r = cow_real_path(p->root->lower, p->at.path, ret);
+	r = cow_inside_path(p, ret);
 	return r < 0 ? r : 1;
 }
 
@@ -47,7 +47,7 @@ enum cow_sight cow_sight(const struct cow *w, const struct cow_place *p)
 	if (w->n_hidden == 0)
 		return COW_SEEN;
 	if (p->root)
-		r = cow_real_path(p->root->lower, p->at.path, path);
+		r = cow_inside_path(p, path);
 	else
 		path_copy(path, p->outside);
 	/* As it was said. */

@@ -33,14 +33,13 @@ struct outcome cow_chdir(struct cow *w, struct call *c)
 
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	if (!p.root || p.is_as_it_is || p.is_lower_dir)
+	if (!p.root || p.is_as_it_is || p.is_home_dir)
 		return OUTCOME_GO;
 	if (!p.at.exists)
 		return OUTCOME_FAIL(ENOENT);
 	if (!S_ISDIR(p.at.mode))
 		return OUTCOME_FAIL(ENOTDIR);
-	r = cow_real_path(p.at.has_lower_dir ? p.root->lower : p.root->upper,
-			  p.at.path, real);
+	r = cow_real_path(&p, real);
 	/* It came back: the kernel would not find it. */
 	if (r == 0 && strcmp(real, p.text) == 0)
 		r = -EIO;

@@ -73,8 +73,7 @@ static int real_path_of(const struct cow_place *p, char ret[PATH_MAX])
 		path_copy(ret, p->outside);
 		return 0;
 	}
-	return cow_real_path(p->at.in_upper ? p->root->upper : p->root->lower,
-			     p->at.path, ret);
+	return cow_real_path(p, ret);
 }
 
 static struct outcome run_script(struct cow *w, struct call *c, int dirfd,

@@ -32,8 +32,9 @@ struct cow {
 struct cow_place {
 	const struct cow_root *root; /* NULL: not in a branch */
 	struct merged_place at;	     /* if it is in one */
-	/* The kernel finds the same; of a directory with two parts, one. */
-	bool is_as_it_is, is_lower_dir;
+	/* The kernel finds the same; of a directory with several parts, the
+	 * one that stands for it. */
+	bool is_as_it_is, is_home_dir;
 	bool is_hidden;		/* what is denied, but not what is in it */
 	char outside[PATH_MAX]; /* else: where the way ended, absolute */
 	/* As it was said, and a copy to take apart. */
@@ -67,8 +68,13 @@ int cow_find_text(struct cow *w, struct call *c, const char *base,
 		  const char *text, unsigned int flags, struct cow_place *ret);
 /* "/proc/TID/cwd" and the like. */
 int cow_base(struct call *c, int dirfd, char ret[PATH_MAX]);
-/* The real path of @rel in one of the layers. */
-int cow_real_path(const char *layer, const char *rel, char ret[PATH_MAX]);
+/* The real path of what is there, or of the directory that stands for it. */
+int cow_real_path(const struct cow_place *p, char ret[PATH_MAX]);
+/* The path that it has inside. */
+int cow_inside_path(const struct cow_place *p, char ret[PATH_MAX]);
+/* Of one of the directories that a branch is made of, as struct merged counts
+ * them; NULL behind the last one. */
+const char *cow_part(const struct cow_root *root, size_t which);
 /* The path in a branch that stands for one below an upper; false: none. */
 bool cow_shown_path(const struct cow *w, const char *real, char ret[PATH_MAX]);
 

@@ -42,7 +42,7 @@ static int status_of(const struct cow_place *p, struct object *ret)
 	if (fstat(fd, &ret->st) < 0)
 		return -errno;
 	ret->exists = true;
-	if (p->at.has_lower_dir) {
+	if (p->at.has_parts) {
 		ret->st.st_ino = p->at.ino;
 		ret->st.st_dev = p->at.dev;
 	}
@@ -93,7 +93,7 @@ static int find(void *data, struct call *c, int dirfd, uint64_t addr,
 		return r;
 	if (!p->root)
 		return find_outside(w, c, dirfd, path, follow, ret);
-	r = cow_real_path(p->root->lower, p->at.path, real);
+	r = cow_inside_path(p, real);
 	if (r == 0)
 		r = written_path(w, c, dirfd, p, &ret->path);
 	if (r == 0)
@@ -131,7 +131,7 @@ const struct object_finder *cow_finder(struct cow *w)
 int cow_is_shown(const struct cow_place *p, const struct object *shown)
 {
 	char real[PATH_MAX];
-	int r = cow_real_path(p->root->lower, p->at.path, real);
+	int r = cow_inside_path(p, real);
 
 	if (r < 0)
 		return r;

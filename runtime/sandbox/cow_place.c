@@ -16,8 +16,6 @@
 
 enum { WAYS_MAX = 40 };
 
-enum layer { LAYER_NONE, LAYER_LOWER, LAYER_UPPER };
-
 /* A way through the tree of the host, until it enters a branch. */
 struct way {
 	struct cow *w;
@@ -26,10 +24,15 @@ struct way {
 	char todo[PATH_MAX]; /* behind it */
 	unsigned int links;
 	bool follow;
-	enum layer layer; /* that it has entered, of: */
-	const struct cow_root *root;
-	const char *rel; /* in at */
+	const struct cow_root *root; /* that it has entered, */
+	size_t part;		     /* there, */
+	const char *rel;	     /* and where in it; in at */
 };
+
+static bool is_lower(const struct way *y)
+{
+	return y->part > y->root->n_layers;
+}
 
 static const char *below(const char *path, const char *dir)
 {
@@ -40,32 +43,57 @@ static const char *below(const char *path, const char *dir)
 	return path[n] ? path + n + 1 : path + n;
 }
 
+const char *cow_part(const struct cow_root *root, size_t which)
+{
+	if (which == 0)
+		return root->upper;
+	if (which <= root->n_layers)
+		return root->layers[which - 1];
+	return which == root->n_layers + 1 ? root->lower : NULL;
+}
+
+/* What @path is in one of those that only we write to, or NULL. */
+static const char *below_upper(const struct cow_root *root, const char *path,
+			       size_t *ret_part)
+{
+	for (size_t i = 0; i <= root->n_layers; i++) {
+		const char *rel = below(path, cow_part(root, i));
+
+		if (rel) {
+			*ret_part = i;
+			return rel;
+		}
+	}
+	return NULL;
+}
+
 /* The deepest: one may be in another. */
 static bool enters(struct way *y)
 {
 	const struct cow *w = y->w;
 	size_t best = 0;
 
-	y->layer = LAYER_NONE;
+	y->root = NULL;
 	for (size_t i = 0; i < w->n; i++) {
-		const char *lower = below(y->at, w->roots[i].lower);
-		const char *upper = below(y->at, w->roots[i].upper);
-		size_t n = strlen(w->roots[i].lower);
+		const struct cow_root *root = &w->roots[i];
+		const char *lower = below(y->at, root->lower);
+		const char *upper = below_upper(root, y->at, &y->part);
+		size_t n = strlen(root->lower);
 
 		if (upper) {
-			y->layer = LAYER_UPPER;
-			y->root = &w->roots[i];
+			y->root = root;
 			y->rel = upper;
 			return true;
 		}
-		if (!lower || (y->layer && n <= best))
+		if (!lower || (y->root && n <= best))
 			continue;
 		best = n;
-		y->layer = LAYER_LOWER;
-		y->root = &w->roots[i];
+		y->root = root;
 		y->rel = lower;
 	}
-	return y->layer;
+	if (y->root)
+		y->part = y->root->n_layers + 1;
+	return y->root;
 }
 
 static int put(char ret[PATH_MAX], const char *a, const char *b)
@@ -180,11 +208,13 @@ static int walk(struct way *y)
 static bool enters_upper(struct way *y, const char *plain)
 {
 	for (size_t i = 0; i < y->w->n; i++) {
-		const char *rel = below(plain, y->w->roots[i].upper);
+		const struct cow_root *root = &y->w->roots[i];
+		size_t part;
+		const char *rel = below_upper(root, plain, &part);
 
 		if (!rel)
 			continue;
-		path_copy(y->at, y->w->roots[i].upper);
+		path_copy(y->at, cow_part(root, part));
 		path_copy(y->todo, rel);
 		return enters(y);
 	}
@@ -229,20 +259,17 @@ static int go_inside(struct way *y, struct cow_place *ret)
 {
 	auto_free char *rel = strdup(y->rel);
 	const struct merged_place *at = &ret->at;
-	bool is_real, was_real;
-	int r = rel ? merged_resolve(y->root->merged, rel, y->todo,
+	bool was_real = ret->is_as_it_is;
+	int r = rel ? merged_resolve(y->root->merged, rel, y->part, y->todo,
 				     y->follow ? MERGED_FOLLOW : 0, &ret->at)
 		    : -ENOMEM;
 
 	if (r < 0)
 		return r;
-	is_real = y->layer == LAYER_LOWER ? at->is_as_lower : at->is_as_upper;
-	was_real = ret->is_as_it_is;
-	ret->is_as_it_is = was_real && is_real;
+	ret->is_as_it_is = was_real && at->is_real;
 	if (!at->is_outside) {
 		ret->root = y->root;
-		ret->is_lower_dir = was_real && y->layer == LAYER_LOWER &&
-				    at->is_lower_way && at->has_lower_dir;
+		ret->is_home_dir = was_real && at->is_real_home;
 		return 0;
 	}
 	/* Into another branch, which lies in this one. */
@@ -254,7 +281,7 @@ static int go_inside(struct way *y, struct cow_place *ret)
 		return r < 0 ? r : 1;
 	}
 	/* ".." of upper leads to the store. */
-	if (*at->rest != '/' && y->layer == LAYER_UPPER)
+	if (*at->rest != '/' && !is_lower(y))
 		ret->is_as_it_is = false;
 	if (++y->links > WAYS_MAX)
 		return -ELOOP;
@@ -285,10 +312,10 @@ int cow_find_text(struct cow *w, struct call *c, const char *base,
 	*y = (struct way){ .w = w, .c = c, .follow = flags & COW_FOLLOW };
 	ret->root = NULL;
 	ret->is_as_it_is = true;
-	ret->is_lower_dir = false;
+	ret->is_home_dir = false;
 	r = begin(y, base, text);
 	do {
-		if (r < 0 || !y->layer)
+		if (r < 0 || !y->root)
 			break;
 		r = go_inside(y, ret);
 	} while (r > 0);
@@ -325,11 +352,10 @@ static bool is_in_branch(const struct cow *w, int fd)
 	if (fstat(fd, &st) < 0)
 		return true;
 	for (size_t i = 0; i < w->n; i++)
-		if ((stat(w->roots[i].lower, &top) == 0 &&
-		     top.st_ino == st.st_ino && top.st_dev == st.st_dev) ||
-		    (stat(w->roots[i].upper, &top) == 0 &&
-		     top.st_ino == st.st_ino && top.st_dev == st.st_dev))
-			return true;
+		for (size_t k = 0; cow_part(&w->roots[i], k); k++)
+			if (stat(cow_part(&w->roots[i], k), &top) == 0 &&
+			    top.st_ino == st.st_ino && top.st_dev == st.st_dev)
+				return true;
 	return false;
 }
 
@@ -432,15 +458,21 @@ int cow_find_fd(struct cow *w, struct call *c, int fd, struct cow_place *ret)
 	return cow_find_text(w, c, "/", base, 0, ret);
 }
 
-int cow_real_path(const char *layer, const char *rel, char ret[PATH_MAX])
+int cow_real_path(const struct cow_place *p, char ret[PATH_MAX])
 {
-	return put(ret, layer, rel);
+	return put(ret, cow_part(p->root, p->at.home), p->at.path);
+}
+
+int cow_inside_path(const struct cow_place *p, char ret[PATH_MAX])
+{
+	return put(ret, p->root->lower, p->at.path);
 }
 
 bool cow_shown_path(const struct cow *w, const char *real, char ret[PATH_MAX])
 {
 	for (size_t i = 0; i < w->n; i++) {
-		const char *rel = below(real, w->roots[i].upper);
+		size_t part;
+		const char *rel = below_upper(&w->roots[i], real, &part);
 
 		if (rel)
 			return put(ret, w->roots[i].lower, rel) == 0;

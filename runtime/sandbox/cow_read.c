@@ -205,7 +205,7 @@ static bool is_kernels(const struct cow *w, const struct cow_place *p,
 	    (!(how->flags & O_PATH) && cow_is_beside_denied(w, p)))
 		return false;
 	return (p->is_as_it_is && !(p->at.exists && S_ISFIFO(p->at.mode))) ||
-	       p->is_lower_dir;
+	       p->is_home_dir;
 }
 
 /*
@@ -338,11 +338,10 @@ struct outcome cow_stat(struct cow *w, struct call *c)
 	if (r == 0 && syscall(SYS_fstat, fd, &st) < 0)
 		r = -errno;
 	/* How many directories are in both is not known: as the overlay. */
-	if (r == 0 && p.root && p.at.has_lower_dir) {
+	if (r == 0 && p.root && p.at.has_parts) {
 		st.st_ino = p.at.ino;
 		st.st_dev = p.at.dev;
-		if (p.at.in_upper)
-			st.st_nlink = 1;
+		st.st_nlink = 1;
 	}
 	if (r == 0 && p.is_hidden)
 		hide(&st);
@@ -370,12 +369,11 @@ struct outcome cow_statx(struct cow *w, struct call *c)
 	    statx(fd, "", AT_EMPTY_PATH | (int)(flags & AT_STATX_SYNC_TYPE),
 		  (unsigned int)call_arg(c, 3), &st) < 0)
 		r = -errno;
-	if (r == 0 && p.root && p.at.has_lower_dir) {
+	if (r == 0 && p.root && p.at.has_parts) {
 		st.stx_ino = p.at.ino;
 		st.stx_dev_major = major(p.at.dev);
 		st.stx_dev_minor = minor(p.at.dev);
-		if (p.at.in_upper)
-			st.stx_nlink = 1;
+		st.stx_nlink = 1;
 	}
 	if (r == 0 && p.is_hidden)
 		hide_x(&st);

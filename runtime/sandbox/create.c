@@ -200,10 +200,6 @@ static int make_branch(struct create *c, struct error *err)
 
 	if (!p->branch)
 		return check_branch_name(c, err);
-	if (p->notify && c->command && c->command->savepoints)
-		return error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
-				 "savepoints need an overlay, which takes "
-				 "namespaces");
 	if (create_is_later(c))
 		return join_branch(c, err);
 	r = branch_create(c->store, &o, &c->branch, err);

@@ -28,6 +28,33 @@ static void free_cow(void *p)
 	cow_free(p);
 }
 
+static void free_strings(void *p)
+{
+	spec_strings_done(p);
+	free(p);
+}
+
+/* The paths of layers, which live as long as the handlers. */
+static int add_layers(struct mediation *m, const struct branch *b,
+		      struct cow_root *ret, struct error *err)
+{
+	struct spec_strings *l = calloc(1, sizeof(*l));
+	int r = mediation_own(m, l, free_strings, err);
+
+	for (size_t i = 0; r == 0 && i < branch_n_layers(b); i++) {
+		auto_free char *path = branch_layer(b, i);
+
+		if (!path || spec_strings_add(l, path) < 0)
+			r = error_set(err, ERR_SYSTEM, ENOMEM, "branch '%s'",
+				      branch_name(b));
+	}
+	if (r < 0)
+		return r;
+	ret->layers = (const char *const *)l->v;
+	ret->n_layers = l->n;
+	return 0;
+}
+
 static int add_root(struct mediation *m, struct branch *b, struct cow_root *ret,
 		    struct error *err)
 {
@@ -44,7 +71,9 @@ static int add_root(struct mediation *m, struct branch *b, struct cow_root *ret,
 	*ret = (struct cow_root){ .lower = branch_lower(b),
 				  .upper = branch_upper(b),
 				  .merged = merged };
-	return mediation_own(m, merged, free_merged, err);
+	if (mediation_own(m, merged, free_merged, err) < 0)
+		return -ENOMEM;
+	return add_layers(m, b, ret, err);
 }
 
 static void tell(const void *data, struct call *c, const char *code,

@@ -21,21 +21,31 @@
 
 static const char record_name[] = "scratch";
 
-/* What the command wrote it may read: the kernel opens it, by Landlock's leave.
- */
+static int add_upper(struct plan *p, const char *path)
+{
+	return !path || spec_strings_add(&p->uppers, path) < 0
+		       ? -ENOMEM
+		       : plan_add_path(p, path, LANDLOCK_READ | LANDLOCK_EXEC);
+}
+
+/* What the command wrote, and the stages before it, it may read: the kernel
+ * opens it, by Landlock's leave. */
 static int add_uppers(struct create *c, struct error *err)
 {
 	size_t n = c->branch ? branch_n_roots(c->branch) : 0;
+	int r = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const char *upper = branch_upper(branch_root(c->branch, i));
+	for (size_t i = 0; i < n && r == 0; i++) {
+		const struct branch *b = branch_root(c->branch, i);
 
-		if (spec_strings_add(&c->plan->uppers, upper) < 0 ||
-		    plan_add_path(c->plan, upper,
-				  LANDLOCK_READ | LANDLOCK_EXEC) < 0)
-			return error_set(err, ERR_SYSTEM, ENOMEM, "branch");
+		r = add_upper(c->plan, branch_upper(b));
+		for (size_t k = 0; k < branch_n_layers(b) && r == 0; k++) {
+			auto_free char *layer = branch_layer(b, k);
+
+			r = add_upper(c->plan, layer);
+		}
 	}
-	return 0;
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "branch") : 0;
 }
 
 static bool suits(const struct plan *p, const char *dir)

@@ -99,7 +99,9 @@ static int run(int (*body)(void *), void *arg)
 	int work = open_top("work"), nrs[COW_ROWS];
 	struct merged *m = merged_new(lower, upper, work, "trusted.overlay.");
 	char lower_path[128], upper_path[128];
-	const struct cow_root root = { lower_path, upper_path, m };
+	const struct cow_root root = { .lower = lower_path,
+				       .upper = upper_path,
+				       .merged = m };
 	struct handler rows[COW_ROWS];
 	struct supervisor_options o = { .handlers = rows };
 	struct supervisor *s = NULL;

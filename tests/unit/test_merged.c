@@ -18,6 +18,8 @@
 #include "branch/merged.h"
 
 static char top[64];
+static int layers; /* of stages before this one */
+
 static void sh(const char *script)
 {
 	char *cmd;
@@ -39,14 +41,24 @@ static void setup(void)
 
 static int mount_view(const char *which)
 {
-	char *o, *view;
+	char *o, *view, *below = NULL;
 	int r;
 
+	for (int i = 1; i <= layers; i++) {
+		char *more;
+
+		assert_true(asprintf(&more, "%s/%s/layer%d:%s", top, which, i,
+				     below ? below : "") > 0);
+		free(below);
+		below = more;
+	}
 	assert_true(asprintf(&o,
-			     "lowerdir=%s/lower,upperdir=%s/%s/upper,"
+			     "lowerdir=%s%s/lower,upperdir=%s/%s/upper,"
 			     "workdir=%s/%s/work,redirect_dir=nofollow,"
 			     "metacopy=off,index=off",
-			     top, top, which, top, which) > 0);
+			     below ? below : "", top, top, which, top,
+			     which) > 0);
+	free(below);
 	assert_true(asprintf(&view, "%s/%s/view", top, which) > 0);
 	r = mount("overlay", view, "overlay", 0, o);
 	free(o);
@@ -66,9 +78,27 @@ static void unmount_view(const char *which)
 	free(view);
 }
 
+/* The next stage begins. */
+static void push(const char *which)
+{
+	char *cmd;
+
+	assert_true(asprintf(&cmd,
+			     "cd %s/%s && mv upper layer%d && mkdir upper &&"
+			     " rm -rf work && mkdir work &&"
+			     " chmod --reference=layer%d upper &&"
+			     " touch -r layer%d upper",
+			     top, which, layers + 1, layers + 1,
+			     layers + 1) > 0);
+	assert_int_equal(system(cmd), 0);
+	free(cmd);
+}
+
 static void teardown(void)
 {
 	char *cmd;
+
+	layers = 0;
 
 	assert_true(asprintf(&cmd, "rm -rf %s", top) > 0);
 	assert_int_equal(system(cmd), 0);
@@ -94,6 +124,15 @@ static struct merged *open_mine(void)
 	struct merged *m = merged_new(lower, upper, work, "trusted.overlay.");
 
 	assert_non_null(m);
+	for (int i = layers; i > 0; i--) {
+		char name[32];
+		int fd;
+
+		(void)snprintf(name, sizeof(name), "mine/layer%d", i);
+		fd = open_top(name);
+		assert_int_equal(merged_add_layer(m, fd), 0);
+		(void)close(fd);
+	}
 	(void)close(lower);
 	(void)close(upper);
 	(void)close(work);
@@ -200,7 +239,8 @@ static int resolve(struct merged *m, const char *path, bool follow,
 	int r;
 
 	assert_non_null(p);
-	r = merged_resolve(m, "", path, follow ? MERGED_FOLLOW : 0, p);
+	r = merged_resolve(m, "", merged_lower(m), path,
+			   follow ? MERGED_FOLLOW : 0, p);
 	if (r == 0 && p->is_outside)
 		r = -EXDEV;
 	strcpy(ret, p->path);
@@ -344,7 +384,7 @@ static void compare(const char *a, const char *b, bool is_upper,
 	free(y);
 }
 
-static void run_seed(unsigned int first, int root)
+static void run_seed(unsigned int first, int root, bool has_links)
 {
 	struct merged *m = open_mine();
 
@@ -355,6 +395,8 @@ static void run_seed(unsigned int first, int root)
 		char path[PATH_MAX];
 		int r, s;
 
+		if (w.op == OP_LINK && !has_links)
+			continue;
 		/* Out of the directory. */
 		if (resolve(m, w.a, follows(w.op), path) == -EXDEV ||
 		    resolve(m, w.b, false, path) == -EXDEV)
@@ -381,7 +423,7 @@ static void it_does_as_the_overlay_of_the_kernel(void **state)
 
 		setup();
 		root = mount_view("kernel");
-		run_seed(s, root);
+		run_seed(s, root, true);
 		(void)close(root);
 		assert_int_equal(chdir("/"), 0);
 		compare("kernel/upper", "mine/upper", true, s);
@@ -407,7 +449,7 @@ static void directories_are_renamed_as_in_a_plain_one(void **state)
 		sh("rm lower/c/c && touch -d @1000000000 lower/c &&"
 		   " cp -a lower plain");
 		root = open_top("plain");
-		run_seed(s, root);
+		run_seed(s, root, true);
 		(void)close(root);
 		assert_int_equal(chdir("/"), 0);
 		root = mount_view("mine");
@@ -418,11 +460,66 @@ static void directories_are_renamed_as_in_a_plain_one(void **state)
 	}
 }
 
+enum { STAGES = 4 };
+
+static void stages_are_layers_as_in_the_overlay_of_the_kernel(void **state)
+{
+	if (geteuid() != 0)
+		skip();
+	for (unsigned int s = 2001; s <= 2010; s++) {
+		setup();
+		for (layers = 0; layers < STAGES; layers++) {
+			int root = mount_view("kernel");
+
+			run_seed(s * STAGES + (unsigned int)layers, root, true);
+			(void)close(root);
+			assert_int_equal(chdir("/"), 0);
+			root = mount_view("mine");
+			(void)close(root);
+			compare("kernel/view", "mine/view", false, s);
+			unmount_view("mine");
+			unmount_view("kernel");
+			push("kernel");
+			push("mine");
+		}
+		teardown();
+	}
+}
+
+/* Copying up breaks hard links, of an earlier stage's, too. */
+static void stages_rename_directories_as_in_a_plain_one(void **state)
+{
+	if (geteuid() != 0)
+		skip();
+	for (unsigned int s = 3001; s <= 3010; s++) {
+		setup();
+		sh("rm lower/c/c && touch -d @1000000000 lower/c &&"
+		   " cp -a lower plain");
+		for (layers = 0; layers < STAGES; layers++) {
+			int root = open_top("plain");
+
+			run_seed(s * STAGES + (unsigned int)layers, root,
+				 false);
+			(void)close(root);
+			assert_int_equal(chdir("/"), 0);
+			root = mount_view("mine");
+			(void)close(root);
+			compare("plain", "mine/view", false, s);
+			unmount_view("mine");
+			push("mine");
+		}
+		teardown();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_does_as_the_overlay_of_the_kernel),
 		cmocka_unit_test(directories_are_renamed_as_in_a_plain_one),
+		cmocka_unit_test(
+			stages_are_layers_as_in_the_overlay_of_the_kernel),
+		cmocka_unit_test(stages_rename_directories_as_in_a_plain_one),
 	};
 
 	(void)umask(0);
