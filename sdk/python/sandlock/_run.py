@@ -204,26 +204,33 @@ class Run:
     def kill(self) -> None:
         _ffi.call("kill", lib.sandbox_kill, self.pointer)
 
-    def kill_quietly(self) -> None:
+    def kill_quietly(self) -> bool:
         try:
             self.kill()
         except SandlockError:
-            pass
+            return False
+        return True
 
     def stop(self) -> None:
         """Ends it, if it runs, and settles its branch; in its own callback
         that is left to whoever waits for it."""
         if not self._is_ours():
             return
-        self.kill_quietly()
+        is_killed = self.kill_quietly()
         if not self.is_running or _ffi.is_callback(self.pointer):
             return
         try:
             self.wait()
         except SandboxError as e:
-            # One that was only created is gone without an end.
-            if e.kind != "state":
+            if e.kind != "state" or not is_killed:
                 raise
+            # One that was only created has no end before it is started,
+            # which nothing comes of any more.
+            try:
+                self.start()
+                self.wait()
+            except SandlockError:
+                pass
 
     def pause(self) -> None:
         _ffi.call("pause", lib.sandbox_pause, self.pointer)

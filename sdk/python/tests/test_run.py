@@ -389,6 +389,10 @@ class Pipelines(Place):
                   ).run()
         self.assertEqual((result.exit_code, result.stdout), (127, b""))
         self.assertIn("/nonexistent", result.error)
+        # The other one is gone, not on its way.
+        self.assertEqual(self.running(), [])
+        with self.assertRaises(ChildProcessError):
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     def test_output_to_a_descriptor(self):
         read_fd, write_fd = os.pipe()
