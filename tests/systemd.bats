@@ -222,7 +222,7 @@ unified_of() {
 		source: "/does/not/exist", options: ["bind"]}]'
 	refused 1 /does/not/exist sandlock run -b "$B" "$N"
 	equal starts "$(calls StartTransientUnit)" 1
-	eventually test -z "$(find /sys/fs/cgroup -name 'sltest*.slice')"
+	eventually sh -c "[ -z \"\$(find /sys/fs/cgroup -name 'sltest*.slice')\" ]"
 }
 
 @test "failure: a scope that is there, or frozen, is not taken over" {
