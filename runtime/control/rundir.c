@@ -214,6 +214,9 @@ int rundir_claim(struct rundir *d, const char *name, struct rundir_slot **ret,
 		(void)error_set(err, ERR_SYSTEM, -r, "cannot set up '%s'",
 				s->path);
 		(void)rundir_remove(s, NULL);
+		/* Which goes by what was opened. */
+		if (s->fd < 0)
+			(void)unlinkat(d->fd, name, AT_REMOVEDIR);
 		return r;
 	}
 	*ret = take_ptr(&s);

@@ -1,5 +1,7 @@
 #include "unit.h"
 
+#include <sys/resource.h>
+
 #include "base/fd.h"
 #include "control/rundir.h"
 
@@ -48,6 +50,30 @@ static void test_claim_is_exclusive(void **state)
 	assert_null(b);
 	assert_int_equal(rundir_remove(a, NULL), 0);
 	rundir_slot_close(a);
+}
+
+/* With room for fewer descriptors than it takes. */
+static void test_a_failed_claim_leaves_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct rundir_slot *s = NULL;
+	struct rlimit was, less;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	for (rlim_t room = 0; room < 2; room++) {
+		int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+		assert_true(next >= 0);
+		(void)close(next);
+		less = (struct rlimit){ (rlim_t)next + room, was.rlim_max };
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+		assert_int_equal(rundir_claim(f->dir, "web", &s, NULL),
+				 -EMFILE);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+		assert_null(s);
+		/* Or it would be in the way of the next one, and of rmdir. */
+		assert_int_equal(rundir_find(f->dir, "web", &s, NULL), -ENOENT);
+	}
 }
 
 static void test_bad_names_make_nothing(void **state)
@@ -220,6 +246,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_claim_is_exclusive),
+		T(test_a_failed_claim_leaves_nothing),
 		T(test_bad_names_make_nothing),
 		T(test_late_removal_spares_a_successor),
 		T(test_pid_file_has_two_lines),

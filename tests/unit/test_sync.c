@@ -34,5 +34,5 @@ int main(void)
 		cmocka_unit_test(last_words),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return RUN_TESTS(tests);
 }
