@@ -33,8 +33,10 @@ void denial_headline(struct buf *b, const struct sandlock_denial *d)
 		if (strncmp(d->code, phrases[i].code,
 			    strlen(phrases[i].code)) == 0)
 			phrase = phrases[i].phrase;
-	add_escaped(b, d->program);
-	if (phrase && d->object) {
+	add_escaped(b, *d->program ? d->program : "a process");
+	if (strcmp(d->code, "limits.memory") == 0) {
+		buf_add_str(b, " was killed");
+	} else if (phrase && d->object) {
 		buf_printf(b, " %s '", phrase);
 		add_escaped(b, d->object);
 		buf_add_char(b, '\'');
@@ -80,8 +82,9 @@ void denial_json(struct json_out *o, const struct sandlock_denial *d)
 	json_out_str_member(o, "errno",
 			    d->error ? strerrorname_np(d->error) : NULL);
 	json_out_bytes_member(o, "object", d->object);
-	json_out_bytes_member(o, "program", d->program);
-	json_out_int_member(o, "pid", d->pid);
+	json_out_bytes_member(o, "program", *d->program ? d->program : NULL);
+	if (d->pid)
+		json_out_int_member(o, "pid", d->pid);
 	json_out_bytes_member(o, "rule", d->rule);
 	json_out_bytes_member(o, "where", d->where);
 	json_out_bytes_member(o, "remedy", d->remedy);
@@ -105,6 +108,8 @@ int last_denial_take(void *data, const struct sandlock_denial *d)
 	struct last_denial *l = data;
 
 	l->n++;
+	if (strcmp(d->code, "limits.memory") == 0)
+		l->n_killed = d->count;
 	if (d->last.tv_sec < l->last.tv_sec ||
 	    (d->last.tv_sec == l->last.tv_sec &&
 	     d->last.tv_nsec < l->last.tv_nsec))

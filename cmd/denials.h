@@ -14,7 +14,8 @@ void denial_json(struct json_out *o, const struct sandlock_denial *d);
 
 /* A copy that lasts, of the one that was refused last. */
 struct last_denial {
-	size_t n; /* how many there were */
+	size_t n;	   /* how many there were */
+	uint64_t n_killed; /* processes, for want of memory */
 	struct timespec last;
 	char *headline, *because, *remedy;
 };

@@ -163,6 +163,16 @@ static int tell_status(const struct args *args, const struct sandlock_result *r,
 	return fd_write_full((int)fd, line, (size_t)n);
 }
 
+/* Nothing else says why it is dead. */
+static void tell_killed(const struct ctx *ctx, const struct last_denial *l,
+			const struct sandlock_result *r)
+{
+	if (l->n_killed)
+		cmd_note(ctx, "out of memory: of '%s' %llu %s killed", r->name,
+			 (unsigned long long)l->n_killed,
+			 l->n_killed == 1 ? "process was" : "processes were");
+}
+
 /*
  * For a person, and only where something may have failed for it: a program
  * that tries and does without is none of their business.
@@ -223,6 +233,7 @@ int cmd_run_command(struct ctx *ctx, const struct args *args)
 	}
 	if (result.exit_kind == SANDLOCK_EXIT_TIMEOUT)
 		cmd_note(ctx, "the time is over: '%s' was killed", result.name);
+	tell_killed(ctx, &denied, &result);
 	tell_denials(ctx, &denied, &result);
 	if (args_has(args, "dry-run"))
 		return cmd_child_status(&result);

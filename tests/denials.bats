@@ -151,6 +151,29 @@ for a in sys.argv[1:]:
 		'["limits.processes","EAGAIN","limits.processes 3","--max-processes 6"]'
 }
 
+@test "limits that the kernel keeps are on record, of bundles, too" {
+	skip_unless_root
+	run sandlock run --name "$N" --no-supervisor -m 24M -P 3 -- sh -c '
+		echo x >f; /usr/bin/python3 -c "b = bytearray(64 << 20)"
+		sleep 1 & sleep 1 & sleep 1 & sleep 1'
+	expect_output "out of memory: of '$N' 1 process was killed"
+	run sandlock logs --json "$N"
+	equal records "$(jq -c '.denials[] | [.code, .errno, .rule, .remedy]' \
+		<<<"$output" | tr '\n' ' ')" \
+		'["limits.memory","ENOMEM","limits.memory 25165824","--max-memory 50331648"] ["limits.processes","EAGAIN","limits.processes 3","--max-processes 6"] '
+	run sandlock why "$N"
+	expect_output "a process was killed: ENOMEM [limits.memory]"
+
+	make_bundle
+	config '.linux.resources = {pids: {limit: 3}}'
+	script 'echo x >/data/x; sleep 1 & sleep 1 & sleep 1 & sleep 1'
+	sandlock run -b "$B" "$N-b" 2>/dev/null || true
+	run sandlock logs "$N-b"
+	expect_output "a process may not call fork: EAGAIN [limits.processes]"
+	run sandlock why "$N-b"
+	expect_output "linux.resources.pids.limit 3"
+}
+
 @test "why PATH: hidden, read-only, private, in the branch, not sandlock's doing" {
 	touch here
 	serve --fs-deny /etc/hostname -- sleep 600

@@ -131,5 +131,7 @@ int cgroup_stats(const struct cgroup *c, struct json_out *o, struct error *err);
 /* How many processes in it the kernel killed for want of memory; 0 where that
  * is not counted. */
 uint64_t cgroup_oom_kills(const struct cgroup *c);
+/* How many forks in it the limit of processes made fail. */
+uint64_t cgroup_fork_failures(const struct cgroup *c);
 
 #endif

@@ -350,6 +350,13 @@ uint64_t cgroup_oom_kills(const struct cgroup *c)
 			  "oom_kill");
 }
 
+uint64_t cgroup_fork_failures(const struct cgroup *c)
+{
+	const char *v1 = c->node[CTL_PIDS].dir;
+
+	return keyed(v1 ? v1 : c->node[CTL_UNIFIED].dir, "pids.events", "max");
+}
+
 int cgroup_stats(const struct cgroup *c, struct json_out *o, struct error *err)
 {
 	const struct cgroup_node *n = cgroup_member_node(c);

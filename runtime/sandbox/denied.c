@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -10,7 +12,10 @@
 #include "base/json.h"
 #include "branch/branch.h"
 #include "control/client.h"
+#include "kernel/cgroup.h"
 #include "sandbox/create.h"
+#include "sandbox/plan.h"
+#include "spec/spec.h"
 
 CLEANUP_PTR(struct json, json_free);
 
@@ -64,11 +69,52 @@ static int log_one(void *data, const struct denial_record *r)
 	return 0;
 }
 
-void denied_finish(const struct create *c, bool pending)
+/* Of a command each has an option, of a bundle a property at @path. */
+static void add_limit(struct create *c, struct denial_of_limit *x,
+		      const char *path, uint64_t times, int64_t n)
+{
+	if (!times)
+		return;
+	/* Without a supervisor there was nothing to write down until now. */
+	if (!c->denials)
+		c->denials = denials_new();
+	x->what.times = times;
+	if (!c->command) {
+		x->what.remedy = NULL;
+		(void)snprintf(x->rule, sizeof(x->rule), "%s %" PRId64, path,
+			       n);
+	}
+	denials_add(c->denials, 0, &x->what);
+}
+
+static void add_limits(struct create *c)
+{
+	const struct spec *s = c->plan->spec;
+	const struct spec_resources *r = &s->resources;
+	const struct cgroup *cg = c->state->cgroup;
+	int64_t most = r->pids_limit - (c->command ? 1 : 0); /* our pid 1 */
+	struct denial_of_limit x;
+
+	if (!cg || !s->has_resources)
+		return;
+	if (r->has_mem_limit && r->mem_limit > 0) {
+		denial_of_memory(&x, (uint64_t)r->mem_limit);
+		add_limit(c, &x, "linux.resources.memory.limit",
+			  cgroup_oom_kills(cg), r->mem_limit);
+	}
+	if (r->has_pids_limit && most > 0) {
+		denial_of_processes(&x, (uint64_t)most);
+		add_limit(c, &x, "linux.resources.pids.limit",
+			  cgroup_fork_failures(cg), most);
+	}
+}
+
+void denied_finish(struct create *c, bool pending)
 {
 	const struct command_options *o = c->command;
 	struct error err = ERROR_INIT;
 
+	add_limits(c);
 	if (!c->denials || !denials_count(c->denials))
 		return;
 	(void)denials_each(c->denials, log_one, (void *)c->env->log);

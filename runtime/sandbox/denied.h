@@ -13,10 +13,11 @@ struct error;
 struct sandbox_env;
 
 /*
- * The payload is dead: tells who asked for it and the sink of messages what
+ * The payload is dead, its cgroup still there: adds what limits the kernel
+ * kept, tells who asked for it and the sink of messages what
  * was refused, and writes the log beside a branch that is @pending.
  */
-void denied_finish(const struct create *c, bool pending);
+void denied_finish(struct create *c, bool pending);
 
 /* Calls @fn for each, oldest first. ERR_NOT_FOUND: no sandbox, no branch. */
 int sandbox_denials(const struct sandbox_env *env, const char *name,

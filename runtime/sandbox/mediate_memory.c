@@ -77,7 +77,7 @@ static int begin(struct mediation *m, struct error *err)
 {
 	const struct create *c = mediation_create(m);
 	struct memory *memory;
-	int r = memory_new(c->command->request->memory_bytes, c->env->log,
+	int r = memory_new(c->command->request->memory_bytes, c->denials,
 			   &memory, err);
 
 	if (r < 0)

@@ -1,6 +1,7 @@
 #include "supervise/denials.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -115,6 +116,33 @@ static struct record *new_record(const struct denial *x)
 	return r;
 }
 
+static void of_limit(struct denial_of_limit *d, const char *code,
+		     const char *option, uint64_t n)
+{
+	(void)snprintf(d->rule, sizeof(d->rule), "%s %" PRIu64, code, n);
+	(void)snprintf(d->remedy, sizeof(d->remedy), "%s %" PRIu64, option,
+		       2 * n);
+	d->what = (struct denial){
+		.code = code,
+		.rule = d->rule,
+		.remedy = d->remedy,
+	};
+}
+
+void denial_of_memory(struct denial_of_limit *ret, uint64_t n)
+{
+	of_limit(ret, "limits.memory", "--max-memory", n);
+	ret->what.call = "memory";
+	ret->what.error = ENOMEM;
+}
+
+void denial_of_processes(struct denial_of_limit *ret, uint64_t n)
+{
+	of_limit(ret, "limits.processes", "--max-processes", n);
+	ret->what.call = "fork";
+	ret->what.error = EAGAIN;
+}
+
 /* The name of the program; it may have gone by now. */
 static void read_comm(pid_t pid, char ret[COMM_MAX])
 {
@@ -155,8 +183,9 @@ static void write_record(struct json_out *o, const struct denial_record *r)
 	json_out_str_member(o, "errno",
 			    w->error ? strerrorname_np(w->error) : NULL);
 	json_out_bytes_member(o, "object", w->object);
-	json_out_bytes_member(o, "program", r->program);
-	json_out_int_member(o, "pid", r->pid);
+	json_out_bytes_member(o, "program", *r->program ? r->program : NULL);
+	if (r->pid)
+		json_out_int_member(o, "pid", r->pid);
 	json_out_bytes_member(o, "rule", w->rule);
 	json_out_bytes_member(o, "where", w->where);
 	json_out_bytes_member(o, "remedy", w->remedy);
@@ -216,7 +245,7 @@ void denial_from_json(const struct json *j, struct denial_record *ret)
 		.id = (uint64_t)json_int_or(j, "id", 0),
 		.count = (uint64_t)json_int_or(j, "count", 0),
 		.pid = (pid_t)json_int_or(j, "pid", 0),
-		.program = read_name(j, "program"),
+		.program = read_name(j, "program") ?: "",
 	};
 	read_time(j, "first", &ret->first);
 	read_time(j, "last", &ret->last);
@@ -264,8 +293,9 @@ void denials_add(struct denials *d, pid_t pid, const struct denial *x)
 	r = new_record(x);
 	if (r) {
 		r->r.pid = pid;
-		r->r.count = 1;
-		read_comm(pid, r->comm);
+		r->r.count = x->times ? x->times : 1;
+		if (pid)
+			read_comm(pid, r->comm);
 		(void)clock_gettime(CLOCK_REALTIME, &r->r.first);
 		r->r.last = r->r.first;
 	}
@@ -276,7 +306,7 @@ void denials_add(struct denials *d, pid_t pid, const struct denial *x)
 	if (!r) {
 		d->dropped++;
 	} else if (old) {
-		old->r.count++;
+		old->r.count += r->r.count;
 		old->r.last = r->r.last;
 		old->r.pid = r->r.pid;
 		tell(d, &old->r);

@@ -48,8 +48,18 @@ struct denial {
 	/* For denials_observe, and not kept: what the strings above do not say,
 	 * but for the caller; or NULL. */
 	const struct event *event;
-	bool is_told; /* who observes has decided it */
+	bool is_told;	/* who observes has decided it */
+	uint64_t times; /* so often, 0: once; not kept, see count */
 };
+
+/* What a limit refuses; points into itself. */
+struct denial_of_limit {
+	struct denial what;
+	char rule[64], remedy[64];
+};
+/* Of memory, or of processes: @n bytes, or so many. */
+void denial_of_memory(struct denial_of_limit *ret, uint64_t n);
+void denial_of_processes(struct denial_of_limit *ret, uint64_t n);
 
 /* One that is kept. Names may hold any bytes. */
 struct denial_record {
@@ -57,8 +67,8 @@ struct denial_record {
 	uint64_t id; /* 1 and up, in the order of the first time */
 	uint64_t count;
 	struct timespec first, last;
-	pid_t pid; /* of the last time */
-	const char *program;
+	pid_t pid;	     /* of the last time; 0: unknown */
+	const char *program; /* "": unknown */
 };
 
 /* NULL on ENOMEM. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "supervise/denials.h"
 #include "supervise/internal.h"
 #include "supervise/memory_use.h"
 
@@ -28,7 +28,7 @@ struct memory {
 	int proc_fd, tmpfs_fds[MEMORY_TMPFS_MAX];
 	size_t n_tmpfs_fds;
 	pid_t below; /* see memory_start */
-	const struct log_sink *log;
+	struct denials *denials;
 	pthread_t watcher;
 };
 
@@ -63,18 +63,17 @@ static uint64_t add_files(const struct memory *m, const struct memory_use *use)
 static void end_largest(struct memory *m)
 {
 	struct memory_use use;
+	struct denial_of_limit x;
 	auto_close int fd = -1;
 
+	denial_of_memory(&x, m->limit);
 	if (memory_use_count(m->proc_fd, m->below, &use) < 0)
 		return;
 	fd = use.largest_fd;
 	if (fd < 0 || add_files(m, &use) <= m->limit)
 		return;
 	if (syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0)
-		log_warn(m->log,
-			 "out of memory (--max-memory): process %d inside was "
-			 "killed",
-			 (int)use.largest);
+		denials_add(m->denials, 0, &x.what);
 }
 
 /* How long nothing has to be looked at. */
@@ -128,7 +127,7 @@ static int start_watcher(struct memory *m)
 	return -r;
 }
 
-int memory_new(uint64_t limit, const struct log_sink *log, struct memory **ret,
+int memory_new(uint64_t limit, struct denials *d, struct memory **ret,
 	       struct error *err)
 {
 	struct memory *m = calloc(1, sizeof(*m));
@@ -140,7 +139,7 @@ int memory_new(uint64_t limit, const struct log_sink *log, struct memory **ret,
 	}
 	atomic_init(&m->limit, limit);
 	m->proc_fd = -1;
-	m->log = log;
+	m->denials = d;
 	*ret = m;
 	return 0;
 }

@@ -23,20 +23,19 @@
 #include "base/cleanup.h"
 #include "supervise/handler.h"
 
+struct denials;
 struct error;
-struct log_sink;
 struct memory;
 
-/* @limit 0: none as yet. */
-int memory_new(uint64_t limit, const struct log_sink *log, struct memory **ret,
+/* @limit 0: none as yet. Whom it kills is on record in @d. */
+int memory_new(uint64_t limit, struct denials *d, struct memory **ret,
 	       struct error *err);
 /*
  * Starts the watcher. @proc_fd is a procfs of the
  * sandbox's pid namespace, whose pid 1 does not count; where it has none of its
  * own its processes are those that descend from @below, else 0. @tmpfs_fds:
  * directories
- * on its file systems in memory; takes them all, also on failure. @log is
- * called on the watcher's thread.
+ * on its file systems in memory; takes them all, also on failure.
  */
 enum { MEMORY_TMPFS_MAX = 16 };
 int memory_start(struct memory *m, int proc_fd, pid_t below,

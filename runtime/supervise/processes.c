@@ -248,19 +248,12 @@ static bool forget_fork(struct processes *p, pid_t tid)
 
 static void record(const struct processes *p, struct call *c)
 {
-	char rule[48], remedy[48];
-	const struct denial x = {
-		.code = "limits.processes",
-		.call = is_vfork(c) ? "vfork" : "fork",
-		.error = EAGAIN,
-		.rule = rule,
-		.remedy = remedy,
-	};
+	struct denial_of_limit x;
 
-	(void)snprintf(rule, sizeof(rule), "limits.processes %u", p->limit);
-	(void)snprintf(remedy, sizeof(remedy), "--max-processes %u",
-		       2 * p->limit);
-	denials_add_call(p->denials, c, &x);
+	denial_of_processes(&x, p->limit);
+	if (is_vfork(c))
+		x.what.call = "vfork";
+	denials_add_call(p->denials, c, &x.what);
 }
 
 static int settle_fork(struct call *c, void *data)
