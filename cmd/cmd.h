@@ -132,6 +132,9 @@ int cmd_preserve_fds(const struct args *args, unsigned int *ret,
 
 /* run_command.c: `run -- COMMAND`. */
 int cmd_run_command(struct ctx *ctx, const struct args *args);
+/* A bundle of which somebody is asked: as an option of these says. */
+bool cmd_asks(const struct args *args);
+int cmd_run_asking_bundle(struct ctx *ctx, const struct args *args);
 /* Sets what the options say; refuses those that are for bundles. */
 int cmd_set_request(const struct args *args, struct sandlock_request *q,
 		    struct sandlock_error *err);

@@ -167,8 +167,11 @@ int cmd_run(struct ctx *ctx, struct args *args)
 				args->operands[1]);
 		return cmd_fail(ctx, &err);
 	}
-	if (check_current_bundle(ctx, args, &err) < 0 ||
-	    refuse_command_options(args, &err) < 0 ||
+	if (check_current_bundle(ctx, args, &err) < 0)
+		return cmd_fail(ctx, &err);
+	if (!ctx->engine && cmd_asks(args))
+		return cmd_run_asking_bundle(ctx, args);
+	if (refuse_command_options(args, &err) < 0 ||
 	    cmd_bundle(ctx, args, &b, &err) < 0)
 		return cmd_fail(ctx, &err);
 	b.detach = args_has(args, "detach");

@@ -108,8 +108,8 @@ static int set_words(const struct args *args, struct sandlock_request *q,
 }
 
 /* Bundle options mean nothing here; better said than ignored. */
-int cmd_refuse_bundle_options(const struct args *args,
-			      struct sandlock_error *err)
+static int refuse_bundle_options(const struct args *args, const char *why,
+				 struct sandlock_error *err)
 {
 	static const char *const names[] = {
 		"config",	  "detach",	  "keep",
@@ -121,12 +121,16 @@ int cmd_refuse_bundle_options(const struct args *args,
 	for (size_t i = 0; i < args->n_values; i++)
 		for (size_t k = 0; k < ARRAY_LEN(names); k++)
 			if (strcmp(args->values[i].opt->name, names[k]) == 0)
-				return cmd_error(
-					err, SANDLOCK_ERR_USAGE, 0,
-					"--%s is for bundles, not for a "
-					"command of the host",
-					names[k]);
+				return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+						 "--%s %s", names[k], why);
 	return 0;
+}
+
+int cmd_refuse_bundle_options(const struct args *args,
+			      struct sandlock_error *err)
+{
+	return refuse_bundle_options(
+		args, "is for bundles, not for a command of the host", err);
 }
 
 static int print_change(void *data, const struct sandlock_change *c)
@@ -202,22 +206,15 @@ static bool is_unattended(void)
 	return ask && strcmp(ask, "never") == 0;
 }
 
-int cmd_run_command(struct ctx *ctx, const struct args *args)
+static int run_request(struct ctx *ctx, const struct args *args,
+		       struct sandlock_request *q)
 {
-	auto_ptr(sandlock_request_free) struct sandlock_request *q =
-		sandlock_request_new();
 	struct sandlock_error err = { 0 };
 	struct sandlock_result result = { 0 };
 	bool terminal = isatty(0) && isatty(1) && isatty(2);
 	auto_(last_denial) struct last_denial denied = { .n = 0 };
 	int out = STDERR_FILENO;
 
-	if (!q)
-		return cmd_fail_memory(ctx);
-	if (cmd_refuse_bundle_options(args, &err) < 0 ||
-	    load_profile(args, q, &err) < 0 ||
-	    cmd_set_request(args, q, &err) < 0 || set_words(args, q, &err) < 0)
-		return cmd_fail(ctx, &err);
 	if (args_has(args, "dry-run"))
 		sandlock_request_on_changes(q, print_change, &out);
 	sandlock_request_on_denials(q, last_denial_take, &denied);
@@ -238,4 +235,51 @@ int cmd_run_command(struct ctx *ctx, const struct args *args)
 	if (args_has(args, "dry-run"))
 		return cmd_child_status(&result);
 	return cmd_run_status(ctx, &result);
+}
+
+int cmd_run_command(struct ctx *ctx, const struct args *args)
+{
+	auto_ptr(sandlock_request_free) struct sandlock_request *q =
+		sandlock_request_new();
+	struct sandlock_error err = { 0 };
+
+	if (!q)
+		return cmd_fail_memory(ctx);
+	if (cmd_refuse_bundle_options(args, &err) < 0 ||
+	    load_profile(args, q, &err) < 0 ||
+	    cmd_set_request(args, q, &err) < 0 || set_words(args, q, &err) < 0)
+		return cmd_fail(ctx, &err);
+	return run_request(ctx, args, q);
+}
+
+bool cmd_asks(const struct args *args)
+{
+	for (size_t i = 0; i < args->n_values; i++)
+		if (strncmp(args->values[i].opt->name, "ask", 3) == 0)
+			return true;
+	return false;
+}
+
+int cmd_run_asking_bundle(struct ctx *ctx, const struct args *args)
+{
+	auto_ptr(sandlock_request_free) struct sandlock_request *q =
+		sandlock_request_new();
+	const char *dir = args_str(args, "bundle");
+	struct sandlock_error err = { 0 };
+
+	if (!q)
+		return cmd_fail_memory(ctx);
+	if (refuse_bundle_options(args,
+				  "does not go with a bundle that asks: it is "
+				  "run in the foreground, as it is",
+				  &err) < 0 ||
+	    sandlock_request_set(q, "program.bundle", dir ? dir : ".",
+				 "--bundle", &err) < 0 ||
+	    cmd_set_request(args, q, &err) < 0)
+		return cmd_fail(ctx, &err);
+	if (args->operands[0] &&
+	    sandlock_request_set(q, "name", args->operands[0], "NAME", &err) <
+		    0)
+		return cmd_fail(ctx, &err);
+	return run_request(ctx, args, q);
 }

@@ -10,22 +10,27 @@
 #include "base/json.h"
 #include "spec/parse.h"
 
-#define KEY(k, f, kind, member, help)                              \
-	{                                                          \
-		k, f, kind, offsetof(struct request, member), help \
+#define KEY(k, f, kind, member, help)                                     \
+	{                                                                 \
+		k, f, kind, offsetof(struct request, member), help, false \
+	}
+#define BOTH(k, f, kind, member, help)                                   \
+	{                                                                \
+		k, f, kind, offsetof(struct request, member), help, true \
 	}
 
 /* clang-format off */
 const struct request_key request_keys[] = {
+	BOTH("program.bundle", NULL, REQUEST_STRING, bundle, "a bundle, instead of a command of the host"),
 	KEY("program.exec", NULL, REQUEST_STRING, exec, "the program"),
-	KEY("program.args", NULL, REQUEST_LIST, args, "its arguments"),
+	BOTH("program.args", NULL, REQUEST_LIST, args, "its arguments"),
 	KEY("program.env", "env", REQUEST_ENV, env, "variables that are added"),
 	KEY("program.cwd", "cwd", REQUEST_STRING, cwd, "where it starts"),
 	KEY("program.user", "user", REQUEST_USER, uid, "its ids inside"),
 	KEY("program.clean_env", "clean-env", REQUEST_BOOL, clean_env, "only PATH, HOME, USER, TERM, LANG and the like are passed on"),
 	KEY("program.no_coredump", NULL, REQUEST_BOOL, no_coredump, "no core files"),
-	KEY("program.control_socket", "control-socket", REQUEST_NOT, no_control_socket, "whether other commands can see it and ask it (default: true)"),
-	KEY("program.no_supervisor", "no-supervisor", REQUEST_BOOL, no_supervisor, "no process of ours answers for it: no control socket, no rule that needs one"),
+	BOTH("program.control_socket", "control-socket", REQUEST_NOT, no_control_socket, "whether other commands can see it and ask it (default: true)"),
+	BOTH("program.no_supervisor", "no-supervisor", REQUEST_BOOL, no_supervisor, "no process of ours answers for it: no control socket, no rule that needs one"),
 	KEY("program.isolation", "isolation", REQUEST_ISOLATION, isolation, "what keeps it in: namespaces, or Landlock and notification where there can be none"),
 	KEY("program.explain", "explain", REQUEST_BOOL, explain, "what files were out of reach goes on record, too"),
 	KEY("filesystem.read", "fs-read", REQUEST_LIST, read, "what may be read, instead of the system's directories"),
@@ -33,11 +38,11 @@ const struct request_key request_keys[] = {
 	KEY("filesystem.deny", "fs-deny", REQUEST_LIST, deny, "what is hidden"),
 	KEY("filesystem.mount", "fs-mount", REQUEST_MOUNTS, mounts, "what is mounted elsewhere"),
 	KEY("filesystem.chroot", "chroot", REQUEST_STRING, chroot, "a directory that is the command's root, on a branch unless workdirs in it are named"),
-	KEY("filesystem.on_exit", "on-exit", REQUEST_DISPOSE, on_exit, "what becomes of the branch after success"),
-	KEY("filesystem.on_error", "on-error", REQUEST_DISPOSE, on_error, "what becomes of the branch after a failure"),
+	BOTH("filesystem.on_exit", "on-exit", REQUEST_DISPOSE, on_exit, "what becomes of the branch after success"),
+	BOTH("filesystem.on_error", "on-error", REQUEST_DISPOSE, on_error, "what becomes of the branch after a failure"),
 	KEY("config.workdir", "workdir", REQUEST_LIST, workdirs, "the directories that are worked in, on a branch"),
-	KEY("config.branch", NULL, REQUEST_NOT, no_branch, "whether the workdir is on a branch; false: no workdir at all (default: true)"),
-	KEY("config.fs_storage", "storage", REQUEST_STRING, storage, "where the branch is kept"),
+	BOTH("config.branch", NULL, REQUEST_NOT, no_branch, "whether the workdir is on a branch; false: no workdir at all (default: true)"),
+	BOTH("config.fs_storage", "storage", REQUEST_STRING, storage, "where the branch is kept"),
 	KEY("network.allow", "net-allow", REQUEST_NET_ALLOW, net_allow, "what may be connected to"),
 	KEY("network.deny", "net-deny", REQUEST_NET_DENY, net_deny, "what may not be connected to, instead"),
 	KEY("network.allow_bind", "net-allow-bind", REQUEST_BIND_ALLOW, bind_allow, "ports that may be bound"),
@@ -45,16 +50,16 @@ const struct request_key request_keys[] = {
 	KEY("network.port_remap", "port-remap", REQUEST_BOOL, port_remap, "ports that are bound are free ones of the host"),
 	KEY("syscalls.extra_allow", "extra-allow-syscall", REQUEST_LIST, extra_allow, "groups of system calls that are allowed after all"),
 	KEY("syscalls.extra_deny", "extra-deny-syscall", REQUEST_LIST, extra_deny, "system calls, or groups of them, that are denied, too"),
-	KEY("ask.exec", "ask-exec", REQUEST_LIST, ask_exec, "programs that somebody is asked about"),
-	KEY("ask.open", "ask-open", REQUEST_LIST, ask_open, "files that somebody is asked about"),
+	BOTH("ask.exec", "ask-exec", REQUEST_LIST, ask_exec, "programs that somebody is asked about"),
+	BOTH("ask.open", "ask-open", REQUEST_LIST, ask_open, "files that somebody is asked about"),
 	KEY("ask.connect", "ask-connect", REQUEST_NET_ALLOW, ask_connect, "destinations that somebody is asked about"),
-	KEY("ask.by", "ask", REQUEST_STRING, ask_by, "who is asked: tty, socket, never, or a program"),
-	KEY("ask.timeout", "ask-timeout", REQUEST_TIME, ask_timeout_ms, "when what nobody answered is denied (default: 120s, 20s for the network)"),
-	KEY("ask.limit", NULL, REQUEST_COUNT, ask_limit, "how many questions are open at once (default: 64)"),
+	BOTH("ask.by", "ask", REQUEST_STRING, ask_by, "who is asked: tty, socket, never, or a program"),
+	BOTH("ask.timeout", "ask-timeout", REQUEST_TIME, ask_timeout_ms, "when what nobody answered is denied (default: 120s, 20s for the network)"),
+	BOTH("ask.limit", NULL, REQUEST_COUNT, ask_limit, "how many questions are open at once (default: 64)"),
 	KEY("limits.memory", "max-memory", REQUEST_SIZE, memory_bytes, "memory, in bytes or with K, M, G"),
 	KEY("limits.processes", "max-processes", REQUEST_COUNT, processes, "how many processes and threads"),
 	KEY("limits.open_files", "max-open-files", REQUEST_COUNT, open_files, "open files of each process"),
-	KEY("limits.timeout", "timeout", REQUEST_TIME, timeout_ms, "when all is killed, in seconds or with ms, s, m, h"),
+	BOTH("limits.timeout", "timeout", REQUEST_TIME, timeout_ms, "when all is killed, in seconds or with ms, s, m, h"),
 };
 /* clang-format on */
 const size_t request_n_keys = ARRAY_LEN(request_keys);
@@ -562,8 +567,36 @@ int request_set(struct request *r, const char *key, const char *value,
 	return 0;
 }
 
+static int refuse_of_bundle(void *data, const char *key, const char *value)
+{
+	const struct request_key *k = request_find_key(key);
+	const char *what = k && k->flag ? k->flag : key;
+
+	if (!k || k->of_bundle)
+		return 0;
+	(void)error_say(data, ERR_USAGE, EINVAL,
+			"%s%s is for a command of the host, not for a bundle",
+			k->flag ? "--" : "", what);
+	return error_hint(data, "config.json says what a bundle may do");
+}
+
+static int check_of_bundle(const struct request *r, struct error *err)
+{
+	struct error local = ERROR_INIT;
+	int n = request_each(r, refuse_of_bundle, err ? err : &local);
+
+	if (n == 0 && (r->allow_degraded || r->disabled))
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "a bundle has no protections to waive");
+	return n == -ENOMEM ? error_set(err, ERR_SYSTEM, ENOMEM, "bundle") : n;
+}
+
 int request_check(const struct request *r, struct error *err)
 {
+	int n = r->bundle ? check_of_bundle(r, err) : 0;
+
+	if (n < 0)
+		return n;
 	if (r->dry_run &&
 	    (r->on_exit != DISPOSE_UNSAID || r->on_error != DISPOSE_UNSAID))
 		return error_say(err, ERR_USAGE, EINVAL,

@@ -58,6 +58,9 @@ struct request_mount {
 /* A value of -1 (or UINT64_MAX) is "not said". */
 struct request {
 	/* [program] */
+	/* A directory with a config.json, of whose root file system and
+	 * limits it is; args, if any, take the place of process.args. */
+	char *bundle;
 	char *exec;
 	struct spec_strings args; /* of [program] args, or CMD and its words */
 	struct spec_strings env;  /* "K=V" added */
@@ -136,6 +139,8 @@ struct request_key {
 	enum request_kind kind;
 	size_t offset; /* in struct request */
 	const char *help;
+	bool of_bundle; /* also of a bundle, of which config.json says the rest
+			 */
 };
 extern const struct request_key request_keys[];
 extern const size_t request_n_keys;

@@ -104,6 +104,11 @@ struct sandlock_handler {
  * how the kernel delivers signals; preadv2, pwritev2: a command is started by
  * them.
  *
+ * Of a bundle, see policy.h for what it has to have, its own filter comes
+ * first. Rules of ours there are none, so that what goes on is read again by
+ * the kernel; io_uring is refused, and 32-bit calls kill. seccomp is called
+ * once to load that filter before its program is executed.
+ *
  * A run is not over while a handler runs; one that has not begun by then never
  * will. Calls that are answered later end with the run.
  */

@@ -1,6 +1,6 @@
 /*
- * What a command of the host may do, as keys and values: made here, loaded
- * from profiles, run by sandbox.h.
+ * What a command of the host may do, or who decides about a bundle, as keys and
+ * values: made here, loaded from profiles, run by sandbox.h.
  */
 #ifndef LIBSANDLOCK_REQUEST_H
 #define LIBSANDLOCK_REQUEST_H
@@ -17,9 +17,11 @@ SANDLOCK_BEGIN
  * branch. What it may do is said by keys and values as in a profile,
  * sandlock.toml(5): "filesystem.read", "limits.memory" and so on; lists grow
  * with each call. The words of the command are the values of "program.args",
- * one call each, or of "program.exec" and then "program.args". "name" and
- * "dry_run" are not keys of profiles but set here too. @where goes into
- * messages about a bad value.
+ * one call each, or of "program.exec" and then "program.args".
+ * "program.bundle", a directory, has a bundle instead, with the program of its
+ * config.json if there are no "program.args"; config.json says what it may do.
+ * "name" and "dry_run" are not keys of profiles but set here too. @where goes
+ * into messages about a bad value.
  */
 struct sandlock_request;
 struct sandlock_request *sandlock_request_new(void);

@@ -18,7 +18,8 @@ struct sandlock_commit;
 SANDLOCK_BEGIN
 
 /*
- * A command of the host in a sandbox, as an object.
+ * A command of the host in a sandbox, or a bundle ("program.bundle"), as an
+ * object.
  *
  *	new -> create -> start -> wait -> (pending -> commit | abort) -> free
  *

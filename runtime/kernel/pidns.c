@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <linux/nsfs.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ enum { STEP = 64 };
 struct pidns {
 	int ns_fd, proc_fd; /* -1: no procfs */
 	ino_t ino;
-	pid_t init; /* its pid 1, as we see it */
+	pid_t init; /* its pid 1, as we see it, if that is left out */
 };
 
 struct list {
@@ -46,18 +47,21 @@ static int append(struct list *l, pid_t pid)
 	return 0;
 }
 
-static int open_proc(pid_t member)
+/* Anything may be mounted there: the pid 1 in it shows whose it is. */
+static int open_proc(const struct pidns *p, pid_t member)
 {
 	char root[32];
 	auto_close int root_fd = -1, fd = -1;
 	struct statfs fs;
+	struct stat st;
 
 	(void)snprintf(root, sizeof(root), "/proc/%d/root", (int)member);
 	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root_fd >= 0)
 		fd = fd_open_in_root(root_fd, "/proc", O_RDONLY | O_DIRECTORY,
 				     0);
-	if (fd < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC)
+	if (fd < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC ||
+	    fstatat(fd, "1/ns/pid", &st, 0) < 0 || st.st_ino != p->ino)
 		return -1;
 	return take_fd(&fd);
 }
@@ -77,7 +81,7 @@ int pidns_open(pid_t member, pid_t init, struct pidns **ret)
 	if (p->ns_fd < 0 || fstat(p->ns_fd, &st) < 0)
 		return -errno;
 	p->ino = st.st_ino;
-	p->proc_fd = open_proc(member);
+	p->proc_fd = open_proc(p, member);
 	*ret = take_ptr(&p);
 	return 0;
 }
@@ -91,13 +95,25 @@ void pidns_free(struct pidns *p)
 	free(p);
 }
 
+/* Also of a namespace below. */
 static bool is_member(const struct pidns *p, pid_t pid)
 {
+	auto_close int fd = -1;
 	char path[40];
 	struct stat st;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
-	return stat(path, &st) == 0 && st.st_ino == p->ino;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && fstat(fd, &st) == 0) {
+		int up;
+
+		if (st.st_ino == p->ino)
+			return true;
+		up = ioctl(fd, NS_GET_PARENT);
+		(void)close(fd);
+		fd = up;
+	}
+	return false;
 }
 
 typedef int add_fn(const struct pidns *p, pid_t pid, struct list *l);
@@ -111,7 +127,9 @@ static int add_from_host(const struct pidns *p, pid_t pid, struct list *l)
 /* One that has gone meanwhile is fine; a kernel that cannot is -ENOTTY. */
 static int add_from_inside(const struct pidns *p, pid_t pid, struct list *l)
 {
-	int ours = pid == 1 ? 0 : ioctl(p->ns_fd, NS_GET_PID_FROM_PIDNS, pid);
+	int ours = pid == 1 && p->init
+			   ? 0
+			   : ioctl(p->ns_fd, NS_GET_PID_FROM_PIDNS, pid);
 
 	if (ours < 0)
 		return errno == ESRCH ? 0 : -errno;

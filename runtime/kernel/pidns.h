@@ -14,17 +14,16 @@
 
 struct pidns;
 
-/* That of process @member, whose /proc is a procfs of it; @init is its pid 1,
- * as we see it. 0 or a negative errno. */
+/* That of process @member, and those below; @init is its pid 1, as we see it,
+ * to be left out, or 0. 0 or a negative errno. */
 int pidns_open(pid_t member, pid_t init, struct pidns **ret);
 void pidns_free(struct pidns *p); /* NULL is allowed */
 CLEANUP_PTR(struct pidns, pidns_free);
 
 /*
- * All but its pid 1, zombies too, with the numbers that they have for us;
- * malloc'ed. Of the sandbox's own procfs where the kernel translates numbers
- * (6.11), then namespaces below are in it; else everybody on the host is
- * looked at.
+ * All of them, zombies too, with the numbers that they have for us; malloc'ed.
+ * Of the sandbox's own procfs where there is one and the kernel translates
+ * numbers (6.11); else everybody on the host is looked at.
  */
 int pidns_list(const struct pidns *p, pid_t **ret, size_t *ret_n);
 

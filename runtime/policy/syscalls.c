@@ -370,6 +370,19 @@ static int add_traps(struct spec_seccomp *s, const struct request *r,
 	return n;
 }
 
+/* @s moves to @ret, unless @n is an errno. */
+static int finish(int n, struct spec_seccomp *s, struct spec_seccomp *ret,
+		  struct error *err)
+{
+	if (n < 0) {
+		spec_seccomp_done(s);
+		return error_set(err, ERR_SYSTEM, -n,
+				 "the filter of system calls");
+	}
+	*ret = *s;
+	return 0;
+}
+
 int policy_filter(const struct request *r, unsigned int traps,
 		  unsigned int shared, struct spec_seccomp *ret,
 		  struct error *err)
@@ -386,13 +399,44 @@ int policy_filter(const struct request *r, unsigned int traps,
 		n = add_extra(&s, r, traps);
 	if (n == 0)
 		n = add_traps(&s, r, traps);
-	if (n < 0) {
-		spec_seccomp_done(&s);
-		return error_set(err, ERR_SYSTEM, -n,
-				 "the filter of system calls");
+	return finish(n, &s, ret, err);
+}
+
+/* A path is what was decided about only where mounts are what they were. */
+static bool is_past(enum syscall_group group, unsigned int traps)
+{
+	if (group == SYSCALLS_IO_URING)
+		return true;
+	return traps & (TRAP_EXEC | TRAP_OPEN) &&
+	       (group == SYSCALLS_NAMESPACE || group == SYSCALLS_MOUNT ||
+		group == SYSCALLS_HANDLES);
+}
+
+static int add_past(struct spec_seccomp *s, const struct request *r,
+		    unsigned int traps)
+{
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && i < syscall_rows_len; i++) {
+		const struct syscall_row *row = &syscall_rows[i];
+
+		if (is_past(row->group, traps) &&
+		    !is_handled(r, traps, row->name))
+			n = add_call(s, row->name, SECCOMP_RET_ERRNO,
+				     row->error, row->args, row->n_args);
 	}
-	*ret = s;
-	return 0;
+	return n;
+}
+
+int policy_trap_filter(const struct request *r, unsigned int traps,
+		       struct spec_seccomp *ret, struct error *err)
+{
+	struct spec_seccomp s = { .default_action = SECCOMP_RET_ALLOW };
+	int n = add_past(&s, r, traps);
+
+	if (n == 0)
+		n = add_traps(&s, r, traps);
+	return finish(n, &s, ret, err);
 }
 
 int policy_thread_filter(const struct request *r, struct spec_seccomp *ret,
@@ -536,6 +580,8 @@ bool policy_refusal(const struct request *r, unsigned int shared,
 		    const char *name, const uint64_t *args,
 		    struct syscall_refusal *ret)
 {
+	if (r->bundle)
+		return false;
 	for (size_t i = 0; i < r->extra_deny.n; i++) {
 		if (strcmp(r->extra_deny.v[i], name) != 0)
 			continue;

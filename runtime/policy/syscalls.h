@@ -101,6 +101,15 @@ int policy_filter(const struct request *r, unsigned int traps,
 		  struct error *err);
 
 /*
+ * The same for a bundle, which has a filter of its own beside it:
+ * SCMP_ACT_NOTIFY for @traps, and what would get past them is refused, where it
+ * is not handled: io_uring, and where files or programs are decided about
+ * mounts, namespaces and handles. All else passes. ERR_SYSTEM.
+ */
+int policy_trap_filter(const struct request *r, unsigned int traps,
+		       struct spec_seccomp *ret, struct error *err);
+
+/*
  * The filter for a thread that stays where it is, without a supervisor: sockets
  * other than AF_UNIX are refused too.
  */
@@ -119,7 +128,8 @@ struct syscall_refusal {
 
 /*
  * Judges @name with @args as the filter of the same request does. False: it is
- * not refused. Without @args, by name: the first row that could refuse it.
+ * not refused, or not by us, as of a bundle. Without @args, by name: the first
+ * row that could refuse it.
  */
 bool policy_refusal(const struct request *r, unsigned int shared,
 		    const char *name, const uint64_t *args,

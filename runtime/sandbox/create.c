@@ -255,7 +255,13 @@ static int fill_new_state(struct create *c, struct error *err)
 	s->pid_ns = c->plan->own_pid_ns;
 	s->host = c->plan->host;
 	s->notify = c->plan->notify;
-	s->trapped = c->traps.n_insns && !c->bundle->no_control_socket;
+	s->trapped = c->traps.n_insns && !c->plan->judged &&
+		     !c->bundle->no_control_socket;
+	s->judged = c->plan->judged ? c->plan->traps : 0;
+	for (size_t i = 0; s->judged && i < c->command->request->handled.n; i++)
+		if (spec_strings_add(&s->handled,
+				     c->command->request->handled.v[i]) < 0)
+			return error_set(err, ERR_SYSTEM, ENOMEM, "state");
 	s->remaps = c->command && c->command->request->port_remap;
 	s->ephemeral = c->die_with_parent && !c->bundle->keep;
 	if (c->branch)
@@ -359,8 +365,15 @@ static int get_filter(struct create *c, struct error *err)
 /* Those of a host command are in its filter. */
 static int get_traps(struct create *c, struct error *err)
 {
-	return c->plan->host ? 0
-			     : create_get_traps(c->plan->traps, &c->traps, err);
+	const struct plan *p = c->plan;
+
+	if (p->host)
+		return 0;
+	if (p->judged)
+		return create_get_judged(c->command->request, p->traps,
+					 c->env->log, &c->traps, &c->judge_fd,
+					 err);
+	return create_get_traps(p->traps, &c->traps, err);
 }
 
 static int make_rootfs(struct create *c, struct error *err)
@@ -689,6 +702,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	c->env = env;
 	c->bundle = b;
 	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
+	c->judge_fd = -1;
 	c->console_sock = c->console_master = c->pidfd = c->netns_fd = -1;
 	c->fifo_fd = c->status_fd = c->join_fd = c->child_join_fd = -1;
 	c->traps_fd = c->notify_fd = -1;
@@ -697,7 +711,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	r = fd_ensure_std();
 	if (r < 0)
 		return error_set(e, ERR_SYSTEM, -r, "cannot open /dev/null");
-	r = c->plan ? 0 : plan_make(env, b, &c->plan, e);
+	r = c->plan ? 0 : plan_make(env, b, NULL, &c->plan, e);
 	if (r == 0)
 		r = make_all(c, e);
 	if (r == 0)

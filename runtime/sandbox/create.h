@@ -15,6 +15,7 @@
 #include "sandbox/state.h"
 
 struct clone_args;
+struct request;
 
 struct create {
 	const struct sandbox_env *env;
@@ -38,6 +39,7 @@ struct create {
 	int traps_fd;		      /* its listener, or -1 */
 	bool has_filter;
 	int filter_fd; /* for the launcher, or -1 */
+	int judge_fd;  /* the same of @traps, where the launcher loads them */
 	int launcher_fd;
 	int sync_fd; /* parent's end */
 	int child_sync_fd;
@@ -137,6 +139,11 @@ int create_get_filter(const struct spec *s, const struct log_sink *log,
 /* A program for enum syscall_trap @traps; @ret is left alone where none is. */
 int create_get_traps(unsigned int traps, struct seccomp_program *ret,
 		     struct error *err);
+/* The same for the launcher, of a bundle whose calls are judged; of @r what is
+ * handled counts. */
+int create_get_judged(const struct request *r, unsigned int traps,
+		      const struct log_sink *log, struct seccomp_program *ret,
+		      int *ret_fd, struct error *err);
 /* --pid-file: the bare number, by rename. */
 int create_write_pid_file(const char *path, pid_t pid, struct error *err);
 /* --pidfd-socket: the pidfd in one message. */

@@ -7,16 +7,22 @@
 #include "sandbox/create.h"
 #include "sandbox/launcher.h"
 
+static int compile(const struct spec_seccomp *s, const struct log_sink *log,
+		   struct seccomp_program *ret, struct error *err)
+{
+	auto_free char *dir = NULL;
+
+	if (seccomp_cache_dir(&dir) < 0)
+		dir = NULL;
+	return seccomp_program_get(s, dir, log, ret, err);
+}
+
 int create_get_filter(const struct spec *s, const struct log_sink *log,
 		      struct seccomp_program *ret, int *ret_fd,
 		      struct error *err)
 {
-	auto_free char *dir = NULL;
-	int r;
+	int r = compile(s->seccomp, log, ret, err);
 
-	if (seccomp_cache_dir(&dir) < 0)
-		dir = NULL;
-	r = seccomp_program_get(s->seccomp, dir, log, ret, err);
 	if (r < 0 || !ret->n_insns)
 		return r;
 	if (ret->has_notify && !s->seccomp->listener_path)
@@ -39,4 +45,18 @@ int create_get_traps(unsigned int traps, struct seccomp_program *ret,
 	};
 
 	return v[0].n ? seccomp_program_listen(v, ret, err) : 0;
+}
+
+int create_get_judged(const struct request *r, unsigned int traps,
+		      const struct log_sink *log, struct seccomp_program *ret,
+		      int *ret_fd, struct error *err)
+{
+	struct spec_seccomp s;
+	int n = policy_trap_filter(r, traps, &s, err);
+
+	if (n < 0)
+		return n;
+	n = compile(&s, log, ret, err);
+	spec_seccomp_done(&s);
+	return n < 0 ? n : launcher_filter(ret, ret_fd, err);
 }

@@ -102,6 +102,7 @@ void create_done(struct create *c)
 	cleanup_close(&c->traps_fd);
 	buf_done(&c->made);
 	cleanup_close(&c->filter_fd);
+	cleanup_close(&c->judge_fd);
 	cleanup_close(&c->launcher_fd);
 	cleanup_close(&c->sync_fd);
 	cleanup_close(&c->child_sync_fd);

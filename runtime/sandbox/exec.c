@@ -32,6 +32,7 @@
 #include "sandbox/mediate.h"
 #include "sandbox/process.h"
 #include "sandbox/sync.h"
+#include "spec/request.h"
 
 enum { SOCKET_NAPS = 100, SOCKET_NAP_MS = 20 };
 
@@ -229,6 +230,8 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 {
 	struct error err = ERROR_INIT;
 	char keyring[300];
+	bool judged = e->found->state->judged;
+	bool early = e->traps.n_insns && !judged;
 	struct process_setup s = {
 		.process = e->process,
 		.spec = e->spec,
@@ -246,7 +249,9 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 		/* Of a host command; a bundle's root is writable anyway. */
 		.workdirs = &e->found->state->workdirs,
 		.send_listener = e->found->state->host ? NULL : send_listener,
-		.traps = e->traps.n_insns ? &e->traps : NULL,
+		.traps = early ? &e->traps : NULL,
+		.judge = judged ? &e->traps : NULL,
+		.judge_fd = e->judge_fd,
 		.send_traps = send_traps,
 		.data = e,
 	};
@@ -310,7 +315,7 @@ static int join_init(struct exec *e, struct error *err)
 static int close_others(struct exec *e, struct error *err)
 {
 	int keep[] = { e->child_sync_fd, e->launcher_fd, e->filter_fd,
-		       e->console_sock };
+		       e->judge_fd, e->console_sock };
 	int r = fd_close_others(3 + e->request->preserve_fds, keep,
 				ARRAY_LEN(keep));
 
@@ -498,7 +503,9 @@ static int pump_until_ready(struct exec *e, struct error *err)
 
 static bool is_supervised(const struct exec *e)
 {
-	return e->found->state->host && e->has_filter && e->filter.has_notify;
+	const struct sandbox_state *s = e->found->state;
+
+	return s->judged || (s->host && e->has_filter && e->filter.has_notify);
 }
 
 /* The supervisor fetches it itself, unless we have it: it runs with more rights
@@ -560,6 +567,17 @@ static int get_traps(struct exec *e, struct error *err)
 	return create_get_traps(p.traps, &e->traps, err);
 }
 
+/* Likewise; and what keeps its filter in force keeps this. */
+static int get_judged(struct exec *e, struct error *err)
+{
+	const struct sandbox_state *s = e->found->state;
+	const struct request r = { .handled = s->handled };
+
+	e->process->no_new_privileges = true;
+	return create_get_judged(&r, s->judged, NULL, &e->traps, &e->judge_fd,
+				 err);
+}
+
 static int open_all(struct exec *e, struct error *err)
 {
 	const struct sandbox_exec *x = e->request;
@@ -596,6 +614,8 @@ static int open_all(struct exec *e, struct error *err)
 	}
 	if (r == 0 && e->found->state->trapped)
 		r = get_traps(e, err);
+	if (r == 0 && e->found->state->judged)
+		r = get_judged(e, err);
 	return r;
 }
 
@@ -652,6 +672,7 @@ int sandbox_exec(const struct sandbox_env *env, const char *name,
 		.console_master = -1,
 		.launcher_fd = -1,
 		.filter_fd = -1,
+		.judge_fd = -1,
 	};
 	int r = fd_ensure_std();
 

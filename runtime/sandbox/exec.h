@@ -27,7 +27,7 @@ struct exec {
 	pid_t pid;
 	int pidfd;
 	int console_sock, console_master;
-	int launcher_fd, filter_fd;
+	int launcher_fd, filter_fd, judge_fd;
 	struct seccomp_program filter;
 	struct seccomp_program traps; /* of a bundle, beside it */
 	struct control_call listen;   /* that hands over what traps it */

@@ -201,4 +201,5 @@ void exec_done(struct exec *e)
 	cleanup_close(&e->console_master);
 	cleanup_close(&e->launcher_fd);
 	cleanup_close(&e->filter_fd);
+	cleanup_close(&e->judge_fd);
 }

@@ -286,7 +286,8 @@ static int close_others(struct create *c, const struct process_setup *s,
 	unsigned int listen = s->pass_listen_fds ? process_listen_fds() : 0;
 	unsigned int first = 3 + s->preserve_fds + listen;
 	int keep[] = { c->child_sync_fd, c->launcher_fd, c->filter_fd,
-		       c->fifo_fd,	 c->status_fd,	 s->proc_fd };
+		       c->judge_fd,	 c->fifo_fd,	 c->status_fd,
+		       s->proc_fd };
 	int r = fd_close_others(first, keep, ARRAY_LEN(keep));
 
 	if (r < 0)
@@ -344,6 +345,7 @@ void init_main(struct create *c)
 	const struct spec *spec = c->plan->spec;
 	struct error err = ERROR_INIT;
 	char keyring[300];
+	bool early = c->traps.n_insns && !c->plan->judged;
 	struct process_setup s = {
 		.process = &spec->process,
 		.spec = spec,
@@ -361,7 +363,9 @@ void init_main(struct create *c)
 		.cwd_is_wish = c->plan->cwd_is_wish,
 		.workdirs = &c->plan->workdirs,
 		.send_listener = c->plan->host ? NULL : send_listener,
-		.traps = c->traps.n_insns ? &c->traps : NULL,
+		.traps = early ? &c->traps : NULL,
+		.judge = c->plan->judged ? &c->traps : NULL,
+		.judge_fd = c->judge_fd,
 		.send_traps = send_traps,
 		.data = c,
 		.log = c->env->log,

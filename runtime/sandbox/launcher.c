@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
@@ -72,13 +73,23 @@ int launcher_filter(const struct seccomp_program *p, int *ret_fd,
 	return 0;
 }
 
-int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
-		  const struct seccomp_program *filter, bool init,
-		  const char *path, char *const *argv, char *const *envp,
-		  struct error *err)
+/* Kept over the exec; what is not there is 0:0:0. */
+static int add_filter(struct buf *b, const struct seccomp_program *p, int fd)
 {
-	bool may_wait = filter && (filter->traps_exec || filter->traps_io);
-	char control[64];
+	buf_printf(b, ":%d:%zu:%u", p ? fd : 0, p ? p->n_insns : 0,
+		   p ? p->flags : 0);
+	return p && fcntl(fd, F_SETFD, 0) < 0 ? -errno : 0;
+}
+
+int launcher_exec(int launcher_fd, int status_fd,
+		  const struct launcher_filters *f, bool init, const char *path,
+		  char *const *argv, char *const *envp, struct error *err)
+{
+	const struct seccomp_program *listens = f->traps ? f->traps : f->filter;
+	bool traps_io = listens && listens->traps_io;
+	bool may_wait = listens && (listens->traps_exec || traps_io);
+	auto_(buf) struct buf control = BUF_INIT;
+	int r;
 	size_t n = 0;
 	auto_free char **all = NULL;
 
@@ -88,19 +99,20 @@ int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
 	if (!all)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot execute '%s'",
 				 path);
-	(void)snprintf(control, sizeof(control), "%d:%d:%zu:%u:%d:%d",
-		       status_fd, filter ? filter_fd : 0,
-		       filter ? filter->n_insns : 0, filter ? filter->flags : 0,
-		       !init	  ? 0
-		       : may_wait ? 1
-				  : 2,
-		       filter && filter->traps_io);
-	all[0] = control;
+	buf_printf(&control, "%d", status_fd);
+	r = add_filter(&control, f->filter, f->filter_fd);
+	buf_printf(&control, ":%d:%d", !init ? 0 : may_wait ? 1 : 2, traps_io);
+	if (r == 0)
+		r = add_filter(&control, f->traps, f->traps_fd);
+	if (buf_failed(&control))
+		r = -ENOMEM;
+	all[0] = control.data;
 	all[1] = (char *)path;
 	memcpy(all + 2, argv, n * sizeof(*all));
-	if (fcntl(status_fd, F_SETFD, 0) < 0 ||
-	    (filter && fcntl(filter_fd, F_SETFD, 0) < 0))
-		return error_set(err, ERR_SYSTEM, errno, "cannot pass an fd");
+	if (r == 0 && fcntl(status_fd, F_SETFD, 0) < 0)
+		r = -errno;
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot pass an fd");
 	(void)syscall(SYS_execveat, launcher_fd, "", all, envp, AT_EMPTY_PATH);
 	return error_set(err, ERR_SYSTEM, errno, "cannot execute the launcher");
 }

@@ -31,15 +31,21 @@ struct launcher_listener {
 	int fd;
 };
 
+/* Programs, or NULL, with what launcher_filter has made of them. At most one
+ * has a listener; @traps is loaded first. */
+struct launcher_filters {
+	const struct seccomp_program *traps, *filter;
+	int traps_fd, filter_fd;
+};
+
 /*
  * Replaces the process. @status_fd (inherited by the launcher) gets an errno
- * as int if the program cannot be executed; @filter may be NULL. With @init
- * the launcher stays as pid 1 and the program is its child. Returns only if
- * the launcher itself cannot be executed.
+ * as int if the program cannot be executed. With @init the launcher stays as
+ * pid 1 and the program is its child. Returns only if the launcher itself
+ * cannot be executed.
  */
-int launcher_exec(int launcher_fd, int status_fd, int filter_fd,
-		  const struct seccomp_program *filter, bool init,
-		  const char *path, char *const *argv, char *const *envp,
-		  struct error *err);
+int launcher_exec(int launcher_fd, int status_fd,
+		  const struct launcher_filters *f, bool init, const char *path,
+		  char *const *argv, char *const *envp, struct error *err);
 
 #endif

@@ -130,24 +130,67 @@ static int set_memory(const struct live_limits *l, uint64_t bytes,
 	return r < 0 ? r : lower_all(l, RLIMIT_DATA, bytes);
 }
 
-/* Our pid 1 counts, but is not the command's. */
+/* A pid 1 of ours counts, but is not the command's. */
+static uint32_t ours(const struct live_limits *l)
+{
+	return l->create->plan->host ? 1 : 0;
+}
+
+/*
+ * In a user namespace its tasks alone count, each user's by themselves; root
+ * of the host is spared. A bundle may have him, and several users.
+ */
+static bool has_own_count(const struct live_limits *l)
+{
+	const struct plan *p = l->create->plan;
+
+	return p->host && p->spec->ns[SPEC_NS_USER].want != SPEC_NS_INHERIT;
+}
+
 static int set_processes(const struct live_limits *l, uint32_t n,
 			 struct error *err)
 {
 	struct processes *p = mediation_processes(l->create->mediation);
 	const struct spec_resources what = { .has_pids_limit = true,
-					     .pids_limit = (int64_t)n + 1 };
+					     .pids_limit =
+						     (int64_t)n + ours(l) };
 
 	if (p)
 		return processes_restrict(p, n);
-	if (l->create->plan->spec->ns[SPEC_NS_USER].want == SPEC_NS_INHERIT)
+	if (!has_own_count(l))
 		return set_cgroup(l, &what, err);
-	return lower_all(l, RLIMIT_NPROC, (rlim_t)n + 1);
+	return lower_all(l, RLIMIT_NPROC, (rlim_t)n + ours(l));
+}
+
+/* What was asked for before it began, of a command or in config.json; 0:
+ * nothing. */
+static uint64_t fixed_limit(const struct live_limits *l, uint64_t asked,
+			    bool has, int64_t said)
+{
+	if (l->create->plan->host)
+		return asked;
+	return has && said > 0 ? (uint64_t)said : 0;
+}
+
+static uint64_t fixed_memory(const struct live_limits *l)
+{
+	const struct spec_resources *s = &l->create->plan->spec->resources;
+
+	return fixed_limit(l, l->create->command->request->memory_bytes,
+			   s->has_mem_limit, s->mem_limit);
+}
+
+static uint64_t fixed_processes(const struct live_limits *l)
+{
+	const struct spec_resources *s = &l->create->plan->spec->resources;
+
+	return fixed_limit(l, l->create->command->request->processes,
+			   s->has_pids_limit, s->pids_limit);
 }
 
 void live_limits_memory(struct live_limits *l, uint64_t bytes)
 {
-	uint64_t fixed = l->create->command->request->memory_bytes;
+	uint64_t fixed = fixed_memory(l);
 	struct error err = ERROR_INIT;
 	int r = 0;
 
@@ -163,7 +206,7 @@ void live_limits_memory(struct live_limits *l, uint64_t bytes)
 
 void live_limits_processes(struct live_limits *l, uint32_t n)
 {
-	uint32_t fixed = l->create->command->request->processes;
+	uint64_t fixed = fixed_processes(l);
 	struct error err = ERROR_INIT;
 	int r = 0;
 
@@ -179,15 +222,11 @@ void live_limits_processes(struct live_limits *l, uint32_t n)
 
 void live_limits_meet(struct live_limits *l, pid_t pid)
 {
-	bool is_user;
-
 	(void)pthread_mutex_lock(&l->lock);
-	is_user =
-		l->create->plan->spec->ns[SPEC_NS_USER].want != SPEC_NS_INHERIT;
 	if (l->memory && mediation_memory(l->create->mediation))
 		(void)lower(pid, RLIMIT_DATA, l->memory);
-	if (l->processes && is_user)
-		(void)lower(pid, RLIMIT_NPROC, (rlim_t)l->processes + 1);
+	if (l->processes && has_own_count(l))
+		(void)lower(pid, RLIMIT_NPROC, (rlim_t)l->processes + ours(l));
 	(void)pthread_mutex_unlock(&l->lock);
 }
 

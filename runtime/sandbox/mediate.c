@@ -129,17 +129,24 @@ static bool has_agent(const struct spec_seccomp *s)
 	return false;
 }
 
-void mediate_want_bundle(struct plan *p)
+static void want_bundle(struct plan *p, const struct request *q)
 {
 	for (size_t i = 0; i < ARRAY_LEN(features); i++) {
 		unsigned int wanted = features[i]->bundle_traps
-					      ? features[i]->bundle_traps(p)
+					      ? features[i]->bundle_traps(p, q)
 					      : 0;
 
-		if (wanted)
-			p->mediated |= UINT32_C(1) << i;
+		if (!wanted)
+			continue;
+		p->mediated |= UINT32_C(1) << i;
 		p->traps |= wanted;
+		p->judged |= !features[i]->optional;
 	}
+}
+
+void mediate_want_bundle(struct plan *p)
+{
+	want_bundle(p, NULL);
 }
 
 static const char *why_untrapped(const struct plan *p)
@@ -157,16 +164,53 @@ static const char *why_untrapped(const struct plan *p)
 	}
 }
 
-void mediate_decide_bundle(struct plan *p)
+/*
+ * What is asked about is told of as it is inside, by a process that sees all
+ * of it, and holds for all that it makes.
+ */
+static const char *why_not_judged(const struct spec *s)
 {
-	mediate_want_bundle(p);
+	if (!s->has_process)
+		return "process is missing";
+	if (!s->process.no_new_privileges)
+		return "process.noNewPrivileges is not true";
+	if (s->ns[SPEC_NS_MOUNT].want != SPEC_NS_NEW)
+		return "it has no mount namespace of its own";
+	if (s->ns[SPEC_NS_PID].want != SPEC_NS_NEW)
+		return "it has no pid namespace of its own";
+	return NULL;
+}
+
+static int check_judged(const struct plan *p, struct error *err)
+{
+	const char *config = why_not_judged(p->spec);
+	const char *why = p->untrapped ? p->untrapped : config;
+
+	if (!why)
+		return 0;
+	(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
+			"nobody can decide about the system calls of this "
+			"bundle: %s",
+			why);
+	return why == config ? error_hint(err, "say so in config.json")
+			     : error_code(err);
+}
+
+int mediate_decide_bundle(struct plan *p, const struct request *q,
+			  struct error *err)
+{
+	want_bundle(p, q);
 	if (!p->traps)
-		return;
-	p->untrapped = why_untrapped(p);
+		return 0;
+	if (!p->untrapped)
+		p->untrapped = why_untrapped(p);
+	if (p->judged)
+		return check_judged(p, err);
 	if (p->untrapped) {
 		p->mediated = 0;
 		p->traps = 0;
 	}
+	return 0;
 }
 
 unsigned int mediate_shared(const struct plan *p)
@@ -398,11 +442,14 @@ int mediation_list(void *data, pid_t **ret, size_t *ret_n)
 	return p ? pidns_list(p, ret, ret_n) : -ESRCH;
 }
 
+/* The pid 1 of a bundle is its own program. */
 static int open_pidns(struct mediation *m, pid_t pid, struct error *err)
 {
-	int r = m->pidns || m->create->plan->notify
+	const struct create *c = m->create;
+	int r = m->pidns || c->plan->notify
 			? 0
-			: pidns_open(pid, m->create->state->init.pid,
+			: pidns_open(pid,
+				     c->plan->host ? c->state->init.pid : 0,
 				     &m->pidns);
 
 	return r < 0 ? error_set(err, ERR_SYSTEM, -r,

@@ -49,6 +49,7 @@ struct net;
 struct object_finder;
 struct plan;
 struct processes;
+struct request;
 struct supervisor;
 
 struct mediate_feature {
@@ -58,8 +59,10 @@ struct mediate_feature {
 	bool optional;
 	/* A mask of enum syscall_trap, 0: not needed. */
 	unsigned int (*traps)(const struct host_context *h);
-	/* The same of a bundle, where it can be left out; NULL: never. */
-	unsigned int (*bundle_traps)(const struct plan *p);
+	/* The same of a bundle; NULL: never. @q is NULL unless a request asks
+	 * for the bundle. */
+	unsigned int (*bundle_traps)(const struct plan *p,
+				     const struct request *q);
 	int (*begin)(struct mediation *m, struct error *err);
 	/*
 	 * Or NULL. @pid is about to execute the payload, and the first to be
@@ -95,9 +98,11 @@ int mediate_decide(const struct host_context *h, uint32_t *ret_features,
 
 /*
  * The same for a bundle, into @p. Where it cannot be, nothing is trapped, and
- * p->untrapped says why.
+ * p->untrapped says why, if it does not already; but where @q (or NULL) has
+ * somebody decide about its calls that is refused: ERR_UNSUPPORTED, ERR_USAGE.
  */
-void mediate_decide_bundle(struct plan *p);
+int mediate_decide_bundle(struct plan *p, const struct request *q,
+			  struct error *err);
 /* The same without asking whether it can be: it is. */
 void mediate_want_bundle(struct plan *p);
 /* What the sandbox shares with the host: a mask of enum syscall_when. */
@@ -134,8 +139,8 @@ struct memory *mediation_memory(const struct mediation *m);
 void mediation_set_processes(struct mediation *m, struct processes *p);
 struct processes *mediation_processes(const struct mediation *m);
 /*
- * The processes that are in the pid namespace of init, without init, once a
- * listener was taken; @data is a struct create. A processes_list_fn.
+ * The processes that are in the pid namespace of init, without an init of ours,
+ * once a listener was taken; @data is a struct create. A processes_list_fn.
  */
 int mediation_list(void *data, pid_t **ret, size_t *ret_n);
 /* Sends @sig to every process in the sandbox. */

@@ -40,16 +40,25 @@ static bool is_callback(const struct request *q)
 	return q->ask_by && strcmp(q->ask_by, "callback") == 0;
 }
 
-static unsigned int traps(const struct host_context *h)
+static unsigned int traps_of(const struct request *q, bool has_network)
 {
-	const struct request *q = h->request;
-
 	if (is_callback(q))
 		return TRAP_EXEC | TRAP_OPEN | TRAP_OPENER |
-		       (h->shared_network ? TRAP_NETWORK : 0);
+		       (has_network ? TRAP_NETWORK : 0);
 	return (q->ask_exec.n ? TRAP_EXEC : 0) |
 	       (q->ask_open.n ? TRAP_OPEN | TRAP_OPENER : 0) |
 	       (q->ask_connect.n ? TRAP_NETWORK : 0);
+}
+
+static unsigned int traps(const struct host_context *h)
+{
+	return traps_of(h->request, h->shared_network);
+}
+
+static unsigned int traps_of_bundle(const struct plan *p,
+				    const struct request *q)
+{
+	return q ? traps_of(q, false) : 0;
 }
 
 static void stop_link(void *p)
@@ -76,15 +85,15 @@ static void free_state(void *p)
 const char *ask_by(const struct create *c)
 {
 	const struct command_options *o = c->command;
-
 	const char *by = o->request->ask_by;
+	bool terminal = c->plan->host ? o->terminal : c->console_master >= 0;
 
 	/* A question that nobody sees must not wait. */
-	if (by && strcmp(by, "tty") == 0 && !o->terminal)
+	if (by && strcmp(by, "tty") == 0 && !terminal)
 		return "never";
 	if (by)
 		return by;
-	if (o->terminal)
+	if (terminal)
 		return "tty";
 	/* Who runs it by the library is there to answer. */
 	return o->hooks ? "socket" : "never";
@@ -258,6 +267,7 @@ static int started(struct mediation *m, void *state, pid_t pid,
 const struct mediate_feature mediate_ask = {
 	.flag = "a rule that asks",
 	.traps = traps,
+	.bundle_traps = traps_of_bundle,
 	.begin = begin,
 	.started = started,
 };

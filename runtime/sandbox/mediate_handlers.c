@@ -29,6 +29,12 @@ static unsigned int traps(const struct host_context *h)
 	return h->request->handled.n ? TRAP_HANDLED : 0;
 }
 
+static unsigned int traps_of_bundle(const struct plan *p,
+				    const struct request *q)
+{
+	return q && q->handled.n ? TRAP_HANDLED : 0;
+}
+
 static struct outcome handle(struct call *c, void *data)
 {
 	const struct handled *h = data;
@@ -134,6 +140,7 @@ static void stop(void *state)
 const struct mediate_feature mediate_handlers = {
 	.flag = "a handler of system calls",
 	.traps = traps,
+	.bundle_traps = traps_of_bundle,
 	.begin = begin,
 	.stop = stop,
 };

@@ -42,7 +42,8 @@ static unsigned int wanted(const struct host_context *h)
 	return host_has_branch(h) && !h->notify ? TRAP_RENAME : 0;
 }
 
-static unsigned int wanted_of_bundle(const struct plan *p)
+static unsigned int wanted_of_bundle(const struct plan *p,
+				     const struct request *q)
 {
 	return p->branch ? TRAP_RENAME : 0;
 }

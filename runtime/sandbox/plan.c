@@ -300,7 +300,7 @@ struct plan *plan_new(void)
 }
 
 int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
-	      struct plan **ret, struct error *err)
+	      const struct request *q, struct plan **ret, struct error *err)
 {
 	auto_ptr(plan_free) struct plan *p = plan_new();
 	int r;
@@ -325,12 +325,12 @@ int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
 		r = plan_branch(b, p, err);
 	if (r == 0)
 		r = check_terminal(b, p->spec, b->detach, err);
-	if (r < 0)
-		return r;
 	if (b->no_supervisor)
 		p->untrapped = "--no-supervisor";
-	else
-		mediate_decide_bundle(p);
+	if (r == 0)
+		r = mediate_decide_bundle(p, q, err);
+	if (r < 0)
+		return r;
 	*ret = take_ptr(&p);
 	return 0;
 }
@@ -350,9 +350,10 @@ int plan_again(const struct rundir_slot *slot, const struct sandbox_state *s,
 	p->branch = s->store;
 	p->own_pid_ns = s->pid_ns;
 	r = own_overlay_by(p, err);
+	if (r == 0)
+		r = mediate_decide_bundle(p, NULL, err);
 	if (r < 0)
 		return r;
-	mediate_decide_bundle(p);
 	*ret = take_ptr(&p);
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
+struct request;
 struct rundir_slot;
 struct sandbox_state;
 
@@ -70,6 +71,12 @@ struct plan {
 	char *hosts;	   /* the text of its /etc/hosts: host_net.c; or NULL */
 	uint32_t mediated; /* features of the supervisor: mediate.h; 0: none */
 	const char *untrapped; /* why nothing of a bundle is; or NULL */
+	/*
+	 * A bundle some of whose calls somebody decides about, by a request.
+	 * So none may be made before that is possible, nor by what `exec`
+	 * starts: what traps is loaded by the launcher, as of a host command.
+	 */
+	bool judged;
 };
 
 /* Empty, with what is known of the caller. NULL on ENOMEM. */
@@ -82,9 +89,12 @@ int plan_add_path(struct plan *p, const char *path, unsigned int access);
 /* True if @path, a real one, may be written and things be made in it. */
 bool plan_is_writable(const struct plan *p, const char *path);
 
-/* Reads the bundle and decides. ERR_BUNDLE, ERR_UNSUPPORTED, ERR_USAGE. */
+/*
+ * Reads the bundle and decides; @q asks for it, or NULL. ERR_BUNDLE,
+ * ERR_UNSUPPORTED, ERR_USAGE.
+ */
 int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
-	      struct plan **ret, struct error *err);
+	      const struct request *q, struct plan **ret, struct error *err);
 /*
  * What was decided for the bundle of @s, again, from what is on record: as far
  * as whoever serves it has to know. ERR_SYSTEM, ERR_BUNDLE.

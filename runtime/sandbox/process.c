@@ -444,9 +444,11 @@ int process_execute(struct process_setup *s, int status_fd, struct error *err)
 	/* No signal comes for a parent that was killed before. */
 	if (s->die_with_parent && is_hung_up(status_fd))
 		_exit(1);
-	return launcher_exec(s->launcher_fd, status_fd, s->filter_fd, s->filter,
-			     s->init, s->program, s->process->args.v, s->env,
-			     err);
+	return launcher_exec(
+		s->launcher_fd, status_fd,
+		&(struct launcher_filters){ s->judge, s->filter, s->judge_fd,
+					    s->filter_fd },
+		s->init, s->program, s->process->args.v, s->env, err);
 }
 
 void process_setup_done(struct process_setup *s)

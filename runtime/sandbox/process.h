@@ -54,6 +54,10 @@ struct process_setup {
 	 */
 	const struct seccomp_program *traps;
 	int (*send_traps)(void *data, int fd, struct error *err);
+	/* What of a bundle is judged: the same, but for the launcher to load,
+	 * as a filter of its own, whose listener it hands over. Or NULL. */
+	const struct seccomp_program *judge;
+	int judge_fd;
 	void *data;
 	const struct log_sink *log;
 	/* Results of process_enter. */

@@ -16,6 +16,7 @@
 #include "base/quiet_thread.h"
 #include "kernel/cgroup.h"
 #include "kernel/tty.h"
+#include "sandbox/asked_bundle.h"
 #include "sandbox/asktty.h"
 #include "sandbox/create.h"
 #include "sandbox/denied.h"
@@ -28,6 +29,7 @@
 #include "sandbox/serve.h"
 #include "sandbox/sync.h"
 #include "sandbox/waiter.h"
+#include "spec/request.h"
 
 enum { RUN_ATTEMPTS = 16 };
 
@@ -207,12 +209,18 @@ static int tell_created(struct create *c, struct error *err)
 	return r == 0 ? h->created(h->data, c, err) : r;
 }
 
+/* By the launcher; else init has sent it. */
+static bool awaits_listener(const struct create *c)
+{
+	return c->plan->host || c->plan->judged;
+}
+
 /* The hooks that a bundle's init runs are trapped already. */
 static int begin_mediation(struct create *c, struct error *err)
 {
 	int r;
 
-	if (!c->plan->host)
+	if (!awaits_listener(c))
 		return c->plan->spec->hooks.n[SPEC_HOOK_START_CONTAINER]
 			       ? serve_calls(c, err)
 			       : 0;
@@ -248,7 +256,7 @@ static int start_inline(struct create *c, struct error *err)
 		return r;
 	r = create_wait_exec(
 		c->sync_fd, s->has_process ? s->process.args.v[0] : "",
-		c->mediation && c->plan->host ? &listening : NULL, err);
+		c->mediation && awaits_listener(c) ? &listening : NULL, err);
 	if (r == 0 && sent < 0)
 		r = create_say_child_died(c, err);
 	if (r < 0)
@@ -568,7 +576,7 @@ int sandbox_run_command(const struct sandbox_env *env,
 			struct sandbox_result *ret, struct error *err)
 {
 	const struct request *q = o->request;
-	const struct sandbox_bundle b = { .preserve_fds = o->preserve_fds };
+	struct sandbox_bundle b = { .preserve_fds = o->preserve_fds };
 	struct error local = ERROR_INIT;
 	struct error *e = err ? err : &local;
 	int r = -EEXIST;
@@ -578,7 +586,8 @@ int sandbox_run_command(const struct sandbox_env *env,
 		struct create c = { .command = o };
 
 		*ret = (struct sandbox_result){ .outcome = SANDBOX_NO_BRANCH };
-		r = host_plan(env, q, o->terminal, &c.plan, e);
+		r = q->bundle ? asked_bundle_plan(env, o, &b, &c.plan, e)
+			      : host_plan(env, q, o->terminal, &c.plan, e);
 		if (r == 0)
 			r = run_whole(&c, env, &b, ret, e);
 	}

@@ -39,6 +39,18 @@ const char *sandbox_status_name(enum sandbox_status s)
 	return "stopped";
 }
 
+static void write_strings(struct json_out *o, const char *key,
+			  const struct spec_strings *list)
+{
+	if (!list->n)
+		return;
+	json_out_key(o, key);
+	json_out_array(o);
+	for (size_t i = 0; i < list->n; i++)
+		json_out_bytes(o, list->v[i], strlen(list->v[i]));
+	json_out_array_end(o);
+}
+
 int state_write(struct rundir_slot *slot, const struct sandbox_state *s,
 		struct error *err)
 {
@@ -54,14 +66,7 @@ int state_write(struct rundir_slot *slot, const struct sandbox_state *s,
 	json_out_str_member(o, "name", s->name);
 	json_out_str_member(o, "bundle", s->bundle);
 	json_out_str_member(o, "rootfs", s->rootfs);
-	if (s->workdirs.n) {
-		json_out_key(o, "workdirs");
-		json_out_array(o);
-		for (size_t i = 0; i < s->workdirs.n; i++)
-			json_out_bytes(o, s->workdirs.v[i],
-				       strlen(s->workdirs.v[i]));
-		json_out_array_end(o);
-	}
+	write_strings(o, "workdirs", &s->workdirs);
 	json_out_str_member(o, "created", s->created);
 	if (s->command)
 		json_out_str_member(o, "command", s->command);
@@ -77,6 +82,9 @@ int state_write(struct rundir_slot *slot, const struct sandbox_state *s,
 		json_out_str_member(o, "scratch", s->scratch);
 	json_out_bool_member(o, "pid_ns", s->pid_ns);
 	json_out_bool_member(o, "trapped", s->trapped);
+	if (s->judged)
+		json_out_uint_member(o, "judged", s->judged);
+	write_strings(o, "handled", &s->handled);
 	json_out_bool_member(o, "remaps", s->remaps);
 	if (s->store)
 		json_out_str_member(o, "store", s->store);
@@ -104,9 +112,10 @@ static char *dup_member(const struct json *j, const char *key)
 	return s ? strdup(s) : NULL;
 }
 
-static int fill_workdirs(const struct json *j, struct spec_strings *ret)
+static int fill_strings(const struct json *j, const char *key,
+			struct spec_strings *ret)
 {
-	const struct json *list = json_get(j, "workdirs");
+	const struct json *list = json_get(j, key);
 	int r = 0;
 
 	for (size_t i = 0;
@@ -137,12 +146,14 @@ static int fill_state(const struct json *j, struct sandbox_state *s,
 	s->scratch = dup_member(j, "scratch");
 	s->pid_ns = json_bool_or(j, "pid_ns", false);
 	s->trapped = json_bool_or(j, "trapped", false);
+	s->judged = (unsigned int)json_int_or(j, "judged", 0);
 	s->remaps = json_bool_or(j, "remaps", false);
 	(void)snprintf(s->boot_id, sizeof(s->boot_id), "%s",
 		       json_str_or(j, "boot_id", ""));
 	if (!s->name || !s->bundle || !s->rootfs || !s->created || !start ||
 	    json_uint64(start, &s->init.start_time) < 0 ||
-	    fill_workdirs(j, &s->workdirs) < 0)
+	    fill_strings(j, "workdirs", &s->workdirs) < 0 ||
+	    fill_strings(j, "handled", &s->handled) < 0)
 		return error_say(err, ERR_TORN, EINVAL,
 				 "state.json is not one of ours");
 	return cg ? cgroup_from_json(cg, &s->cgroup, err) : 0;
@@ -191,6 +202,7 @@ void state_free(struct sandbox_state *s)
 	free(s->bundle);
 	free(s->rootfs);
 	spec_strings_done(&s->workdirs);
+	spec_strings_done(&s->handled);
 	free(s->created);
 	free(s->command);
 	free(s->store);

@@ -44,8 +44,12 @@ struct sandbox_state {
 	char *scratch;	/* its TMPDIR, which goes with it; or NULL */
 	bool pid_ns;	/* init's death ends everything */
 	bool trapped;	/* a bundle's calls: its server is told of them */
-	bool remaps;	/* ports are remapped: its server says which */
-	char *store;	/* store of its branch, or NULL: none */
+	/* A bundle's that somebody decides about: enum syscall_trap, and what
+	 * an embedder handles. */
+	unsigned int judged;
+	struct spec_strings handled;
+	bool remaps;	       /* ports are remapped: its server says which */
+	char *store;	       /* store of its branch, or NULL: none */
 	struct cgroup *cgroup; /* or NULL */
 };
 

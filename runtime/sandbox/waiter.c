@@ -262,6 +262,7 @@ static int become_supervisor(struct waiter *w)
 	c->env = &w->env;
 	c->bundle = &w->bundle;
 	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
+	c->judge_fd = -1;
 	c->console_sock = c->console_master = c->netns_fd = -1;
 	c->notify_fd = c->join_fd = c->child_join_fd = -1;
 	c->pidfd = WAITER_PIDFD;

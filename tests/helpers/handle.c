@@ -519,6 +519,9 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sandlock_request_set(q, "config.branch", "false", "test", &err);
+	if (getenv("BUNDLE"))
+		sandlock_request_set(q, "program.bundle", getenv("BUNDLE"),
+				     "test", &err);
 	for (i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
 		char *value = strchr(argv[i], '=') + 1;
 

@@ -24,6 +24,7 @@
  *	stopped		as twice, and before that stops the supervisor, and
  *			gives it orders until there is no room for more
  *
+ * With BUNDLE that one, of which COMMAND... may be missing: then config.json's.
  * With ISOLATION that one, with BRANCH a branch of where it stands, with MOUNT
  * that mount. Prints the events that NEEDLE matches, with PROGRAM whose they
  * are, and the exit status.
@@ -279,7 +280,11 @@ int main(int argc, char **argv)
 		t.needle = argv[i++];
 	if (i < argc && strcmp(argv[i], "--") != 0)
 		t.verdict = atoi(argv[i++]);
-	l.argv = (const char *const *)argv + i + 1;
+	if (i + 1 < argc)
+		l.argv = (const char *const *)argv + i + 1;
+	if (getenv("BUNDLE"))
+		sandlock_request_set(q, "program.bundle", getenv("BUNDLE"),
+				     "test", &err);
 	if (getenv("ISOLATION"))
 		sandlock_request_set(q, "program.isolation",
 				     getenv("ISOLATION"), "test", &err);

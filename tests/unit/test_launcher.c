@@ -15,17 +15,19 @@ static int launch(const char *path, char *const *argv,
 {
 	int pair[2], status = 0, launcher_fd = -1, filter_fd = -1;
 	char *const env[] = { (char *)"A=b", NULL };
+	struct launcher_filters filters = { .filter = filter };
 	pid_t pid;
 
 	assert_int_equal(launcher_open(&launcher_fd, NULL), 0);
 	if (filter)
 		assert_int_equal(launcher_filter(filter, &filter_fd, NULL), 0);
+	filters.filter_fd = filter_fd;
 	assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
 	pid = fork();
 	if (pid == 0) {
 		(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-		(void)launcher_exec(launcher_fd, pair[1], filter_fd, filter,
-				    false, path, argv, env, NULL);
+		(void)launcher_exec(launcher_fd, pair[1], &filters, false, path,
+				    argv, env, NULL);
 		_exit(99);
 	}
 	(void)close(pair[1]);

@@ -240,6 +240,24 @@ static void what_is_wrong_is_refused_with_its_place(void **state)
 	}
 }
 
+static void test_a_bundle_says_itself_what_it_may_do(void **state)
+{
+	auto_ptr(request_free) struct request *r = request_new();
+	struct error err = ERROR_INIT;
+
+	assert_int_equal(request_set(r, "program.bundle", "b", "x", &err), 0);
+	assert_int_equal(request_set(r, "ask.exec", "env", "x", &err), 0);
+	assert_int_equal(request_set(r, "limits.timeout", "3", "x", &err), 0);
+	assert_int_equal(request_check(r, &err), 0);
+	assert_int_equal(request_set(r, "limits.memory", "1G", "x", &err), 0);
+	assert_int_equal(request_check(r, &err), -EINVAL);
+	assert_string_equal(err.msg, "--max-memory is for a command of the "
+				     "host, not for a bundle");
+	request_clear(r, "limits.memory");
+	assert_int_equal(request_set(r, "program.exec", "sh", "x", &err), 0);
+	assert_int_equal(request_check(r, &err), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +265,7 @@ int main(void)
 		cmocka_unit_test(bytes_that_are_no_text_are_told),
 		cmocka_unit_test(later_values_replace_or_append),
 		cmocka_unit_test(what_is_wrong_is_refused_with_its_place),
+		cmocka_unit_test(test_a_bundle_says_itself_what_it_may_do),
 	};
 
 	return RUN_TESTS(tests);

@@ -8,9 +8,10 @@
  * the seccomp filter from having to allow more than execve: the filter is
  * loaded here, right before it.
  *
- *	argv[0]	"STATUS_FD:FILTER_FD:N_INSNS:FLAGS:INIT:TRAPS_IO", unsigned
- *		decimals; FILTER_FD is a file of struct sock_filter, N_INSNS 0:
- *		no filter
+ *	argv[0]	"STATUS_FD:FILTER_FD:N_INSNS:FLAGS:INIT:TRAPS_IO:FIRST_FD:
+ *		FIRST_N:FIRST_FLAGS", unsigned decimals; FILTER_FD is a file of
+ *		struct sock_filter, N_INSNS 0: no filter; and of another one,
+ *		which is loaded before it
  *	argv[1]	the program, resolved by init
  *	argv[2]...	its argv
  *
@@ -21,7 +22,9 @@
  * A filter with a listener is loaded here, too: the number of the listener
  * goes to STATUS_FD after an int of 0, and one byte is read before the program
  * is executed. Until then write, read and close are called, which are not
- * trapped; with TRAPS_IO pwritev2 and preadv2 instead of the first two.
+ * trapped; with TRAPS_IO pwritev2 and preadv2 instead of the first two. Only
+ * one of two filters has a listener: of all that both could refuse or trap
+ * seccomp alone is called between them.
  *
  * With INIT the launcher stays as pid 1 of a host command: it starts the
  * payload, passes signals on to it, reaps what is orphaned and ends as the
@@ -93,17 +96,31 @@ static void fail(long status_fd, long error, unsigned long traps)
 			0, 0, 0);
 }
 
-static long load_filter(long fd, unsigned long n, unsigned long flags)
-{
-	struct sock_fprog prog = { .len = (unsigned short)n };
-	long at =
-		raw_call6(__NR_mmap, 0, (long)(n * sizeof(struct sock_filter)),
-			  PROT_READ, MAP_PRIVATE, fd, 0);
+struct filter {
+	long fd;
+	unsigned long n_insns, flags;
+	long at; /* where it is mapped, or a negative errno */
+};
 
-	if (at < 0 && at > -4096)
-		return at;
-	prog.filter = (struct sock_filter *)at;
-	return raw_call6(__NR_seccomp, SECCOMP_SET_MODE_FILTER, (long)flags,
+/* Before any filter, which may forbid what is not execve. */
+static void map_filter(struct filter *f)
+{
+	if (!f->n_insns)
+		return;
+	(void)raw_call6(__NR_fcntl, f->fd, F_SETFD, FD_CLOEXEC, 0, 0, 0);
+	f->at = raw_call6(__NR_mmap, 0,
+			  (long)(f->n_insns * sizeof(struct sock_filter)),
+			  PROT_READ, MAP_PRIVATE, f->fd, 0);
+}
+
+static long load_filter(const struct filter *f)
+{
+	struct sock_fprog prog = { .len = (unsigned short)f->n_insns,
+				   .filter = (struct sock_filter *)f->at };
+
+	if (f->at < 0 && f->at > -4096)
+		return f->at;
+	return raw_call6(__NR_seccomp, SECCOMP_SET_MODE_FILTER, (long)f->flags,
 			 (long)&prog, 0, 0, 0);
 }
 
@@ -188,27 +205,32 @@ static void __attribute__((noreturn)) serve(long payload)
 }
 
 struct launch {
-	long status_fd, filter_fd;
-	unsigned long n_insns, flags, init, traps;
+	long status_fd;
+	struct filter filters[2]; /* in the order in which they are loaded */
+	unsigned long init, traps;
 	char **argv, **envp;
 	unsigned long long mask; /* of the payload, where it is our child */
 };
 
-static void __attribute__((noreturn, noinline)) execute(const struct launch *l)
+static void __attribute__((noreturn, noinline)) execute(struct launch *l)
 {
+	unsigned long traps = 0;
 	long r;
 
 	if (l->init)
 		(void)set_mask(l->mask);
-	if (l->n_insns) {
-		/* Before the filter, which may forbid what is not execve. */
-		(void)raw_call6(__NR_fcntl, l->filter_fd, F_SETFD, FD_CLOEXEC,
-				0, 0, 0);
-		r = load_filter(l->filter_fd, l->n_insns, l->flags);
+	map_filter(&l->filters[0]);
+	map_filter(&l->filters[1]);
+	for (int i = 0; i < 2; i++) {
+		if (!l->filters[i].n_insns)
+			continue;
+		r = load_filter(&l->filters[i]);
 		if (r < 0)
-			fail(l->status_fd, r, 0);
-		if (l->flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)
-			hand_over(l->status_fd, r, l->traps);
+			fail(l->status_fd, r, traps);
+		if (!(l->filters[i].flags & SECCOMP_FILTER_FLAG_NEW_LISTENER))
+			continue;
+		traps = l->traps;
+		hand_over(l->status_fd, r, traps);
 	}
 	r = raw_call6(__NR_execve, (long)l->argv[1], (long)&l->argv[2],
 		      (long)l->envp, 0, 0, 0);
@@ -221,7 +243,7 @@ static void __attribute__((noreturn, noinline)) execute(const struct launch *l)
  * this frame is left alone: all it does in the child is to call what never
  * returns.
  */
-static long __attribute__((noinline)) start(const struct launch *l, long flags)
+static long __attribute__((noinline)) start(struct launch *l, long flags)
 {
 	long pid = raw_call6(__NR_clone, flags | SIGCHLD, 0, 0, 0, 0, 0);
 
@@ -244,6 +266,13 @@ static void __attribute__((noreturn)) become_init(struct launch *l)
 	serve(pid);
 }
 
+static void read_filter(const char **p, struct filter *ret)
+{
+	ret->fd = (long)next_number(p);
+	ret->n_insns = next_number(p);
+	ret->flags = next_number(p);
+}
+
 void launch(long *stack);
 
 void __attribute__((noreturn, used)) launch(long *stack)
@@ -259,18 +288,17 @@ void __attribute__((noreturn, used)) launch(long *stack)
 	if (argc < 3)
 		finish(126);
 	l.status_fd = (long)next_number(&p);
-	l.filter_fd = (long)next_number(&p);
-	l.n_insns = next_number(&p);
-	l.flags = next_number(&p);
+	read_filter(&p, &l.filters[1]);
 	l.init = next_number(&p);
 	l.traps = next_number(&p);
+	read_filter(&p, &l.filters[0]);
 	if (raw_call6(__NR_fcntl, l.status_fd, F_SETFD, FD_CLOEXEC, 0, 0, 0) <
 	    0)
 		finish(126);
 	/* Until the payload is executed nothing inside may look into us, and
 	 * never into pid 1: no filter is on either. Before the fork, so that
 	 * the payload does not come first. */
-	if (l.init || l.n_insns)
+	if (l.init || l.filters[0].n_insns || l.filters[1].n_insns)
 		(void)raw_call6(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
 	if (l.init)
 		become_init(&l);

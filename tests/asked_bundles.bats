@@ -1,0 +1,126 @@
+# Bundles that an embedder makes, or that somebody is asked about:
+# program.bundle of sandlock.toml(5).
+load lib/common
+load lib/embed
+load lib/asking
+load lib/asked_bundles
+
+setup() { begin_asked; }
+
+teardown() { finish; }
+
+@test "asked bundle: verdicts, of paths and programs as they are inside" {
+	verdicts_hold
+}
+
+@test "asked bundle: in a user namespace of its own, with a branch" {
+	config '.linux.namespaces += [{type: "user"}]
+		| .linux.uidMappings = [{containerID: 0, hostID: 100000,
+			size: 65536}]
+		| .linux.gidMappings = .linux.uidMappings
+		| .process.user = {uid: 7, gid: 8}'
+	chown -R 100000:100000 "$R"
+	chmod 755 "$W"
+	verdicts_hold
+	config '.process.user = {uid: 0, gid: 0}'
+	BRANCH=1 run policy later /tmp/y 0 -- \
+		sh -c 'echo x >/tmp/y && probe rename /data /data2; id -u'
+	expect_output 'event file openat /tmp/y'
+	expect_output 'rename: ok'
+	equal owner "$(stat -c %u "$R/tmp/y")" 100000
+	[ -e "$R/data2/a" ]
+}
+
+@test "asked bundle: what exec starts is judged as well" {
+	exec_joins
+}
+
+@test "asked bundle: handlers, and a filter of its own, which comes first" {
+	run handle uname=errno:13 getppid=return:4242 -- \
+		sh -c 'echo $PPID; uname -s || :'
+	expect_output 4242
+	expect_output 'called 2'
+	config '.linux.seccomp = {defaultAction: "SCMP_ACT_ALLOW", syscalls: [
+		{names: ["getppid"], action: "SCMP_ACT_ERRNO", errnoRet: 1}]}'
+	run handle getppid=return:4242 uname=return:0 -- \
+		sh -c 'echo $PPID; uname -s'
+	refute_output 4242
+	refute_output Linux
+	expect_output 'called 0'
+	# Without the capability the kernel would refuse; the handler does not.
+	run handle mount=return:0 -- probe mount none /tmp tmpfs 0
+	expect_output 'mount: ok'
+}
+
+@test "asked bundle: what would get past a decision is refused" {
+	config '.process.capabilities |= map_values(. + ["CAP_SYS_ADMIN"])'
+	run policy sync env 0 -- sh -c 'probe mount none /tmp tmpfs 0
+		probe syscall 425; probe unshare; exit 0'
+	expect_output 'mount: EPERM'
+	expect_output 'syscall: EPERM'
+	expect_output 'unshare: EPERM'
+	run handle getppid=return:1 -- probe unshare
+	expect_output 'unshare: ok'
+	# 32-bit calls have other numbers.
+	run handle rename=continue -- probe rename32 /data/a /data/c
+	expect_output 'signal 31'
+}
+
+@test "asked bundle: what cannot be judged is refused, with the reason" {
+	config '.process.noNewPrivileges = false'
+	run policy sync env 0 --
+	expect_output 'process.noNewPrivileges is not true'
+	config '.process.noNewPrivileges = true'
+	drop_ns pid
+	run policy sync env 0 --
+	expect_output 'it has no pid namespace of its own'
+	config '.linux.namespaces += [{type: "pid"}]
+		| .linux.seccomp = {defaultAction: "SCMP_ACT_ALLOW",
+		listenerPath: "/agent", syscalls: [{names: ["swapon"],
+		action: "SCMP_ACT_NOTIFY"}]}'
+	run policy sync env 0 --
+	expect_output 'linux.seccomp has a listener of its own'
+	NET_ALLOW='*' run policy sync env 0 --
+	expect_output '--net-allow is for a command of the host, not for a bundle'
+}
+
+@test "asked bundle: its own program, exit status and branch" {
+	script 'echo mine; echo x >/data/new; exit 3'
+	BRANCH=1 run policy sync execve 0 --
+	expect_output 'event process execve /bin/busybox sh -c'
+	expect_output mine
+	expect_output 'exit 3'
+	[ ! -e "$R/data/new" ]
+}
+
+@test "asked bundle: memory and processes are limited while it runs" {
+	[ -e /sys/fs/cgroup/pids ] || grep -q pids \
+		/sys/fs/cgroup/cgroup.controllers 2>/dev/null ||
+		skip "no pids controller"
+	ONLY=2 run policy max-processes execve 0 -- \
+		sh -c 'sleep 1000 & sleep 1000 & kill $!'
+	expect_output 'limited 0'
+	expect_output "can't fork"
+}
+
+@test "asked bundle: ask rules of the command line, answered by name" {
+	script '/data/tool; echo "<$?>"; cat /etc/passwd'
+	cp "$R/bin/busybox" "$R/data/true"
+	printf '#!/bin/sh\necho tool ran\n' >"$R/data/tool"
+	chmod 755 "$R/data/tool"
+	sandlock run -b "$B" --ask=socket --ask-exec /data/tool \
+		--ask-open /etc/passwd --on-exit abort "$N" \
+		>"$W/out" 2>"$W/err" 3>&- &
+	SERVER=$!
+	wait_for /data/tool
+	sandlock deny "$N" "$ID"
+	wait_for /etc/passwd
+	sandlock approve "$N" "$ID"
+	wait "$SERVER"
+	grep -q '<126>' "$W/out"
+	grep -q 'root:x:0:0' "$W/out"
+	run sandlock run -b "$B" --ask=socket --durable "$N"
+	expect_output '--durable does not go with a bundle that asks'
+	run sandlock run -b "$B" --ask=socket --net-allow '*' "$N"
+	expect_output 'is for a command of the host, not for a bundle'
+}

@@ -1,0 +1,25 @@
+# The same for an ordinary user. tests/run starts this as one.
+load lib/common
+load lib/embed
+load lib/asked_bundles
+
+setup() {
+	[ "$(id -u)" -ne 0 ] || skip "tests/run runs this file as an ordinary user"
+	ROOTLESS=1
+	begin_asked
+	unshare -U true 2>/dev/null || skip "no user namespaces for ordinary users"
+}
+
+teardown() { finish; }
+
+@test "rootless asked bundle: verdicts, of paths and programs as they are inside" {
+	verdicts_hold
+}
+
+@test "rootless asked bundle: what exec starts is judged, handlers answer" {
+	exec_joins
+	run handle uname=errno:13 getppid=return:4242 -- \
+		sh -c 'echo $PPID; uname -s || :'
+	expect_output 4242
+	expect_output 'called 2'
+}
