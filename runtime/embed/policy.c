@@ -140,6 +140,7 @@ static void link_end(struct link *l)
 static int link_send(struct link *l, const void *data, size_t n)
 {
 	bool ok;
+	ssize_t r;
 
 	(void)pthread_mutex_lock(&l->lock);
 	ok = !l->is_over;
@@ -147,7 +148,11 @@ static int link_send(struct link *l, const void *data, size_t n)
 	(void)pthread_mutex_unlock(&l->lock);
 	if (!ok)
 		return -ECANCELED;
-	ok = send(l->sock, data, n, MSG_NOSIGNAL) >= 0;
+	/* By any thread of the embedder, with what signals it has. */
+	do
+		r = send(l->sock, data, n, MSG_NOSIGNAL);
+	while (r < 0 && errno == EINTR);
+	ok = r >= 0;
 	(void)pthread_mutex_lock(&l->lock);
 	if (!--l->n_sending)
 		(void)pthread_cond_signal(&l->sent);
