@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/nearest.h"
 #include "base/path.h"
+#include "spec/home.h"
 #include "spec/parse.h"
 #include "spec/request.h"
 #include "spec/toml.h"
@@ -41,6 +42,8 @@ struct reader {
 	struct error *err;
 	/* [program] uid and gid, which are one key of ours. */
 	const struct toml *uid, *gid;
+	/* A path of the host's home. */
+	const struct toml **home;
 	/* The [[stage]] tables of a file of stages, which are read apart. */
 	const struct toml *stages;
 };
@@ -85,11 +88,33 @@ static int fail_unknown(const struct reader *r, const struct toml *t,
 	return error_hint(r->err, "sandlock.toml(5) lists them");
 }
 
+static int expand(const struct reader *r, const char *key, const struct toml *v,
+		  const char *value, struct buf *ret)
+{
+	struct error e = ERROR_INIT;
+	bool is_used = false;
+
+	if (home_expand(value, ret, &is_used, &e) < 0) {
+		(void)fail(r, v->at, "%s: %s", key, SHOWN(e.msg));
+		return *e.hint ? error_hint(r->err, "%s", e.hint) : -EINVAL;
+	}
+	if (is_used && !home_is_outside(key))
+		*r->home = v;
+	return 0;
+}
+
 static int set(const struct reader *r, const char *key, const struct toml *v,
 	       const char *value)
 {
-	auto_(buf) struct buf where = BUF_INIT;
+	auto_(buf) struct buf where = BUF_INIT, path = BUF_INIT;
 
+	if (home_is_path(key)) {
+		int n = expand(r, key, v, value, &path);
+
+		if (n < 0)
+			return n;
+		value = buf_str(&path);
+	}
 	buf_printf(&where, "%s:%u:%u: %s", r->what, v->at.line, v->at.column,
 		   key);
 	return request_set(r->request, key, value, buf_str(&where), r->err);
@@ -325,6 +350,12 @@ static int read_sections(struct reader *r, const struct toml *root)
 					   "there is no section [%s]",
 					   SHOWN(section->key));
 	}
+	if (n == 0 && *r->home && r->request->chroot) {
+		(void)fail(r, (*r->home)->at,
+			   "${HOME} stands beside filesystem.chroot");
+		return error_hint(r->err, "in another root it is another path: "
+					  "write which");
+	}
 	return n < 0 ? n : set_ids(r);
 }
 
@@ -332,9 +363,11 @@ int profile_parse(struct request *request, const char *text, size_t len,
 		  const char *what, struct error *err)
 {
 	struct error local = ERROR_INIT;
+	const struct toml *home = NULL;
 	struct reader r = {
 		.request = request,
 		.what = what,
+		.home = &home,
 		.err = err ? err : &local,
 	};
 	auto_ptr(toml_free) struct toml *root = NULL;
@@ -384,9 +417,11 @@ int profile_load_stage(struct request *request, const char *path, size_t i,
 	auto_ptr(toml_free) struct toml *root = NULL;
 	auto_(buf) struct buf text = BUF_INIT;
 	struct error local = ERROR_INIT;
+	const struct toml *home = NULL;
 	struct reader r = {
 		.request = request,
 		.what = path,
+		.home = &home,
 		.err = err ? err : &local,
 	};
 	int n = read_file(path, &text, r.err);

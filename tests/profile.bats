@@ -90,6 +90,47 @@ profile() { cat >"$W/config/profiles/$1.toml"; }
 	expect_output "'limits.cpu' is not supported by this version"
 }
 
+@test "run -p: \${HOME} is the home, and what looks like another variable is refused" {
+	export HOME=$W/home
+	mkdir "$HOME"
+	echo secret >"$HOME/key"
+	profile dev <<-'E'
+		[filesystem]
+		read = ["/"]
+		deny = ["${HOME}/key"]
+		mount = ["/mnt:${HOME}:ro"]
+		[program]
+		cwd = "${HOME}"
+		exec = "/bin/sh"
+		args = ["-c", "pwd; cat key; ls /mnt"]
+	E
+	run sandlock run -p dev
+	expect_output "$HOME"
+	[[ $output != *secret* ]]
+	while read -r key path text; do
+		profile bad <<<"$key = [\"$path\"]"
+		run sandlock run -p bad -- true
+		expect_status 125
+		expect_output "bad.toml:1:"
+		expect_output "$text"
+	done <<-'E'
+		filesystem.read ${NOPE}/x '${NOPE}/x' begins with an unknown variable
+		filesystem.deny ${HOME '${HOME' begins with an unknown variable
+		filesystem.read ~/x write ${HOME}
+	E
+	profile bad <<-'E'
+		[filesystem]
+		read = ["${HOME}/src"]
+		chroot = "/jail"
+	E
+	run sandlock run -p bad -- true
+	expect_status 125
+	expect_output "bad.toml:2:9: \${HOME} stands beside filesystem.chroot"
+	HOME=/ run sandlock run -p dev -- true
+	expect_status 125
+	expect_output 'has no HOME'
+}
+
 @test "profile list: names and files, the own directory wins" {
 	profile b </dev/null
 	profile a </dev/null

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Tuple, Union
 from . import _ffi
 from ._ffi import lib
 from ._run import Request
-from .exceptions import PolicyError
+from .exceptions import PolicyError, SandboxError
 from .sandbox import KEYS, BranchAction, Sandbox
 
 __all__ = ["list_profiles", "load_profile", "load_profile_path"]
@@ -44,8 +44,14 @@ def load_profile_path(path: "Union[str, os.PathLike[str]]") -> Sandbox:
 
 def _load(name: str, is_path: bool) -> Sandbox:
     request = Request()
-    _ffi.call("load_profile", lib.request_load, request.pointer,
-              _ffi.encode(name), is_path)
+    try:
+        _ffi.call("load_profile", lib.request_load, request.pointer,
+                  _ffi.encode(name), is_path)
+    except SandboxError as e:
+        if e.kind != "not_found":
+            raise
+        raise PolicyError(e.message, errno=e.errno, step=e.step, hint=e.hint,
+                          kind=e.kind) from None
     text = _ffi.get_string("load_profile", lib.request_json, request.pointer)
     fields: Dict[str, Any] = {}
     for section, members in json.loads(text).items():
@@ -74,6 +80,9 @@ def _mounts(values: List[str]) -> Dict[str, Any]:
         is_read_only = host.endswith(":ro")
         if host.endswith((":ro", ":rw")):
             host = host[:-3]
+        if inside in found[0] or inside in found[1]:
+            raise PolicyError(f"'{inside}' is mounted more than once",
+                              step="load_profile", kind="usage")
         found[is_read_only][inside] = host
     return {"fs_mount": found[0], "fs_mount_ro": found[1]}
 

@@ -563,12 +563,30 @@ class Profiles(Place):
         self.assertEqual(result.stdout, b"b\n")
         self.assertIn(b"Permission denied", result.stderr)
 
+    def test_the_home(self):
+        self._set("HOME", self.base)
+        self.profile("home", """
+            [filesystem]
+            read = ["${HOME}/work"]
+            mount = "/x:${HOME}:ro"
+            """)
+        self.assertEqual(load_profile("home"), Sandbox(
+            fs_readable=[self.workdir], fs_mount_ro={"/x": self.base}))
+
+    def test_what_is_wrong_with_one(self):
+        with self.assertRaisesRegex(PolicyError, "no profile 'gone'"):
+            load_profile("gone")
+        self.profile("twice", """
+            [filesystem]
+            mount = ["/x:/a", "/x:/b:ro"]
+            """)
+        with self.assertRaisesRegex(PolicyError, "more than once"):
+            load_profile("twice")
+
     def test_a_bad_one_says_where(self):
         self.profile("bad", "[limits]\nmemory = true\n")
         with self.assertRaisesRegex(PolicyError, "bad.toml:2"):
             load_profile("bad")
-        with self.assertRaises(SandboxError):
-            load_profile("none")
 
 
 class Confine(Place):
