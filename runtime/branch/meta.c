@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -171,12 +172,28 @@ int meta_format(const struct branch_meta *m, struct buf *b)
 	return o ? json_out_end(o, b) : -ENOMEM;
 }
 
-/* Only the holder of the branch lock writes, so the name is a fixed one. */
+/*
+ * Only the holder of the branch lock writes, so the name is a fixed one. What
+ * is there is not truncated: ext4 flushes such a file when it is closed, too.
+ */
 static int open_new(int dir_fd)
 {
 	return openat(dir_fd, META_NEW,
-		      O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-		      0600);
+		      O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+static int fill(int fd, const struct buf *b)
+{
+	struct stat st;
+	int r = fd_write_full(fd, b->data, b->len);
+
+	/* Of a writer that was killed. */
+	if (r == 0 && fstat(fd, &st) < 0)
+		r = -errno;
+	if (r == 0 && st.st_size > (off_t)b->len &&
+	    ftruncate(fd, (off_t)b->len) < 0)
+		r = -errno;
+	return r;
 }
 
 void meta_expect(int dir_fd)
@@ -196,7 +213,7 @@ static int write_quickly(int dir_fd, const struct buf *b)
 {
 	static const char name[] = "meta.json", tmp[] = META_NEW;
 	auto_close int fd = open_new(dir_fd);
-	int r = fd < 0 ? -errno : fd_write_full(fd, b->data, b->len);
+	int r = fd < 0 ? -errno : fill(fd, b);
 
 	if (r == 0 &&
 	    renameat2(dir_fd, tmp, dir_fd, name, RENAME_EXCHANGE) == 0)

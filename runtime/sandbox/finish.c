@@ -23,6 +23,9 @@ int finish_processes(const struct sandbox_state *s, int pidfd, int timeout_ms,
 	bool members = s->cgroup && cgroup_has_membership(s->cgroup);
 	int r = 0;
 
+	/* Init was waited for: its pid namespace is empty. */
+	if (pidfd < 0 && s->pid_ns)
+		return 0;
 	if (pidfd >= 0) {
 		r = pidfd_signal(pidfd, SIGKILL);
 		if (r < 0 && r != -ESRCH)
