@@ -762,7 +762,12 @@ ends_as() {
 	[[ $(branch_dir) == "$W/other/.sandlock-0/"* ]]
 	sandlock commit "$N"
 	equal x "$(cat "$R/data/x")" x
+	# Nothing is written: the disk is free when run has returned.
+	script :
+	sandlock run -b "$B" "$N"
+	disk=$(findmnt -no SOURCE "$W/other")
 	eventually umount "$W/other"
+	[ ! -e "/sys/fs/ext4/${disk##*/}" ]
 }
 
 @test "the same file system through another mount is no obstacle" {

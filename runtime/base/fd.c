@@ -287,6 +287,24 @@ int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
 	return (size_t)r == n ? 0 : -EMSGSIZE;
 }
 
+/*
+ * A socket that waits to be received from itself: when both ends are closed the
+ * kernel's collector of such cycles, a thread of its own, closes what is in it.
+ */
+void fd_let_go(int fd)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0) {
+		const int cycle[] = { pair[1], fd };
+
+		(void)fd_send(pair[0], "", 1, cycle, ARRAY_LEN(cycle));
+		(void)close(pair[0]);
+		(void)close(pair[1]);
+	}
+	(void)close(fd);
+}
+
 static void close_all(const int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

@@ -72,6 +72,12 @@ int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
  */
 ssize_t fd_recv(int sock, void *data, size_t n, int *fds, size_t *n_fds);
 
+/*
+ * close(2) that does not wait for what the kernel does about the last fd of
+ * something. Where that cannot be had it waits.
+ */
+void fd_let_go(int fd);
+
 /* Sets FD_CLOEXEC on every fd >= @first. */
 int fd_cloexec_from(unsigned int first);
 

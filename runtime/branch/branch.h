@@ -125,6 +125,10 @@ int branch_overlay(const struct branch *b, int *ret_mount_fd,
  */
 int branch_set_running(struct branch *b, const char *const *paths, size_t n,
 		       const struct proc_id *init, struct error *err);
+/* Nothing is in it, not even what the runtime has made. */
+bool branch_is_untouched(struct branch *b);
+/* All of it, and what it is over, is on the file system @dev. */
+bool branch_lies_on(struct branch *b, dev_t dev);
 /* To be called while there is time: then branch_set_running takes less. */
 void branch_expect_running(struct branch *b);
 /*

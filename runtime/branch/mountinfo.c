@@ -5,9 +5,12 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-int mountinfo_open(struct mountinfo *m)
+int mountinfo_open(struct mountinfo *m, const char *process)
 {
-	*m = (struct mountinfo){ .file = fopen("/proc/self/mountinfo", "re") };
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/mountinfo", process);
+	*m = (struct mountinfo){ .file = fopen(path, "re") };
 	return m->file ? 0 : -errno;
 }
 
@@ -37,7 +40,7 @@ static void unescape(char *s)
 	*to = '\0';
 }
 
-/* 36 35 98:0 /root /point rw,noatime ... */
+/* 36 35 98:0 /root /point rw,noatime ... - ext4 ... */
 static bool parse(struct mountinfo *m)
 {
 	char *save = NULL, *field[6];
@@ -48,7 +51,12 @@ static bool parse(struct mountinfo *m)
 		if (!field[i])
 			return false;
 	}
-	if (sscanf(field[2], "%u:%u", &major, &minor) != 2)
+	do
+		m->type = strtok_r(NULL, " \n", &save);
+	while (m->type && strcmp(m->type, "-") != 0);
+	if (m->type)
+		m->type = strtok_r(NULL, " \n", &save);
+	if (!m->type || sscanf(field[2], "%u:%u", &major, &minor) != 2)
 		return false;
 	unescape(field[3]);
 	unescape(field[4]);

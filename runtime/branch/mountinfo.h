@@ -1,4 +1,4 @@
-/* /proc/self/mountinfo, line by line. */
+/* /proc/PID/mountinfo, line by line. */
 #ifndef SANDLOCK_BRANCH_MOUNTINFO_H
 #define SANDLOCK_BRANCH_MOUNTINFO_H
 
@@ -15,11 +15,12 @@ struct mountinfo {
 	dev_t dev;
 	const char *root;  /* of the mount, within its file system */
 	const char *point; /* where it is mounted */
+	const char *type;  /* of the file system */
 	bool read_only;
 };
 
-/* 0 or a negative errno. */
-int mountinfo_open(struct mountinfo *m);
+/* @process: "self", or a pid. 0 or a negative errno. */
+int mountinfo_open(struct mountinfo *m, const char *process);
 /* 1 and the next mount, or 0 at the end; odd lines are passed over. */
 int mountinfo_next(struct mountinfo *m);
 void mountinfo_done(struct mountinfo *m);

@@ -36,7 +36,7 @@ static int path_in_fs(int fd, char **ret)
 	if (r == 0)
 		r = mount_id(fd, &id);
 	if (r == 0)
-		r = mountinfo_open(&m);
+		r = mountinfo_open(&m, "self");
 	if (r < 0)
 		return r;
 	*ret = NULL;
@@ -93,7 +93,7 @@ int onemount_open(int a, int b, int *ret_a, int *ret_b)
 	if (r == 0 && fstat(a, &st) < 0)
 		r = -errno;
 	if (r == 0)
-		r = mountinfo_open(&m);
+		r = mountinfo_open(&m, "self");
 	if (r < 0)
 		return r;
 	while (!found && mountinfo_next(&m) == 1) {

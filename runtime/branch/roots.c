@@ -6,6 +6,7 @@
  */
 #include "branch/roots.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -261,6 +262,51 @@ void branch_discard(struct branch *b)
 	for (size_t i = 0; b && i < b->n_others; i++)
 		root_discard(b->others[i]);
 	root_discard(b);
+}
+
+static bool is_empty(int dir_fd)
+{
+	auto_close int fd =
+		openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	size_t n = 0;
+
+	if (!dir)
+		return false;
+	(void)take_fd(&fd);
+	while (n <= 2 && readdir(dir))
+		n++;
+	return n == 2;
+}
+
+bool branch_is_untouched(struct branch *b)
+{
+	for (size_t i = 0; i < branch_n_roots(b); i++) {
+		const struct branch *root = branch_root(b, i);
+
+		if (root->n_layers || !is_empty(root->upper_fd))
+			return false;
+	}
+	return true;
+}
+
+static bool lies_on(int dir_fd, dev_t dev)
+{
+	struct stat st;
+
+	return fstat(dir_fd, &st) == 0 && st.st_dev == dev;
+}
+
+bool branch_lies_on(struct branch *b, dev_t dev)
+{
+	for (size_t i = 0; i < branch_n_roots(b); i++) {
+		const struct branch *root = branch_root(b, i);
+
+		if (!lies_on(root->lower_fd, dev) ||
+		    !lies_on(root->upper_fd, dev))
+			return false;
+	}
+	return true;
 }
 
 void branch_expect_running(struct branch *b)

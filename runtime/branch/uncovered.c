@@ -14,7 +14,7 @@ int root_uncovered(struct branch *b, change_fn *fn, void *data,
 	const char *lower = b->meta.lower;
 	size_t n = strcmp(lower, "/") == 0 ? 0 : strlen(lower);
 	struct mountinfo m;
-	int r = mountinfo_open(&m);
+	int r = mountinfo_open(&m, "self");
 
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,

@@ -705,7 +705,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	c->judge_fd = -1;
 	c->console_sock = c->console_master = c->pidfd = c->netns_fd = -1;
 	c->fifo_fd = c->status_fd = c->join_fd = c->child_join_fd = -1;
-	c->traps_fd = c->notify_fd = -1;
+	c->traps_fd = c->notify_fd = c->mounts_fd = -1;
 	if (!c->mask_is_saved)
 		(void)sigprocmask(SIG_SETMASK, NULL, &c->original_mask);
 	r = fd_ensure_std();

@@ -53,6 +53,7 @@ struct create {
 	bool time_is_set;	/* in the child: it is in its time namespace */
 	struct netns netns;	/* made beside the rest, where possible */
 	int netns_fd;		/* init enters it, or -1: by clone */
+	int mounts_fd;		/* its mount namespace, or -1: let_go.h */
 	int notify_fd;		/* of sd_notify, or -1: sdnotify.h */
 	bool hooks_begun;	/* a failure has to run poststop */
 	bool executed;		/* the payload has run: its branch is kept */

@@ -69,6 +69,8 @@ void create_undo(struct create *c)
 	}
 	/* It holds the overlay, which has to be gone. */
 	rootfs_free(take_ptr(&c->rootfs));
+	cleanup_close(&c->mounts_fd);
+	c->mounts_fd = -1;
 	/* What the payload has written waits for a decision all the same, and
 	 * what earlier stages have for whoever it belongs to. */
 	if (c->branch && create_is_later(c))
@@ -91,6 +93,7 @@ void create_done(struct create *c)
 	live_limits_free(c->limits);
 	netns_done(&c->netns);
 	cleanup_close(&c->netns_fd);
+	cleanup_close(&c->mounts_fd);
 	rootfs_free(c->rootfs);
 	branch_close(c->branch);
 	store_close(c->store);

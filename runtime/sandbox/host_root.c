@@ -117,7 +117,7 @@ static int add_mounts(struct host_context *h)
 {
 	size_t n = h->workdirs.n;
 	struct mountinfo m;
-	int r = mountinfo_open(&m);
+	int r = mountinfo_open(&m, "self");
 
 	if (r < 0)
 		return r;

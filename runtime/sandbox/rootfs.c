@@ -203,6 +203,14 @@ int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
 	return 0;
 }
 
+void rootfs_let_go(struct rootfs *r)
+{
+	if (gets_root(r) && r->root_fd >= 0)
+		fd_let_go(take_fd(&r->root_fd));
+	while (r->n_branches > 0)
+		fd_let_go(r->branch_fds[--r->n_branches]);
+}
+
 void rootfs_free(struct rootfs *r)
 {
 	size_t i;

@@ -80,6 +80,8 @@ int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
 	       struct error *err);
 void rootfs_free(struct rootfs *r);
 CLEANUP_PTR(struct rootfs, rootfs_free);
+/* In the parent: the overlays that it has open go later, see fd_let_go. */
+void rootfs_let_go(struct rootfs *r);
 
 /* Hands over the detached mount of a root of the branch; takes the fd. */
 typedef int rootfs_give_fn(void *data, int fd, struct error *err);

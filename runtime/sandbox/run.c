@@ -23,6 +23,7 @@
 #include "sandbox/finish.h"
 #include "sandbox/host.h"
 #include "sandbox/launcher.h"
+#include "sandbox/let_go.h"
 #include "sandbox/mediate.h"
 #include "sandbox/process.h"
 #include "sandbox/sdnotify.h"
@@ -262,6 +263,8 @@ static int start_inline(struct create *c, struct error *err)
 	if (r < 0)
 		return r;
 	c->executed = true;
+	if (c->die_with_parent)
+		let_go_hold(c);
 	return finish_hooks(c->state, s, SPEC_HOOK_POSTSTART, "running",
 			    c->env->log, err);
 }
@@ -490,8 +493,7 @@ static int run_foreground(struct create *c, int signal_fd,
 	r = finish_processes(c->state, -1, 10000, err);
 	if (r < 0)
 		return r;
-	/* It holds the overlay, which is to be gone. */
-	rootfs_free(take_ptr(&c->rootfs));
+	let_go(c);
 	if (h->ended)
 		h->ended(h->data, c->branch, &ret->status);
 	if (is_handed_on(c, &ret->status))

@@ -3,6 +3,8 @@
 #include "unit.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -252,6 +254,20 @@ static void cloexec_from_leaves_the_lower_ones(void **state)
 	close(high);
 }
 
+static void what_is_let_go_is_closed_soon(void **state)
+{
+	struct pollfd p = { .events = POLLIN };
+	int fds[2];
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	fd_let_go(fds[1]);
+	assert_int_equal(fcntl(fds[1], F_GETFD), -1);
+	p.fd = fds[0];
+	assert_int_equal(poll(&p, 1, 30000), 1);
+	assert_true(p.revents & POLLHUP);
+	close(fds[0]);
+}
+
 static int std_is_made(void)
 {
 	close(0);
@@ -290,6 +306,7 @@ int main(void)
 		cmocka_unit_test(descriptors_are_passed),
 		cmocka_unit_test(unwanted_descriptors_are_closed),
 		cmocka_unit_test(cloexec_from_leaves_the_lower_ones),
+		cmocka_unit_test(what_is_let_go_is_closed_soon),
 		cmocka_unit_test(std_descriptors_are_made),
 	};
 
