@@ -78,10 +78,14 @@ int intent_write(const struct plan *p, int dir_fd, const char *name,
 		return error_set(err, ERR_SYSTEM, -r,
 				 "cannot write down what to commit");
 	}
-	if (fsync(dir_fd) < 0)
-		return error_set(err, ERR_SYSTEM, errno,
-				 "cannot write down what to commit");
-	return 0;
+	if (fsync(dir_fd) == 0)
+		return 0;
+	r = error_set(err, ERR_SYSTEM, errno,
+		      "cannot write down what to commit");
+	/* It would be carried out by whoever comes next. */
+	(void)unlinkat(dir_fd, name, 0);
+	(void)fsync(dir_fd);
+	return r;
 }
 
 static int read_part(int fd, SHA2_CTX *sha, void *data, size_t n)

@@ -1,6 +1,14 @@
 #include "branch_fixture.h"
 #include "branch_rows.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "branch/internal.h"
+
 static void commit(struct fixture *f, enum conflict_mode mode)
 {
 	const struct commit_options o = { .conflicts = mode,
@@ -149,13 +157,61 @@ static void what_another_process_has_discarded_is_gone(void **state)
 	fixture_close(&f);
 }
 
+/* From now on it cannot be put on disk. */
+static bool break_fsync(int fd)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fsync, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned int)fd, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { .len = ARRAY_LEN(f), .filter = f };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0;
+}
+
+static void what_cannot_be_written_down_is_not_begun(void **state)
+{
+	const struct commit_options o = { .lock_timeout_ms = 5000 };
+	struct commit_result result;
+	struct error err = ERROR_INIT;
+	struct fixture f;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	fixture_open(&f, "echo 1 > f");
+	fixture_run(&f, "echo 2 > f", NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		if (!break_fsync(f.branch->dir_fd))
+			_exit(2);
+		_exit(branch_commit(f.branch, &o, &result, &err) != -EIO ||
+		      !strstr(err.msg, "write down"));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	shell(f.lower, "test $(cat f) = 1");
+	commit(&f, CONFLICT_REFUSE);
+	assert_committed(&f);
+	fixture_close(&f);
+}
+
 int main(void)
 {
-	enum { OWN = 5 };
+	enum { OWN = 6 };
 	struct CMUnitTest tests[ARRAY_LEN(rows) + OWN] = {
 		cmocka_unit_test(what_another_process_has_committed_is_done),
 		cmocka_unit_test(what_another_process_has_discarded_is_gone),
 		cmocka_unit_test(the_name_of_the_stage_may_be_taken),
+		cmocka_unit_test(what_cannot_be_written_down_is_not_begun),
 		cmocka_unit_test(row_64_another_file_system),
 		cmocka_unit_test(row_65_another_mount),
 	};
