@@ -483,6 +483,8 @@ class Sandbox:
             raise state_error("sandbox has not been created, or has ended",
                               "start")
         run = self._current("start")
+        if run.state != _ffi.STATE_CREATED:
+            raise state_error("sandbox has been started already", "start")
         try:
             run.start()
         except SandlockError:

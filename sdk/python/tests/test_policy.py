@@ -104,6 +104,22 @@ class Verdicts(Place):
             result = sandbox.run(["sh", "-c", "/usr/bin/echo it; exit 0"])
             self.assertEqual((result.stdout, len(seen)), (b"it\n", 2), result)
 
+    def test_a_callback_cannot_start_or_wait_for_its_own_sandbox(self):
+        seen = []
+
+        def look(event, context):
+            if event.syscall != "execve":
+                return
+            for method in (sandbox.start, sandbox.wait):
+                try:
+                    method()
+                except SandboxError as e:
+                    seen.append(e.kind)
+
+        sandbox = Sandbox(policy_fn=look)
+        self.assertEqual(sandbox.run(["echo", "it"]).stdout, b"it\n")
+        self.assertEqual(seen, ["state", "state"])
+
     def test_a_callback_that_asks_a_supervisor_that_has_died(self):
         seen = []
 

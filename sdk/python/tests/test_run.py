@@ -185,6 +185,14 @@ class Runs(Place):
             thread.join()
         self.assertFalse(sandbox.is_running)
 
+    def test_to_start_it_again_is_no_end_of_it(self):
+        with Sandbox() as sandbox:
+            sandbox.create(["sh", "-c", "sleep 0.1; echo on"])
+            sandbox.start()
+            with self.assertRaisesRegex(SandboxError, "already"):
+                sandbox.start()
+            self.assertEqual(sandbox.wait().stdout, b"on\n")
+
     def test_pause_and_resume(self):
         with Sandbox() as sandbox:
             sandbox.spawn(["sh", "-c", "echo on; exec sleep 0.2"])
