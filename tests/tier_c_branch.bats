@@ -46,6 +46,26 @@ teardown() {
 	[ -z "$(sandlock branches --format json | jq -r '.[]?.name')" ]
 }
 
+@test "tier C: what the host removes meanwhile is a conflict, what the branch moves is none" {
+	local job
+	mkdir e f
+	echo 3 | tee e/a f/b three >k
+	mkfifo "$W/go"
+	sandlock run --isolation=notify --name "$N" -- /bin/sh -c 'echo 2 >>d/two
+		echo x >e/n; rm k; mv f/b f/c; echo 4 >>f/c; mv three e/three
+		echo ready; read -r go' <>"$W/go" >"$W/out" &
+	job=$!
+	eventually grep -qs ready "$W/out"
+	rm -r d/two e
+	touch f/new
+	echo >"$W/go"
+	wait $job
+	run sandlock diff "$N"
+	expect_exactly $'D f/b\nD k\nD three\nC A d/two (removed on the host)\nC A e/ (removed on the host)\nA e/n\nA e/three\nA f/c'
+	run sandlock abort "$N"
+	expect_status 0
+}
+
 @test "tier C: --on-exit=commit publishes" {
 	in_branch --on-exit=commit -- /bin/sh -c 'mv d e; echo x >e/y'
 	expect_status 0

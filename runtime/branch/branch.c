@@ -19,6 +19,7 @@
 #include "branch/internal.h"
 #include "branch/layers.h"
 #include "branch/merged.h"
+#include "branch/origin.h"
 #include "branch/recover.h"
 
 enum {
@@ -145,6 +146,8 @@ struct merged *branch_merged(const struct branch *b)
 		b->lower_fd, b->upper_fd, b->work_fd, branch_xattr_prefix(b));
 	int r = 0;
 
+	if (m)
+		merged_note_copies(m, origin_open_copies(b));
 	for (size_t i = 0; m && i < b->n_layers && r == 0; i++)
 		r = merged_add_layer(m, b->layers[b->n_layers - 1 - i].fd);
 	errno = r < 0 ? -r : errno;

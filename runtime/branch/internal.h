@@ -246,6 +246,7 @@ void clear_orphan_root(struct store *st, const char *name);
 
 /* origin.c */
 #define LOWERS_FILE "lowers"
+#define COPIED_FILE "copied"
 
 /* meta.c */
 #define META_NEW ".meta.json.new"

@@ -146,10 +146,13 @@ static bool is_equal_to_base(const struct judge *j, const struct walk_entry *e)
 	       time_compare(&r->ctime, &e->upper.ctime) == 0;
 }
 
-static bool was_copied_up(const struct judge *j, const struct walk_entry *e)
+static bool was_copied_up(struct judge *j, const struct walk_entry *e)
 {
 	size_t n = strlen(j->prefix);
 
+	/* Without memory for it nothing else works, either. */
+	if (j->branch->meta.notify)
+		return origin_was_copied(&j->origins, j->branch, e, NULL) == 1;
 	for (size_t i = 0; i < e->private.n; i++)
 		if (strcmp(e->private.v[i].key + n, "origin") == 0)
 			return true;
@@ -255,6 +258,8 @@ static int lost_its_base(struct judge *j, const struct walk_entry *e,
 
 	if (S_ISDIR(e->upper.mode) || !was_copied_up(j, e))
 		return 0;
+	if (j->branch->meta.notify)
+		return 1;
 	parent = strndup(e->path, (size_t)(e->name - e->path));
 	if (!parent)
 		return fail(e, ENOMEM, "compare", err);
@@ -268,8 +273,7 @@ static int lost_its_base(struct judge *j, const struct walk_entry *e,
 	return origin_is_lost(&j->origins, j->branch, e, err);
 }
 
-static const char *changed_words(const struct judge *j,
-				 const struct walk_entry *e)
+static const char *changed_words(struct judge *j, const struct walk_entry *e)
 {
 	const struct timespec *base = &j->branch->meta.base_time;
 
@@ -280,7 +284,7 @@ static const char *changed_words(const struct judge *j,
 }
 
 /* A directory of both sides: only its own metadata can be in conflict. */
-static bool dir_in_conflict(const struct judge *j, const struct walk_entry *e,
+static bool dir_in_conflict(struct judge *j, const struct walk_entry *e,
 			    const struct verdict *v)
 {
 	if ((v->flags & CHANGE_MTIME_ONLY) ||

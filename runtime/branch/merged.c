@@ -38,6 +38,7 @@ struct merged *merged_new(int lower_fd, int upper_fd, int work_fd,
 	}
 	(void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
 	m->prefix = prefix;
+	m->copied_fd = -1;
 	(void)snprintf(m->opaque_key, sizeof(m->opaque_key), "%sopaque",
 		       prefix);
 	m->upper_fd = fcntl(upper_fd, F_DUPFD_CLOEXEC, 3);
@@ -76,11 +77,17 @@ size_t merged_lower(const struct merged *m)
 	return m->n_below;
 }
 
+void merged_note_copies(struct merged *m, int fd)
+{
+	m->copied_fd = fd;
+}
+
 void merged_free(struct merged *m)
 {
 	if (!m)
 		return;
 	close_all(m);
+	cleanup_close(&m->copied_fd);
 	(void)pthread_mutex_destroy(&m->lock);
 	free(m->stops);
 	free(m);

@@ -51,6 +51,9 @@ size_t merged_lower(const struct merged *m); /* which one the lower is */
 void merged_free(struct merged *m);
 CLEANUP_PTR(struct merged, merged_free);
 
+/* What is copied up, and where, is told by origin_note_copy; taken over. */
+void merged_note_copies(struct merged *m, int fd);
+
 /*
  * Where threads cannot have a umask of their own: the one they have, whose bits
  * are given back by chmod.

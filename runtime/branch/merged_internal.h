@@ -12,6 +12,7 @@ struct link_table;
 
 struct merged {
 	int upper_fd, work_fd;
+	int copied_fd; /* or -1 */
 	int *below; /* of upper: the layers, the newest first, and the lower */
 	size_t n_below;
 	const char *prefix;

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "branch/links.h"
 #include "branch/merged_internal.h"
+#include "branch/origin.h"
 #include "branch/tree.h"
 #include "branch/xattr.h"
 #include "kernel/caps.h"
@@ -45,6 +46,17 @@ static bool open_shut(int up_fd, const struct stat *st)
 	return (st->st_mode & 0300) != 0300 &&
 	       chmod(fd_proc_path(up_fd, link), (st->st_mode & 07777) | 0300) ==
 		       0;
+}
+
+/* What an earlier stage has made is not the lower's. */
+static void note_copy(const struct merged *m, const char *path, size_t len,
+		      const struct merged_entry *e, int up_fd, const char *name)
+{
+	struct stat st;
+
+	if (m->copied_fd >= 0 && e->low_at + 1 == m->n_below &&
+	    fstatat(up_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		origin_note_copy(m->copied_fd, path, len, st.st_ino);
 }
 
 /* Copying up changes no times of the directory that it is done in. */
@@ -142,6 +154,10 @@ int up_dir(struct merged *m, const char *path, int *ret_fd)
 		if (r == 0 && !entry_in_upper(&e) && !e.is_whiteout &&
 		    S_ISDIR(e.low.mode)) {
 			r = copy_dir(m, &d, p, &e.low, e.low_at);
+			if (r == 0)
+				note_copy(m, path,
+					  (size_t)(p - words) + strlen(p), &e,
+					  d.up, p);
 			if (r == 0)
 				r = dir_lookup(m, &d, p, &e);
 		}
@@ -270,8 +286,11 @@ int up_object(struct merged *m, const char *path, const struct up_options *o)
 		if (r < 0)
 			return r;
 	}
-	return S_ISDIR(e.low.mode) ? copy_dir(m, &d, name, &e.low, e.low_at)
-				   : copy_object(m, path, o, &d, name, &e);
+	r = S_ISDIR(e.low.mode) ? copy_dir(m, &d, name, &e.low, e.low_at)
+				: copy_object(m, path, o, &d, name, &e);
+	if (r == 0)
+		note_copy(m, path, strlen(path), &e, d.up, name);
+	return r;
 }
 
 /* -------------------------------------------------------- whole subtrees -- */

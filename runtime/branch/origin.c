@@ -17,13 +17,13 @@ enum {
 	/* struct ovl_fb of the kernel: what precedes the handle's bytes. */
 	FB_TYPE = 4,
 	FB_HEADER = 21,
-	LOWERS_MAX = 256 << 20,
+	HASHES_MAX = 256 << 20, /* bytes */
 };
 
 struct origins {
 	struct link_table *handles, *looks; /* hashes; no paths */
 	bool is_collected;
-	struct buf lowers; /* hashes, sorted */
+	struct buf lowers, copied; /* hashes, sorted */
 };
 
 /* FNV-1a */
@@ -45,6 +45,7 @@ void origins_free(struct origins *o)
 	links_free(o->handles);
 	links_free(o->looks);
 	buf_done(&o->lowers);
+	buf_done(&o->copied);
 	free(o);
 }
 
@@ -151,14 +152,53 @@ static int compare_hashes(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void sort_hashes(struct buf *b)
+{
+	qsort(b->data, b->len / sizeof(uint64_t), sizeof(uint64_t),
+	      compare_hashes);
+}
+
+static bool has_hash(const struct buf *b, uint64_t hash)
+{
+	return b->len > 0 && bsearch(&hash, b->data, b->len / sizeof(hash),
+				     sizeof(hash), compare_hashes);
+}
+
+/* The last one may be torn. */
+static void read_hashes(const struct branch *b, const char *name,
+			struct buf *ret)
+{
+	if (fd_read_file(b->dir_fd, name, HASHES_MAX, ret) < 0)
+		buf_clear(ret);
+	if (ret->len > 0)
+		sort_hashes(ret);
+}
+
 void origin_note_lowers(const struct branch *b, struct buf *hashes)
 {
 	if (buf_failed(hashes) || hashes->len == 0)
 		return;
-	qsort(hashes->data, hashes->len / sizeof(uint64_t), sizeof(uint64_t),
-	      compare_hashes);
 	(void)fd_write_atomic(b->dir_fd, LOWERS_FILE, hashes->data, hashes->len,
 			      0600, false);
+}
+
+int origin_open_copies(const struct branch *b)
+{
+	return openat(b->dir_fd, COPIED_FILE,
+		      O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+		      0600);
+}
+
+static uint64_t hash_copy(const char *path, size_t len, uint64_t ino)
+{
+	return origin_hash(origin_hash(0, path, len), &ino, sizeof(ino));
+}
+
+void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino)
+{
+	uint64_t hash = hash_copy(path, len, ino);
+
+	(void)fd_write_full(fd, &hash, sizeof(hash));
 }
 
 static struct origins *origins_new(const struct branch *b)
@@ -173,8 +213,9 @@ static struct origins *origins_new(const struct branch *b)
 		origins_free(o);
 		return NULL;
 	}
-	if (fd_read_file(b->dir_fd, LOWERS_FILE, LOWERS_MAX, &o->lowers) < 0)
-		buf_clear(&o->lowers);
+	read_hashes(b, LOWERS_FILE, &o->lowers);
+	if (b->meta.notify)
+		read_hashes(b, COPIED_FILE, &o->copied);
 	return o;
 }
 
@@ -190,15 +231,21 @@ static int open_origins(struct origins **origins, const struct branch *b,
 int origin_had_lower(struct origins **origins, const struct branch *b,
 		     const struct walk_entry *e, struct error *err)
 {
-	uint64_t hash = origin_hash(0, e->path, e->path_len);
-	const struct buf *l;
 	int r = open_origins(origins, b, err);
 
-	if (r < 0)
-		return r;
-	l = &(*origins)->lowers;
-	return l->len > 0 && bsearch(&hash, l->data, l->len / sizeof(hash),
-				     sizeof(hash), compare_hashes);
+	return r < 0 ? r
+		     : has_hash(&(*origins)->lowers,
+				origin_hash(0, e->path, e->path_len));
+}
+
+int origin_was_copied(struct origins **origins, const struct branch *b,
+		      const struct walk_entry *e, struct error *err)
+{
+	int r = open_origins(origins, b, err);
+
+	return r < 0 ? r
+		     : has_hash(&(*origins)->copied,
+				hash_copy(e->path, e->path_len, e->upper.ino));
 }
 
 /* Copying up leaves the times of a directory alone, moving something does not.

@@ -26,6 +26,13 @@ struct walk_entry;
 /* A hash that is never 0; begin with @hash 0. */
 uint64_t origin_hash(uint64_t hash, const void *data, size_t len);
 
+/*
+ * Where no overlay is mounted the supervisor tells what it copies up, and where
+ * to. An fd for that, or -1; best effort.
+ */
+int origin_open_copies(const struct branch *b);
+void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino);
+
 /* Keeps the hashes of such paths, in any order. Best effort. */
 void origin_note_lowers(const struct branch *b, struct buf *hashes);
 
@@ -35,6 +42,10 @@ void origin_note_lowers(const struct branch *b, struct buf *hashes);
  */
 struct origins;
 void origins_free(struct origins *o);
+
+/* 1 if the supervisor has copied @e up to where it is; of any object. */
+int origin_was_copied(struct origins **origins, const struct branch *b,
+		      const struct walk_entry *e, struct error *err);
 
 /*
  * 1 if @e, which was copied up and has no lower, can not have been moved to its
