@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,7 @@ type testCase struct {
 	Name      string
 	Files     map[string]any
 	Workdir   *bool
+	Bundle    bool
 	Request   map[string]any
 	Command   []string
 	TimeoutMS int `json:"timeout_ms"`
@@ -112,11 +114,27 @@ func TestSharedCases(t *testing.T) {
 	}
 }
 
+// makeBundle makes one whose root file system is the workdir.
+func (w *world) makeBundle() string {
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(casesFile),
+		"bundle.json"))
+	must(w, err)
+	text = []byte(strings.NewReplacer("@WORKDIR@", w.work,
+		"@UID@", strconv.Itoa(os.Getuid()),
+		"@GID@", strconv.Itoa(os.Getgid())).Replace(string(text)))
+	dir := w.TempDir()
+	must(w, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o644))
+	return dir
+}
+
 func (c *testCase) run(w *world) {
 	w.writeFiles(c.Files)
 	sb := &Sandbox{Host: w.Host}
 	if c.Workdir == nil || *c.Workdir {
 		sb.Workdir = w.work
+	}
+	if c.Bundle {
+		sb.Workdir, sb.Bundle = "", w.makeBundle()
 	}
 	sb.Timeout = time.Duration(c.TimeoutMS) * time.Millisecond
 	for key, value := range c.Request {

@@ -42,6 +42,22 @@ func (w *world) held(f func(SyscallEvent, *Approval)) *Sandbox {
 	return sb
 }
 
+func TestPolicyOfABundle(t *testing.T) {
+	w := newWorld(t)
+	var seen []string
+	sb := w.asked(func(e SyscallEvent, _ *PolicyContext) PolicyDecision {
+		seen = append(seen, e.Path)
+		return DenyWith(int(syscall.EACCES))
+	})
+	sb.Workdir, sb.Bundle = "", w.makeBundle()
+	defer sb.Close()
+	res, err := sb.Run(background, "/bin/busybox", "sh", "-c",
+		"/bin/busybox true; echo $?")
+	must(t, err)
+	expect(w, "output", string(res.Stdout), "126\n")
+	expect(w, "paths", strings.Join(seen, " "), "/bin/busybox")
+}
+
 const envTwice = "env true; echo $?"
 
 // SEEDS row 36.

@@ -45,6 +45,12 @@ type Sandbox struct {
 	Chroot   string   // the command's root, on a branch unless Workdir names some in it
 	Cwd      string   // where the command starts; default: Workdir
 
+	// Bundle is a directory with a config.json, which says what the command
+	// may do and whose root file system it sees, on a branch. No words of a
+	// command are the program of config.json. PolicyFn and Handlers work,
+	// but for the network.
+	Bundle string
+
 	// NetAllow is where it may connect to: "host:443", "10.0.0.0/8:*",
 	// "udp://1.1.1.1:53"; without any there is no network. NetDeny takes
 	// away from that, or from everything.
@@ -219,6 +225,7 @@ func (s *Sandbox) settings() ([]Setting, error) {
 		{"config.workdir", text(s.Workdir)},
 		{"config.workdir", s.Workdirs},
 		{"filesystem.chroot", text(s.Chroot)},
+		{"program.bundle", text(s.Bundle)},
 		{"config.branch", flag(s.NoBranch, "false")},
 		{"config.fs_storage", text(s.FSStorage)},
 		{"program.cwd", text(s.Cwd)},

@@ -13,6 +13,7 @@
 #include "base/json.h"
 
 static const char cases_file[] = "tests/sdk/cases.json";
+static const char bundle_file[] = "tests/sdk/bundle.json";
 
 /* A NUL cannot be in a string of ours; this one of Unicode's private characters
  * stands for it. */
@@ -211,20 +212,51 @@ static int begin_world(void **state)
 
 /* ------------------------------------------------------------- requests -- */
 
+/* Every @word in it. */
+static void replace(struct buf *text, const char *word, const char *value)
+{
+	auto_(buf) struct buf from = *text;
+	const char *p = buf_str(&from), *at;
+
+	*text = (struct buf)BUF_INIT;
+	for (; (at = strstr(p, word)); p = at + strlen(word)) {
+		buf_add(text, p, (size_t)(at - p));
+		buf_add_str(text, value);
+	}
+	buf_add_str(text, p);
+}
+
 static int set_one(struct world *w, struct sandlock_request *q, const char *key,
 		   const char *value)
 {
-	static const char word[] = "@WORKDIR@";
-	const char *at = strstr(value, word);
-	char text[PATH_MAX];
+	auto_(buf) struct buf text = BUF_INIT;
 
-	if (at)
-		(void)snprintf(text, sizeof(text), "%.*s%s%s",
-			       (int)(at - value), value, w->work,
-			       at + strlen(word));
-	else
-		(void)snprintf(text, sizeof(text), "%s", value);
-	return sandlock_request_set(q, key, text, key, &w->err);
+	buf_add_str(&text, value);
+	replace(&text, "@WORKDIR@", w->work);
+	return sandlock_request_set(q, key, buf_str(&text), key, &w->err);
+}
+
+/* One whose root file system is the workdir. */
+static int set_bundle(struct world *w, struct sandlock_request *q)
+{
+	auto_(buf) struct buf text = BUF_INIT;
+	char path[PATH_MAX], id[16];
+	FILE *f;
+
+	assert_int_equal(fd_read_file(AT_FDCWD, bundle_file, 1 << 20, &text),
+			 0);
+	replace(&text, "@WORKDIR@", w->work);
+	(void)snprintf(id, sizeof(id), "%u", getuid());
+	replace(&text, "@UID@", id);
+	(void)snprintf(id, sizeof(id), "%u", getgid());
+	replace(&text, "@GID@", id);
+	(void)snprintf(path, sizeof(path), "%s/config.json", w->dir);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	assert_true(fputs(buf_str(&text), f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	return sandlock_request_set(q, "program.bundle", w->dir, "test",
+				    &w->err);
 }
 
 static int set_value(struct world *w, struct sandlock_request *q,
@@ -295,7 +327,9 @@ static int make_sandbox(struct world *w)
 	int r = 0;
 
 	assert_non_null(q);
-	if (json_bool_or(w->test, "workdir", true))
+	if (json_bool_or(w->test, "bundle", false))
+		r = set_bundle(w, q);
+	else if (json_bool_or(w->test, "workdir", true))
 		r = set_one(w, q, "config.workdir", w->work);
 	for (size_t i = 0; keys && r == 0 && i < keys->n; i++)
 		r = set_value(w, q, keys->keys[i], &keys->items[i]);

@@ -55,12 +55,13 @@ class Request:
             lib.request_free(pointer)
 
 
-def check_command(cmd: Sequence[Text]) -> List[Text]:
+def check_command(cmd: Sequence[Text], may_be_empty: bool = False
+                  ) -> List[Text]:
     if isinstance(cmd, (str, bytes, os.PathLike)):
         raise TypeError("the command is a list of words, not one: "
                         f"[{cmd!r}], or ['sh', '-c', {cmd!r}]")
     words = list(cmd)
-    if not words:
+    if not words and not may_be_empty:
         raise ValueError("there is no command to run: the list is empty")
     return words
 
@@ -70,7 +71,7 @@ def launch_of(cmd: Sequence[Text], stdin: Stdio, stdout: Stdio,
               fds: Iterable[int] = ()) -> _ffi.Launch:
     numbers = list(fds)
     return _ffi.Launch(
-        argv=_ffi.strings(check_command(cmd)), stdin=_ffi.Stdio(*stdin),
+        argv=_ffi.strings(cmd), stdin=_ffi.Stdio(*stdin),
         stdout=_ffi.Stdio(*stdout), stderr=_ffi.Stdio(*stderr),
         timeout_ms=to_ms(timeout), fds=(c_int * len(numbers))(*numbers),
         n_fds=len(numbers))

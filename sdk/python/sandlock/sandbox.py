@@ -111,7 +111,8 @@ KEYS = {
     "control_socket": "program.control_socket",
     "no_supervisor": "program.no_supervisor",
     "isolation": "program.isolation",
-    "explain": "program.explain", "ask_exec": "ask.exec",
+    "explain": "program.explain", "bundle": "program.bundle",
+    "ask_exec": "ask.exec",
     "ask_open": "ask.open", "ask_connect": "ask.connect", "ask_by": "ask.by",
     "ask_timeout": "ask.timeout", "ask_limit": "ask.limit",
 }
@@ -249,6 +250,10 @@ class Sandbox:
     isolation: Optional[str] = None
     """What keeps it in, ``namespaces`` or ``notify``: what works here, if None."""
     """No process answers for it: no control socket, no rule that needs one."""
+    bundle: Optional[str] = None
+    """A directory with a config.json, which says what the command may do and
+    whose root file system it sees, on a branch. ``[]`` is the program of
+    config.json. Callbacks, handlers and ``ask_*`` work, but for the network."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -320,7 +325,7 @@ class Sandbox:
             for text in _values(value):
                 request.set(key, text, member)
         workdirs = self._workdirs()
-        if not workdirs and not bare:
+        if not workdirs and not bare and self.bundle is None:
             request.set("config.branch", "false", "workdir")
         for path in workdirs:
             request.set("config.workdir", path, "workdir")
@@ -389,7 +394,7 @@ class Sandbox:
     def _launch(self, make: Callable[[Run], _Made], cmd: Sequence[Text],
                 given: "Optional[_Given]" = None) -> "Tuple[Run, _Made]":
         """Makes the run that this object has from now on, by ``make``."""
-        check_command(cmd)
+        check_command(cmd, self.bundle is not None)
         with self._lock:
             self._check_idle("create")
             self._is_starting = True

@@ -14,6 +14,9 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.dirname(HERE)
 EXAMPLES = os.path.join(PACKAGE, "examples")
+# What the suites of all languages share.
+SHARED = (os.path.dirname(os.environ.get("SANDLOCK_CASES", ""))
+          or os.path.join(PACKAGE, *[os.pardir] * 2, "tests", "sdk"))
 # A loaded machine must not fail a test.
 LIMIT_S = 60
 
@@ -66,6 +69,19 @@ class Place(unittest.TestCase):
             return not os.path.exists(self.base)
 
         self.eventually(remove, "what a test made stays")
+
+    def make_bundle(self):
+        """One whose root file system is the workdir."""
+        with open(os.path.join(SHARED, "bundle.json")) as file:
+            text = file.read()
+        for word, value in (("@WORKDIR@", self.workdir),
+                            ("@UID@", os.getuid()), ("@GID@", os.getgid())):
+            text = text.replace(word, str(value))
+        bundle = os.path.join(self.base, "bundle")
+        os.mkdir(bundle)
+        with open(os.path.join(bundle, "config.json"), "w") as file:
+            file.write(text)
+        return bundle
 
     def _set(self, name, value):
         before = os.environ.get(name)

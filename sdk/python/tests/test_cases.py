@@ -9,10 +9,9 @@ from sandlock import (
     SandlockError, _run, renames,
 )
 
-from .place import HERE, Place
+from .place import SHARED, Place
 
-CASES = os.environ.get("SANDLOCK_CASES") or os.path.join(
-    HERE, *[os.pardir] * 3, "tests", "sdk", "cases.json")
+CASES = os.path.join(SHARED, "cases.json")
 
 POLICIES = {"kill": ExceptionPolicy.KILL, "eperm": ExceptionPolicy.DENY_EPERM,
             "continue": ExceptionPolicy.CONTINUE,
@@ -105,9 +104,12 @@ def entry_of(entry, wanted):
 
 class Cases(Place):
     def run_case(self, case):
-        sandbox = CaseSandbox(handlers=handlers_of(case))
-        sandbox.keys = case.get("request", {})
-        sandbox.uses_workdir = case.get("workdir", True)
+        bundle = self.make_bundle() if case.get("bundle") else None
+        sandbox = CaseSandbox(handlers=handlers_of(case), bundle=bundle)
+        sandbox.keys = dict(case.get("request", {}))
+        if bundle:
+            sandbox.keys["program.bundle"] = bundle
+        sandbox.uses_workdir = not bundle and case.get("workdir", True)
         sandbox.directory = self.workdir
         make_files(self.workdir, case.get("files", {}))
         self.addCleanup(os.chdir, os.getcwd())

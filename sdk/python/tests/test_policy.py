@@ -51,6 +51,23 @@ def is_echo(event):
             and event.argv_contains("word"))
 
 
+class Bundles(Place):
+    def test_a_callback_decides_about_its_programs(self):
+        def later(event, _context, approval):
+            if approval:
+                seen.append((event.path, event.argv[-1]))
+                threading.Thread(target=approval.deny).start()
+
+        seen = []
+        result = Sandbox(
+            bundle=self.make_bundle(), policy_fn=PolicyFn.deferred(later)
+        ).run(["/bin/busybox", "sh", "-c",
+               "/bin/busybox touch /f; echo $?"])
+        self.assertEqual(result.stdout, b"126\n", result)
+        self.assertEqual(seen, [("/bin/busybox", "/f")])
+        self.assertEqual(os.listdir(self.workdir), [])
+
+
 class Verdicts(Place):
     def test_verdicts(self):
         for value, status in ((None, 0), (False, 0), (0, 0), ("audit", 0),
