@@ -83,6 +83,24 @@ func TestPolicyModes(t *testing.T) {
 	w.expectTree(map[string]string{})
 }
 
+// Nobody else decides about the start meanwhile.
+func TestPolicyLooksAtTheSandboxThatStarts(t *testing.T) {
+	w := newWorld(t)
+	n := 0
+	sb := w.sandbox()
+	sb.PolicyFn = &PolicyFn{Callback: func(e SyscallEvent,
+		ctx *PolicyContext) PolicyDecision {
+		if e.Syscall == "execve" && !sb.Pending() {
+			n++
+		}
+		return Allow()
+	}}
+	res, err := sb.Run(background, "echo", "it")
+	must(t, err)
+	expect(t, "output", string(res.Stdout), "it\n")
+	expect(t, "looks", n, 1)
+}
+
 func TestPolicyDecides(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex

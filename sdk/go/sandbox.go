@@ -104,6 +104,8 @@ type Sandbox struct {
 	Settings []Setting
 	Host     Host
 
+	starting sync.Mutex // held while a command is started; before mu
+
 	mu   sync.Mutex
 	last *run     // was started last
 	own  *Process // keeps a pending run of ours until the Sandbox is dropped
@@ -328,16 +330,22 @@ func (s *Sandbox) Start(ctx context.Context, l Launch, cmd ...string) (*Process,
 	if err := checkText("run", cmd...); err != nil {
 		return nil, err
 	}
+	// A callback decides about the start, and may look at us meanwhile.
+	s.starting.Lock()
+	defer s.starting.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.claim(); err != nil {
+	err := s.claim()
+	s.mu.Unlock()
+	if err != nil {
 		return nil, err
 	}
 	p, err := s.start(ctx, l, cmd)
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
 	s.last, s.own = p.run, nil
+	s.mu.Unlock()
 	return p, nil
 }
 
@@ -471,10 +479,12 @@ func (s *Sandbox) Abort() error {
 // Close kills the command that was started last, if it runs. What is pending is
 // kept on disk, where Host.Branches finds it, and nothing is published.
 func (s *Sandbox) Close() error {
+	s.starting.Lock()
 	s.mu.Lock()
 	r := s.last
 	s.last, s.own = nil, nil
 	s.mu.Unlock()
+	s.starting.Unlock()
 	if r != nil {
 		r.close()
 	}
