@@ -1,25 +1,34 @@
 #include "branch/mountinfo.h"
 
-#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "base/fd.h"
+#include "base/limits.h"
+
 int mountinfo_open(struct mountinfo *m, const char *process)
 {
 	char path[64];
+	int r;
 
 	(void)snprintf(path, sizeof(path), "/proc/%s/mountinfo", process);
-	*m = (struct mountinfo){ .file = fopen(path, "re") };
-	return m->file ? 0 : -errno;
+	*m = (struct mountinfo){ .text = BUF_INIT };
+	/* Whole: the kernel begins anew for each part that it is asked for. */
+	r = fd_read_file(AT_FDCWD, path, LIMIT_MOUNTINFO_BYTES, &m->text);
+	if (r < 0)
+		mountinfo_done(m);
+	else
+		m->next = m->text.data;
+	return r;
 }
 
 void mountinfo_done(struct mountinfo *m)
 {
-	if (m->file)
-		(void)fclose(m->file);
-	free(m->line);
-	*m = (struct mountinfo){ .file = NULL };
+	buf_done(&m->text);
+	*m = (struct mountinfo){ .text = BUF_INIT };
 }
 
 /* Undoes the \ooo escapes in place. */
@@ -41,13 +50,13 @@ static void unescape(char *s)
 }
 
 /* 36 35 98:0 /root /point rw,noatime ... - ext4 ... */
-static bool parse(struct mountinfo *m)
+static bool parse(struct mountinfo *m, char *line)
 {
 	char *save = NULL, *field[6];
 	unsigned int major, minor;
 
 	for (size_t i = 0; i < 6; i++) {
-		field[i] = strtok_r(i == 0 ? m->line : NULL, " \n", &save);
+		field[i] = strtok_r(i == 0 ? line : NULL, " \n", &save);
 		if (!field[i])
 			return false;
 	}
@@ -70,8 +79,10 @@ static bool parse(struct mountinfo *m)
 
 int mountinfo_next(struct mountinfo *m)
 {
-	while (getline(&m->line, &m->cap, m->file) > 0)
-		if (parse(m))
+	char *line;
+
+	while ((line = strsep(&m->next, "\n")))
+		if (parse(m, line))
 			return 1;
 	return 0;
 }

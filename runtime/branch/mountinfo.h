@@ -4,13 +4,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
+
 struct mountinfo {
-	FILE *file;
-	char *line; /* what the rest points into */
-	size_t cap;
+	struct buf text; /* what the rest points into */
+	char *next;
 	uint64_t id;
 	dev_t dev;
 	const char *root;  /* of the mount, within its file system */

@@ -15,11 +15,10 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/path.h"
 #include "base/uapi.h"
 #include "kernel/mount.h"
-
-enum { MOUNTINFO_MAX = 16 * 1024 * 1024 };
 
 /* One directory on the way from "/" to a hidden one, and that one itself. */
 struct hidden_step {
@@ -123,8 +122,8 @@ static int read_mounts(struct mount_list *l)
 {
 	char *line, *save = NULL;
 	size_t lines = 0, i;
-	int n = fd_read_file(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX,
-			     &l->text);
+	int n = fd_read_file(AT_FDCWD, "/proc/self/mountinfo",
+			     LIMIT_MOUNTINFO_BYTES, &l->text);
 
 	if (n < 0)
 		return n;
