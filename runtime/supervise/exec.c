@@ -358,11 +358,16 @@ static const struct exec *to_freeze(struct call *c)
 static int settle(struct call *c, void *data)
 {
 	const struct exec_asker *a = data;
-	const struct exec *x = to_freeze(c);
+	const struct exec *x = call_kept_by(c, exec_free);
 	int e;
 
 	if (!x)
 		return 0;
+	/* Whoever was asked may have denied the path before the answer. */
+	if (x->is_first)
+		return ask_is_denied(a->asker, c, name_of(c), &x->s.object)
+			       ? EACCES
+			       : 0;
 	if (a->callers)
 		callers_exec_begin(a->callers);
 	ask_hold_objects(a->asker, true);

@@ -92,9 +92,12 @@ class Verdicts(Place):
         self.assertIn(b"Permission denied", result.stderr)
         self.assertEqual((seen[0].syscall, seen[0].argv, seen[0].program),
                          ("execve", ("cat", "/etc/passwd"), None))
-        result = Sandbox(policy_fn=lambda e, c: e.syscall == "execve").run(TRY)
-        self.assertEqual((result.exit_code, result.stdout), (126, b""))
-        self.assertIn("permission denied", result.error)
+        for refuse in (lambda e, c: e.syscall == "execve",
+                       lambda e, c: (e.syscall == "execve"
+                                     and c.deny_path(e.path))):
+            result = Sandbox(policy_fn=refuse).run(TRY)
+            self.assertEqual((result.exit_code, result.stdout), (126, b""))
+            self.assertIn("permission denied", result.error)
 
     def test_a_callback_may_ask_about_its_own_sandbox(self):
         def stop_and_go(s):
