@@ -79,7 +79,7 @@ static void add_limit(struct create *c, struct denial_of_limit *x,
 	if (!c->denials)
 		c->denials = denials_new();
 	x->what.times = times;
-	if (!c->command) {
+	if (!c->plan->host) {
 		x->what.remedy = NULL;
 		(void)snprintf(x->rule, sizeof(x->rule), "%s %" PRId64, path,
 			       n);
@@ -92,7 +92,7 @@ static void add_limits(struct create *c)
 	const struct spec *s = c->plan->spec;
 	const struct spec_resources *r = &s->resources;
 	const struct cgroup *cg = c->state->cgroup;
-	int64_t most = r->pids_limit - (c->command ? 1 : 0); /* our pid 1 */
+	int64_t most = r->pids_limit - (c->plan->host ? 1 : 0); /* our pid 1 */
 	struct denial_of_limit x;
 
 	if (!cg || !s->has_resources)
