@@ -121,6 +121,9 @@ static int strip(struct keeper *k, const struct plan_op *op, bool undo,
 	r = plan_get_xattrs(k->plan, op->strip, &stored);
 	if (r == 0)
 		r = find_object(k, op, &dirfd);
+	/* It was published, and then replaced by somebody else. */
+	if (r == -ENOENT)
+		return 0;
 	if (r == 0) {
 		branch_step("attributes");
 		r = strip_object(k, dirfd, name, &stored, undo);
@@ -449,6 +452,11 @@ static int add_restored(struct keeper *k, const struct plan_op *op,
 	struct stat st;
 	int r = stat_restored(k, op, &st);
 
+	/* Changed by the host since it was planned: that is a conflict. */
+	if (r == 0 &&
+	    (st.st_ino != op->old_ino || st.st_mtim.tv_sec != op->old_mtime_s ||
+	     st.st_mtim.tv_nsec != (long)op->old_mtime_ns))
+		return 0;
 	return r < 0 ? r
 		     : add_base(b, k->plan, op->dir,
 				plan_text(k->plan, op->name), &st);

@@ -23,7 +23,7 @@ struct publisher {
 	const struct site *site;
 	const struct plan *plan;
 	struct cursor lower, upper;
-	bool strict;
+	bool strict, undo;
 };
 
 static void publisher_init(struct publisher *pub, const struct site *s,
@@ -63,8 +63,15 @@ static int fail(const struct publisher *pub, const struct plan_op *op, int sys,
 static int meddled(const struct publisher *pub, const struct plan_op *op,
 		   struct error *err)
 {
-	return op_error(pub, op->dir, plan_text(pub->plan, op->name),
-			ERR_CONFLICT, EBUSY, "somebody else has changed", err);
+	(void)op_error(pub, op->dir, plan_text(pub->plan, op->name),
+		       ERR_CONFLICT, EBUSY, "somebody else has changed", err);
+	/* Else it is taken back by itself. */
+	return pub->strict ? -EBUSY
+			   : error_hint(err,
+					"%s is possible: sandlock recover %s%s",
+					pub->undo ? "going on" : "going back",
+					pub->undo ? "" : "--rollback ",
+					pub->site->branch->meta.name);
 }
 
 /* Errors of opening a directory that somebody else has replaced. */
@@ -126,8 +133,29 @@ static bool is_as_planned(const struct publisher *pub, const struct plan_op *op,
 		return !op->old_ino && !o->mode;
 	if (o->ino != op->old_ino)
 		return false;
-	return !pub->strict || (o->mtime.tv_sec == op->old_mtime_s &&
-				o->mtime.tv_nsec == (long)op->old_mtime_ns);
+	/* Going back leaves it where it is. */
+	return pub->undo || (o->mtime.tv_sec == op->old_mtime_s &&
+			     o->mtime.tv_nsec == (long)op->old_mtime_ns);
+}
+
+/*
+ * Whether an op that is cut off was carried out, or not, whatever somebody has
+ * put at its place since: what it moves is no more where it came from.
+ */
+static bool has_left(struct publisher *pub, const struct plan_op *op)
+{
+	struct place from;
+	struct object o = { .mode = 0 };
+	uint64_t kept = op->kind == OP_PUT ? op->new_ino : op->old_ino;
+	bool there;
+
+	if (op->kind == OP_DELETE)
+		numbered(pub, op, "", &from);
+	else if (find_source(pub, op, &from) < 0)
+		return false;
+	there = object_stat(from.dirfd, from.name, &o) == 0 && o.mode &&
+		o.ino == kept;
+	return op->kind == OP_PUT ? !there : there;
 }
 
 /* The exchange was atomic, so what it brought us was the lower's. */
@@ -186,6 +214,7 @@ static int publish_op(struct publisher *pub, const struct plan_op *op,
 {
 	struct place target, aside;
 	struct object o;
+	bool planned;
 	int r;
 
 	if (op->kind != OP_PUT && op->kind != OP_DELETE)
@@ -201,7 +230,11 @@ static int publish_op(struct publisher *pub, const struct plan_op *op,
 		return put(pub, op, &target, err);
 	if (op->kind == OP_PUT ? o.mode && o.ino == op->new_ino : !o.mode)
 		return pub->strict ? meddled(pub, op, err) : 0;
-	if (!is_as_planned(pub, op, &o))
+	planned = is_as_planned(pub, op, &o);
+	/* It was carried out, and the host went on from there. */
+	if (!pub->strict && (!planned || !o.mode) && has_left(pub, op))
+		return 0;
+	if (!planned)
 		return meddled(pub, op, err);
 	if (op->kind == OP_PUT)
 		return put(pub, op, &target, err);
@@ -233,12 +266,15 @@ static int undo_put(struct publisher *pub, const struct plan_op *op,
 
 	if (o->mode && o->ino != op->new_ino) {
 		if (!is_as_planned(pub, op, o))
-			return meddled(pub, op, err);
+			return has_aside || has_left(pub, op)
+				       ? meddled(pub, op, err)
+				       : 0;
 		/* A second name, to be kept while the first is replaced. */
 		return has_aside ? move_new(&aside, target) : 0;
 	}
 	if (!o->mode && !has_aside)
-		return op->old_ino ? meddled(pub, op, err) : 0;
+		return op->old_ino && has_left(pub, op) ? meddled(pub, op, err)
+							: 0;
 	r = find_source(pub, op, &source);
 	if (r == 0 && has_aside)
 		r = move_back(&source, target, &aside, op->new_ino);
@@ -299,6 +335,7 @@ int publish_undo_ops(const struct site *s, const struct plan *p,
 	int r = 0;
 
 	publisher_init(&pub, s, p);
+	pub.undo = true;
 	for (size_t i = p->n_ops; i > 0 && r == 0; i--)
 		r = undo_op(&pub, &p->ops[i - 1], err);
 	publisher_done(&pub);

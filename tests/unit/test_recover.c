@@ -203,6 +203,86 @@ static void kill_and_go_back(void **state)
 	fixture_close(&f);
 }
 
+/* What the host does between a kill and the recovery. */
+struct meanwhile {
+	const char *name;
+	const char *killed_at; /* before the first rename, or after the last */
+	const char *host;
+	enum verb possible; /* the other one is refused */
+	const char *diff;   /* after going back */
+	const char *lower;  /* succeeds in the end */
+};
+
+/* clang-format off */
+static const struct meanwhile meanwhiles[] = {
+	{ "the host wrote to what was not published yet", "rename",
+	  "echo h >> d/f", BACK, "M d/f CONFLICT", "grep -q h d/f" },
+	{ "the host replaced what was not published yet", "rename",
+	  "echo h > t.new; mv t.new d/f", BACK, "M d/f CONFLICT",
+	  "grep -q h d/f" },
+	{ "the host removed what was not published yet", "rename", "rm d/f",
+	  BACK, "A d/f CONFLICT removed", "test ! -e d/f" },
+	{ "the host made what is new", "rename", "echo h > swapped",
+	  BACK, "M swapped CONFLICT", "grep -q h swapped" },
+	{ "the host added to what goes", "rename", "echo h > gone/h",
+	  BACK, "D gone/ CONFLICT", "grep -q h gone/h" },
+	{ "the host replaced what was published", "sync",
+	  "echo h > t.new; mv t.new d/f", FORWARD, NULL, "grep -q h d/f" },
+	{ "the host removed what was published", "sync", "rm d/f", FORWARD,
+	  NULL, "test ! -e d/f" },
+	{ "the host removed what was new", "sync", "rm swapped", FORWARD,
+	  NULL, "test ! -e swapped" },
+	{ "the host made anew what was deleted", "sync", "echo h > gone",
+	  FORWARD, NULL, "grep -q h gone" },
+};
+/* clang-format on */
+
+static const char *kill_at;
+
+static void kill_there(const char *step)
+{
+	if (strcmp(step, kill_at) == 0)
+		_exit(KILLED);
+}
+
+static void host_goes_on(void **state)
+{
+	const struct meanwhile *m = *state;
+	enum verb refused = m->possible == BACK ? FORWARD : BACK;
+	struct error err = ERROR_INIT;
+	struct fixture f;
+	char *diff;
+	pid_t pid;
+
+	free(open_fixture(&f, false));
+	assert_int_equal(branch_find(f.store, "b", &f.branch, NULL), 0);
+	kill_at = m->killed_at;
+	pid = fork();
+	if (pid == 0) {
+		branch_step_hook = kill_there;
+		_exit(run_verb(f.branch, COMMIT, &err) < 0);
+	}
+	assert_true(was_killed(pid));
+	shell(f.lower, m->host);
+	if (strcmp(m->host, "rm swapped") != 0) {
+		assert_true(run_verb(f.branch, refused, &err) < 0);
+		assert_int_equal(err.kind, ERR_CONFLICT);
+		assert_non_null(strstr(err.hint, "sandlock recover"));
+	}
+	if (run_verb(f.branch, m->possible, &err) < 0)
+		fail_msg("%s", err.msg);
+	if (m->diff) {
+		diff = diff_lines(&f, CHANGE_WANT_CONFLICTS);
+		if (!strstr(diff, m->diff))
+			fail_msg("%s", diff);
+		free(diff);
+		assert_true(run_verb(f.branch, COMMIT, &err) < 0);
+		assert_int_equal(err.kind, ERR_CONFLICT);
+	}
+	shell(f.lower, m->lower);
+	fixture_close(&f);
+}
+
 /* A damaged intent is refused as a whole. */
 static void torn_intent(void **state)
 {
@@ -260,7 +340,17 @@ int main(void)
 		cmocka_unit_test(nothing_to_recover),
 	};
 
+	struct CMUnitTest more[ARRAY_LEN(meanwhiles)];
+	int failed;
+
 	if (geteuid() != 0)
 		return 0;
-	return RUN_TESTS(tests);
+	for (size_t i = 0; i < ARRAY_LEN(meanwhiles); i++)
+		more[i] = (struct CMUnitTest){
+			.name = meanwhiles[i].name,
+			.test_func = host_goes_on,
+			.initial_state = (void *)&meanwhiles[i],
+		};
+	failed = RUN_TESTS(more);
+	return failed + RUN_TESTS(tests);
 }
