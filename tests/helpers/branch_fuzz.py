@@ -161,7 +161,18 @@ class Run:
                         SANDLOCK_STORE=self.at('store'), LC_ALL='C',
                         SANDLOCK_CACHE=self.at('cache'))
         self.elsewhere = None
+        self.as_user = ()
+        if opts.user:
+            self.as_user = ['setpriv', '--reuid', opts.user, '--regid',
+                            opts.user, '--clear-groups', '--']
+        self.give_away(self.top)
         self.choose()
+
+    def give_away(self, *paths):
+        for path in paths:
+            if self.opts.user and os.path.lexists(path):
+                os.chown(path, int(self.opts.user), int(self.opts.user),
+                         follow_symlinks=False)
 
     def at(self, name):
         return os.path.join(self.top, name)
@@ -182,7 +193,7 @@ class Run:
     # Commands.
 
     def sandlock(self, *args, status=0, **kw):
-        p = subprocess.run([SANDLOCK, *args], env=self.env,
+        p = subprocess.run([*self.as_user, SANDLOCK, *args], env=self.env,
                            capture_output=True, stdin=subprocess.DEVNULL,
                            timeout=120, **kw)
         if status is not None and p.returncode != status:
@@ -208,6 +219,8 @@ class Run:
             skip.append('-c')
         if self.end == 'auto':
             skip.append('-n')
+        if self.opts.user:
+            skip.append('-u')
         return [os.path.join(self.bin, 'play'), *skip, *args]
 
     def split(self, out):
@@ -219,19 +232,24 @@ class Run:
 
     def prepare(self):
         os.mkdir(self.bin)
+        os.chmod(self.bin, 0o777)
         for name in ('play', 'snap'):
             shutil.copy(os.path.join(HELPERS, name), self.bin)
         for path in (self.plain, self.dir):
             os.mkdir(path)
-            links = ['-l'] if self.hard_links else []
+            self.give_away(path)
+            links = ['-u'] if self.opts.user else []
+            links += ['-l'] if self.hard_links else []
             # `run` has no --special.
             links += ['-n'] if self.end == 'auto' else []
-            subprocess.run([os.path.join(self.bin, 'play'), '-t', *links,
+            subprocess.run([*self.as_user, os.path.join(self.bin, 'play'),
+                            '-t', *links,
                             str(self.seed), str(self.n_tree), path],
                            check=True, stdout=subprocess.DEVNULL)
         if self.storage:
             self.elsewhere = tempfile.mkdtemp(prefix='slfz.',
                                               dir=self.storage)
+            self.give_away(self.elsewhere)
         self.before = self.snap(self.dir)
         self.old_groups = groups(self.before)
         compare('the two trees to begin with', self.snap(self.plain),
@@ -253,8 +271,9 @@ class Run:
 
     def run_plain(self):
         out = subprocess.run(
-            ['setpriv', '--no-new-privs', '--bounding-set', CAPS,
-             '--inh-caps=-all', '--'] + self.play(
+            (self.as_user or
+             ['setpriv', '--no-new-privs', '--bounding-set', CAPS,
+              '--inh-caps=-all', '--']) + self.play(
                  '-o', os.path.join(self.bin, 'hints'), str(self.seed),
                  str(self.n_ops), self.plain,
                  os.path.join(self.bin, 'snap'), '.'),
@@ -349,7 +368,7 @@ class Run:
         number = 1 + self.random.randrange(4 if self.random.random() < .5
                                            else 60)
         p = subprocess.run(
-            ['strace', '-f', '-qq', '-o', '/dev/null', '-e', 'trace=' + call,
+            [*self.as_user, 'strace', '-f', '-qq', '-o', '/dev/null', '-e', 'trace=' + call,
              '-e', 'inject=%s:signal=KILL:when=%d' % (call, number), SANDLOCK,
              *args, self.name], env=self.env, capture_output=True,
             stdin=subprocess.DEVNULL, timeout=120)
@@ -414,6 +433,13 @@ class Run:
         if not all_of_them:
             return None
         c = self.random.choice(all_of_them)
+        try:
+            return self.edit_one(c)
+        finally:
+            raw = os.path.join(os.fsencode(self.dir), unquote(c.path))
+            self.give_away(raw, raw + b'/of the host')
+
+    def edit_one(self, c):
         raw = os.path.join(os.fsencode(self.dir), unquote(c.path))
         kind = c.before and c.before['kind']
         if not kind:
@@ -660,6 +686,7 @@ def main():
     p.add_argument('--isolation')
     p.add_argument('--end', choices=sorted(set(ENDS)))
     p.add_argument('--storage')
+    p.add_argument('--user', help='the number of one')
     p.add_argument('--ops', type=int)
     p.add_argument('--keep', action='store_true')
     p.add_argument('--shrink', action='store_true')

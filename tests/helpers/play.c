@@ -25,7 +25,8 @@
  *	read from does not see what is copied up later, and of two errors in a
  *	call the other one may be told
  *
- * -l: the tree has hard links. -n: no sockets and devices.
+ * -l: the tree has hard links. -n: no sockets and devices. -u: nothing that
+ * takes root, and nothing that keeps its owner out.
  */
 #include "play_ops.h"
 
@@ -116,7 +117,7 @@ int main(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "+tlfcno:i:x:")) != -1) {
+	while ((c = getopt(argc, argv, "+tlfcnuo:i:x:")) != -1) {
 		if (c == 't')
 			making_tree = true;
 		else if (c == 'f')
@@ -125,6 +126,8 @@ int main(int argc, char **argv)
 			is_tier_c = true;
 		else if (c == 'n')
 			without_special = true;
+		else if (c == 'u')
+			is_user = without_special = true;
 		else if (c == 'l')
 			with_links = true;
 		else if (c == 'o')

@@ -35,7 +35,8 @@
 enum { N_SLOTS = 6, MAX_SKIPPED = 4096, MAX_OLD_DIRS = 4096 };
 
 static uint64_t state, seed;
-static bool making_tree, with_links, is_foreign, is_tier_c, without_special;
+static bool making_tree, with_links, is_foreign, is_tier_c, without_special,
+	is_user;
 static FILE *hints_out, *hints_in;
 static int slots[N_SLOTS];
 static ino_t old_dirs[MAX_OLD_DIRS];
@@ -214,6 +215,8 @@ static mode_t random_mode(bool of_dir)
 
 	if (of_dir && !once_in(8))
 		m |= 0700;
+	if (is_user)
+		m |= of_dir ? 0700 : 0600;
 	if (once_in(6))
 		m |= 01000u << below(3);
 	return m;
@@ -262,7 +265,8 @@ static const char *random_xattr(void)
 	};
 
 	if (once_in(3))
-		return names[below(sizeof(names) / sizeof(*names))];
+		return names[below(is_user ? 6
+					   : sizeof(names) / sizeof(*names))];
 	return names[below(2)];
 }
 
@@ -274,7 +278,8 @@ static size_t random_acl(char *buf)
 
 	memcpy(buf, &(uint32_t){ 2 }, 4);
 	for (int i = 0; i < 5; i++) {
-		uint16_t perm = (uint16_t)below(8);
+		uint16_t perm =
+			(uint16_t)(below(8) | (is_user && i == 0 ? 7 : 0));
 		uint32_t id = tags[i] == 2 ? getuid() : UINT32_MAX;
 
 		memcpy(buf + n, &tags[i], 2);

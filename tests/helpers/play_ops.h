@@ -214,8 +214,8 @@ static void op_chmod(void)
 static void op_chown(void)
 {
 	const char *path = pick(THERE);
-	uid_t uid = once_in(3) ? (uid_t)-1 : below(3) * 1000;
-	gid_t gid = once_in(3) ? (gid_t)-1 : below(3) * 1000;
+	uid_t uid = once_in(3) || is_user ? (uid_t)-1 : below(3) * 1000;
+	gid_t gid = once_in(3) || is_user ? (gid_t)-1 : below(3) * 1000;
 	int flags = once_in(3) ? 0 : AT_SYMLINK_NOFOLLOW;
 
 	say("chown");
@@ -352,7 +352,9 @@ static void op_copy(void)
 	say("copy");
 	say_path(from);
 	say_path(to);
-	if (in >= 0 && out >= 0 && !is_foreign)
+	/* In tier C the one may be the lower, the other its copy. */
+	if (in >= 0 && out >= 0 && !is_foreign &&
+	    !(is_tier_c && strcmp(from, to) == 0))
 		done(copy_file_range(in, &in_at, out, &out_at, 30000, 0));
 	else
 		printf(" not opened\n");
@@ -648,7 +650,8 @@ static void op_fd_meta(void)
 		break;
 	case 1:
 		printf(" fchown");
-		done(fchown(fd, below(2) * 1000, below(2) * 1000));
+		done(is_user ? fchown(fd, (uid_t)-1, (gid_t)-1)
+			     : fchown(fd, below(2) * 1000, below(2) * 1000));
 		break;
 	case 2:
 		printf(" futimens");
