@@ -487,6 +487,21 @@ one
 	[ "$(stat -c %a .)" = 700 ]
 }
 
+@test "tier C: a stage's command and cwd may be an earlier one's" {
+	stage 1 "mkdir n; cp /bin/echo n/e; echo '#!/bin/sh' >s; echo 'n/e script \$1' >>s; chmod 755 s"
+	printf '[program]\nexec = "./e"\nargs = ["ran"]\ncwd = "%s"\n' "$W/dir/n" >"$W/2.toml"
+	printf '[program]\nexec = "./s"\nargs = ["too"]\n' >"$W/3.toml"
+	in_branch --stage "$W/1.toml" --stage "$W/2.toml" --stage "$W/3.toml"
+	expect_status 0
+	expect_output $'ran\nscript too'
+	# The command itself is not asked about, under its path in the branch neither.
+	printf '[ask]\nby = "never"\nexec = ["*"]\n' >>"$W/2.toml"
+	rm -r n s
+	in_branch --stage "$W/1.toml" --stage "$W/2.toml"
+	expect_status 0
+	expect_output ran
+}
+
 @test "tier C: a workdir within another is a branch of its own, by every path" {
 	mkdir -p "$W/n/p/sub/d"
 	echo s >"$W/n/p/sub/f"

@@ -152,6 +152,8 @@ static void __attribute__((noreturn)) payload_main(struct guard *g)
 		.launcher_fd = -1,
 		.proc_fd = -1,
 		.cwd_is_wish = p->cwd_is_wish,
+		/* An earlier stage may have made them, in the branch. */
+		.looks_late = c->command && c->command->join,
 		.paths = p->paths,
 		.n_paths = p->n_paths,
 		.log = c->env->log,

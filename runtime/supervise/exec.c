@@ -238,8 +238,9 @@ static struct outcome before_exec(struct call *c, void *data)
 	if (!x) {
 		bool is_first = is_launcher(a, c);
 
-		/* Rules are for what the command does, not for itself. */
-		if (is_first && !a->asker->asks_all)
+		/* Rules are for what the command does, not for itself, under
+		 * another path neither. */
+		if (is_first && !a->asker->asks_all && !a->asker->finder)
 			return OUTCOME_GO;
 		r = capture(a, c, &x);
 		if (r < 0)
