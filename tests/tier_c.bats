@@ -141,7 +141,6 @@ except PermissionError: print("refused")'
 		sysv_ipc --extra-allow-syscall sysv_ipc
 		io_uring --extra-allow-syscall io_uring
 		signal-scope --disable signal-scope
-		--fs-mount --fs-mount /nowhere:$W/dir
 		-w~'/' -w /
 		'$W/dir/no'~in~it -w $W/dir --fs-deny $W/dir/no
 	END

@@ -105,6 +105,22 @@ int merged_stop_at(struct merged *m, const char *path)
 	return 0;
 }
 
+void merged_set_plain(struct merged *m, bool read_only)
+{
+	m->is_plain = true;
+	m->is_read_only = read_only;
+}
+
+bool merged_is_plain(const struct merged *m)
+{
+	return m->is_plain;
+}
+
+bool merged_is_read_only(const struct merged *m)
+{
+	return m->is_read_only;
+}
+
 void merged_hold(struct merged *m, bool held)
 {
 	(void)(held ? pthread_mutex_lock : pthread_mutex_unlock)(&m->lock);
@@ -196,7 +212,7 @@ static bool is_opaque(const struct merged *m, int dirfd, const char *name)
 static int look_below(const struct merged *m, const struct merged_dir *d,
 		      const char *name, struct merged_entry *e)
 {
-	for (size_t i = 0; i < d->n; i++) {
+	for (size_t i = 0; i < d->n && !m->is_plain; i++) {
 		struct object o = { .mode = 0 };
 		int r = d->below[i] < 0 ? 0
 					: object_stat(d->below[i], name, &o);
@@ -231,8 +247,9 @@ int dir_lookup(const struct merged *m, const struct merged_dir *d,
 		r = look_below(m, d, name, &e);
 	if (r < 0)
 		return r;
-	e.is_whiteout = e.up.mode && object_is_whiteout(&e.up);
-	e.is_opaque = S_ISDIR(e.up.mode) && is_opaque(m, d->up, name);
+	e.is_whiteout = e.up.mode && !m->is_plain && object_is_whiteout(&e.up);
+	e.is_opaque =
+		S_ISDIR(e.up.mode) && !m->is_plain && is_opaque(m, d->up, name);
 	*ret = e;
 	return 0;
 }

@@ -55,6 +55,15 @@ CLEANUP_PTR(struct merged, merged_free);
 void merged_note_copies(struct merged *m, int fd);
 
 /*
+ * No branch, but a directory that is shown in the place of an empty one, the
+ * lower: all there is is upper, and what is written is written to that at once.
+ * Others may change it. Whiteouts and opaque marks mean nothing.
+ */
+void merged_set_plain(struct merged *m, bool read_only);
+bool merged_is_plain(const struct merged *m);
+bool merged_is_read_only(const struct merged *m);
+
+/*
  * Where threads cannot have a umask of their own: the one they have, whose bits
  * are given back by chmod.
  */

@@ -15,6 +15,7 @@ struct merged {
 	int copied_fd; /* or -1 */
 	int *below; /* of upper: the layers, the newest first, and the lower */
 	size_t n_below;
+	bool is_plain, is_read_only;
 	const char *prefix;
 	char opaque_key[64];
 	mode_t umask;	      /* of whoever makes something */
@@ -93,7 +94,7 @@ struct spot {
 void spot_done(struct spot *s);
 int spot_find(const struct merged *m, const char *path, struct spot *ret);
 /* May the caller change what is in its directory? */
-int spot_may_write(const struct spot *s);
+int spot_may_write(const struct merged *m, const struct spot *s);
 /* Upper gets a part of that directory. */
 int spot_go_up(struct merged *m, struct spot *s);
 

@@ -110,7 +110,7 @@ static int list_layer(const struct merged *m, const struct merged_dir *in,
 		if (known)
 			continue;
 		r = add_name(l, cap, d);
-		if (r == 0 && is_whiteout(dir_fd, d))
+		if (r == 0 && !m->is_plain && is_whiteout(dir_fd, d))
 			l->v[l->n - 1].type = TYPE_WHITEOUT;
 	}
 }
@@ -134,7 +134,7 @@ int dir_list(const struct merged *m, const struct merged_dir *d,
 	size_t cap = 0;
 	int r = d->up < 0 ? 0 : list_layer(m, d, d->up, &l, &cap);
 
-	for (size_t i = 0; r == 0 && i < d->n; i++) {
+	for (size_t i = 0; r == 0 && i < d->n && !m->is_plain; i++) {
 		if (d->below[i] < 0)
 			continue;
 		if (l.n)

@@ -28,8 +28,10 @@ int spot_find(const struct merged *m, const char *path, struct spot *ret)
 	return r < 0 ? r : dir_lookup(m, &ret->dir, ret->name, &ret->e);
 }
 
-int spot_may_write(const struct spot *s)
+int spot_may_write(const struct merged *m, const struct spot *s)
 {
+	if (m->is_read_only)
+		return -EROFS;
 	return faccessat(dir_newest(&s->dir), "", W_OK | X_OK,
 			 AT_EMPTY_PATH | AT_EACCESS) < 0
 		       ? -errno
@@ -223,7 +225,7 @@ int merged_make(struct merged *m, const char *path, struct make *k)
 		return r;
 	if (entry_seen(&s.e))
 		return -EEXIST;
-	r = spot_may_write(&s);
+	r = spot_may_write(m, &s);
 	if (r == 0)
 		r = spot_go_up(m, &s);
 	if (r < 0)

@@ -17,10 +17,10 @@ static bool is_dir(const struct spot *s)
 	return o && S_ISDIR(o->mode);
 }
 
-static int may_remove(const struct spot *s)
+static int may_remove(const struct merged *m, const struct spot *s)
 {
 	int fd = dir_newest(&s->dir);
-	int r = spot_may_write(s);
+	int r = spot_may_write(m, s);
 	uid_t uid = geteuid();
 	struct stat st;
 
@@ -90,8 +90,17 @@ static bool is_write(int flags)
 	       ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC));
 }
 
+/* A device is the host's. Whether a FIFO of others has another end is not told.
+ */
+static bool is_other_way(const struct merged *m, const struct object *o)
+{
+	return m->is_plain &&
+	       (S_ISFIFO(o->mode) || S_ISCHR(o->mode) || S_ISBLK(o->mode));
+}
+
 /* The checks of open(2) on what exists, before anything is copied. */
-static int check_open(const struct spot *s, const struct object *o, int flags)
+static int check_open(const struct merged *m, const struct spot *s,
+		      const struct object *o, int flags)
 {
 	int fd = entry_in_upper(&s->e) ? s->dir.up : s->dir.below[s->e.low_at];
 
@@ -101,14 +110,15 @@ static int check_open(const struct spot *s, const struct object *o, int flags)
 		return -ELOOP;
 	if ((flags & O_DIRECTORY) && !S_ISDIR(o->mode))
 		return -ENOTDIR;
+	if (is_other_way(m, o) && !(flags & O_PATH))
+		return S_ISFIFO(o->mode) ? -EOPNOTSUPP : -EACCES;
 	if (!is_write(flags))
 		return 0;
 	if (S_ISDIR(o->mode))
 		return -EISDIR;
-	return faccessat(fd, s->name, W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) <
-			       0
-		       ? -errno
-		       : 0;
+	if (faccessat(fd, s->name, W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return m->is_read_only ? -EROFS : 0;
 }
 
 /* What is written goes to upper; a device of the lower is the host's. */
@@ -149,7 +159,7 @@ static int prepare(struct merged *m, const char *path,
 	if (!seen)
 		return flags & O_CREAT ? create(m, path, flags, mode, ret_fd)
 				       : -ENOENT;
-	r = check_open(s, seen, flags);
+	r = check_open(m, s, seen, flags);
 	if (r < 0 || entry_in_upper(&s->e))
 		return r;
 	r = must_go_up(seen, flags);
@@ -212,6 +222,8 @@ static int open_unnamed(struct merged *m, const char *path,
 	bool inherits;
 	int r;
 
+	if (m->is_read_only)
+		return -EROFS;
 	(void)pthread_mutex_lock(&m->lock);
 	r = *path ? spot_find(m, path, &s) : 0;
 	if (r == 0 && *path && !is_wanted(&s.e, id))
@@ -262,6 +274,8 @@ int merged_copy_up(struct merged *m, const char *path, int *ret_fd)
 	auto_(spot) struct spot s = SPOT_INIT;
 	int r;
 
+	if (m->is_read_only)
+		return -EROFS;
 	if (!*path)
 		return merged_find(m, path, ret_fd);
 	(void)pthread_mutex_lock(&m->lock);
@@ -299,6 +313,8 @@ static int take_away(struct merged *m, const struct spot *s)
 	if (!entry_has_lower(&s->e) &&
 	    unlinkat(s->dir.up, s->name, AT_REMOVEDIR) == 0)
 		return 0;
+	if (m->is_plain)
+		return -errno;
 	/* There may be whiteouts in it. */
 	if (dir && !(s->e.up.mode & S_IWUSR))
 		(void)!fchmodat(s->dir.up, s->name, 0700, 0);
@@ -323,11 +339,14 @@ static int remove_name(struct merged *m, const char *path, bool dir)
 	auto_(merged_dir) struct merged_dir in = MERGED_DIR_INIT;
 	int r = spot_find(m, path, &s);
 
+	/* The kernel looks at that first, too. */
+	if (r == 0 && m->is_read_only)
+		r = -EROFS;
 	if (r < 0)
 		return r;
 	if (!entry_seen(&s.e))
 		return -ENOENT;
-	r = may_remove(&s);
+	r = may_remove(m, &s);
 	if (r < 0)
 		return r;
 	if (is_dir(&s) != dir)
@@ -418,9 +437,9 @@ static int check_rename(const struct merged *m, const struct spot *from,
 		return flags & RENAME_EXCHANGE ? -EINVAL : -ENOTEMPTY;
 	if (is_same_file(from, to))
 		return 1;
-	r = may_remove(from);
+	r = may_remove(m, from);
 	if (r == 0)
-		r = b ? may_remove(to) : spot_may_write(to);
+		r = b ? may_remove(m, to) : spot_may_write(m, to);
 	if (r == 0 && b && !(flags & RENAME_EXCHANGE))
 		r = check_replaced(m, from, to);
 	return r;
@@ -428,7 +447,9 @@ static int check_rename(const struct merged *m, const struct spot *from,
 
 static int go_up_all(struct merged *m, struct spot *s)
 {
-	int r = is_dir(s) ? up_tree(m, s->path) : up_object(m, s->path, NULL);
+	int r = m->is_plain ? 0
+		: is_dir(s) ? up_tree(m, s->path)
+			    : up_object(m, s->path, NULL);
 
 	return r < 0 ? r : spot_find(m, s->path, s);
 }
@@ -508,6 +529,8 @@ static int rename_locked(struct merged *m, const char *from_path,
 
 	if (r == 0)
 		r = spot_find(m, to_path, &to);
+	if (r == 0 && m->is_read_only)
+		r = -EROFS;
 	if (r == 0)
 		r = check_rename(m, &from, &to, flags);
 	if (r)

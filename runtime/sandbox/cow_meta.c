@@ -41,18 +41,25 @@ static bool is_at_or_below(const char *path, const char *dir)
 }
 
 /* What is unlinked leaves upper by way of work, which is beside it. */
-static bool is_uppers(const struct cow *w, const char *real)
+static bool is_in_work(const struct cow_root *root, const char *real)
+{
+	size_t n = strlen(root->upper) - strlen("upper");
+
+	return !merged_is_plain(root->merged) &&
+	       strncmp(real, root->upper, n) == 0 &&
+	       is_at_or_below(real + n, "work");
+}
+
+/* 1: it is of an upper. */
+static int is_uppers(const struct cow *w, const char *real)
 {
 	for (size_t i = 0; i < w->n; i++) {
-		const char *upper = w->roots[i].upper;
-		size_t n = strlen(upper) - strlen("upper");
+		const struct cow_root *root = &w->roots[i];
 
-		if (is_at_or_below(real, upper) ||
-		    (strncmp(real, upper, n) == 0 &&
-		     is_at_or_below(real + n, "work")))
-			return true;
+		if (is_at_or_below(real, root->upper) || is_in_work(root, real))
+			return merged_is_read_only(root->merged) ? -EROFS : 1;
 	}
-	return false;
+	return 0;
 }
 
 /*
@@ -66,10 +73,11 @@ static int take_fd_of(struct cow *w, struct call *c, int number,
 	char base[PATH_MAX];
 	int r = fd < 0 ? fd : fd_path(fd, base);
 
-	if (r < 0 || !is_uppers(w, base))
-		return r;
-	s->fd = take_fd(&fd);
-	return 1;
+	if (r == 0)
+		r = is_uppers(w, base);
+	if (r == 1)
+		s->fd = take_fd(&fd);
+	return r;
 }
 
 static int prepare(struct cow *w, struct call *c, struct subject *s,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -130,6 +131,9 @@ static struct outcome open_fifo(struct cow *w, struct call *c,
 	auto_close int fd = -1;
 	int r;
 
+	/* Of others, so that nobody would tell us of the other end. */
+	if (merged_is_plain(p->root->merged))
+		return OUTCOME_FAIL(EOPNOTSUPP);
 	if (p->at.wants_dir || (flags & O_DIRECTORY))
 		return OUTCOME_FAIL(ENOTDIR);
 	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
@@ -197,6 +201,13 @@ static struct outcome open_at(struct cow *w, struct call *c,
 		     : OUTCOME_OPEN(fd, how->flags & O_CLOEXEC);
 }
 
+/* The host's, of a directory that is shown in another place. */
+static bool is_device(const struct cow_place *p)
+{
+	return merged_is_plain(p->root->merged) &&
+	       (S_ISCHR(p->at.mode) || S_ISBLK(p->at.mode));
+}
+
 /* Of a descriptor without rights Landlock says nothing. */
 static bool is_kernels(const struct cow *w, const struct cow_place *p,
 		       const struct open_how *how)
@@ -204,7 +215,8 @@ static bool is_kernels(const struct cow *w, const struct cow_place *p,
 	if (open_is_write(how) ||
 	    (!(how->flags & O_PATH) && cow_is_beside_denied(w, p)))
 		return false;
-	return (p->is_as_it_is && !(p->at.exists && S_ISFIFO(p->at.mode))) ||
+	return (p->is_as_it_is &&
+		!(p->at.exists && (S_ISFIFO(p->at.mode) || is_device(p)))) ||
 	       p->is_home_dir;
 }
 
@@ -382,6 +394,11 @@ struct outcome cow_statx(struct cow *w, struct call *c)
 	return finish(r);
 }
 
+static bool is_read_only(const struct cow_place *p)
+{
+	return p->root && merged_is_read_only(p->root->merged);
+}
+
 struct outcome cow_access(struct cow *w, struct call *c)
 {
 	struct where at = { (int)call_arg(c, 0), call_arg(c, 1), COW_FOLLOW };
@@ -410,6 +427,8 @@ struct outcome cow_access(struct cow *w, struct call *c)
 	if (r == 0 && syscall(SYS_faccessat2, fd, "", mode,
 			      AT_EMPTY_PATH | AT_EACCESS) < 0)
 		r = -errno;
+	if (r == 0 && (mode & W_OK) && is_read_only(&p))
+		r = -EROFS;
 	return finish(r);
 }
 
@@ -423,6 +442,9 @@ struct outcome cow_statfs(struct cow *w, struct call *c)
 
 	if (r == 0 && syscall(SYS_fstatfs, fd, &st) < 0)
 		r = -errno;
+	if (r == 0 && p.root && merged_is_plain(p.root->merged))
+		st.f_flags |= ST_NOSUID | ST_NODEV |
+			      (is_read_only(&p) ? ST_RDONLY : 0);
 	if (r == 0)
 		r = call_write(c, call_arg(c, 1), &st, sizeof(st));
 	return finish(r);

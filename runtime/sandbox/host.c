@@ -349,6 +349,8 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	n = keep_process(&p->spec->process, h);
 	if (n == 0)
 		n = keep_paths(p->spec, h);
+	if (n == 0)
+		n = host_real_cwd(p, &p->spec->process.cwd);
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n, "arguments");
 	p->net = h->net;

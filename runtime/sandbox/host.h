@@ -102,6 +102,15 @@ int host_find_tier(struct host_context *h, struct error *err);
  */
 int host_paths(const struct host_context *h, const struct sandbox_env *env,
 	       struct plan *p, struct error *err);
+/* host_shown.c: does --fs-mount ask for a directory in another place? */
+bool host_shows_elsewhere(const struct request *r);
+/*
+ * The same of tier C: into p->shown and p->paths, after all others that are in
+ * those. What would be ambiguous or would hide something is refused.
+ */
+int host_show(const struct request_mount *m, struct plan *p, struct error *err);
+/* *@cwd by its real path, where something is shown: 0 or -ENOMEM. */
+int host_real_cwd(const struct plan *p, char **cwd);
 
 /* host_net.c: fills h->net and, where names are pinned, h->hosts. */
 int host_network(struct host_context *h, struct error *err);

@@ -483,18 +483,36 @@ static int add_asked_mounts(struct paths *p)
 		if (!real)
 			return error_set(p->err, ERR_USAGE, errno,
 					 "--fs-mount '%s'", m->host);
-		if (strcmp(real, m->inside) != 0) {
-			(void)error_say(p->err, ERR_UNSUPPORTED, ENOTSUP,
-					"--fs-mount cannot show '%s' as '%s': "
-					"that takes a mount namespace",
-					m->host, m->inside);
-			return error_hint(p->err,
-					  "-%c '%s' takes it where it is; the "
-					  "command has to be told that path",
-					  m->read_only ? 'r' : 'w', real);
-		}
+		if (strcmp(real, m->inside) != 0)
+			continue;
 		n = m->read_only ? add_readable(p, real)
 				 : add_writable(p, "--fs-mount", real);
+	}
+	return n;
+}
+
+/* In other places, once it is known what is shown in its own. */
+static int add_moved_mounts(struct paths *p)
+{
+	const struct request *r = p->h->request;
+	int n = 0;
+
+	for (size_t i = 0; n == 0 && i < r->n_mounts; i++) {
+		const struct request_mount *m = &r->mounts[i];
+		auto_free char *real = realpath(m->host, NULL);
+		const struct denied *d;
+
+		if (!real || strcmp(real, m->inside) == 0)
+			continue;
+		d = denied_in(p, real);
+		if (d)
+			return refuse_denied(p, "--fs-mount", real, d);
+		if (is_denied(p, real) || is_denied(p, m->inside))
+			return error_say(p->err, ERR_UNSUPPORTED, ENOTSUP,
+					 "--fs-mount '%s:%s' lies in what is "
+					 "denied",
+					 m->inside, real);
+		n = host_show(m, p->plan, p->err);
 	}
 	return n;
 }
@@ -546,6 +564,8 @@ int host_paths(const struct host_context *h, const struct sandbox_env *env,
 		n = add_workdirs(&p);
 	if (n == 0)
 		n = add_asked_mounts(&p);
+	if (n == 0)
+		n = add_moved_mounts(&p);
 	if (n == 0)
 		n = check_sockets(&p);
 	paths_done(&p);

@@ -1,8 +1,10 @@
 /* The branch of a command without a mount namespace: sandbox/cow.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/error.h"
 #include "branch/merged.h"
 #include "policy/syscalls.h"
@@ -15,7 +17,10 @@
 
 static unsigned int traps(const struct host_context *h)
 {
-	return h->notify && host_has_branch(h) ? TRAP_COW : 0;
+	return h->notify && (host_has_branch(h) ||
+			     host_shows_elsewhere(h->request))
+		       ? TRAP_COW
+		       : 0;
 }
 
 static void free_merged(void *p)
@@ -76,6 +81,38 @@ static int add_root(struct mediation *m, struct branch *b, struct cow_root *ret,
 	return add_layers(m, b, ret, err);
 }
 
+static int open_shown(const struct plan_shown *s, struct merged **ret)
+{
+	const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	auto_close int inside = open(s->inside, flags);
+	auto_close int host = open(s->host, flags);
+
+	/* Nothing is copied up, so nothing is on its way. */
+	*ret = inside < 0 || host < 0
+		       ? NULL
+		       : merged_new(inside, host, host, "user.overlay.");
+	if (!*ret)
+		return -errno;
+	merged_set_plain(*ret, s->read_only);
+	return 0;
+}
+
+static int add_shown(struct mediation *m, const struct plan_shown *s,
+		     struct cow_root *ret, struct error *err)
+{
+	struct merged *merged;
+	int r = open_shown(s, &merged);
+
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot show '%s' as '%s'", s->host,
+				 s->inside);
+	*ret = (struct cow_root){ .lower = s->inside,
+				  .upper = s->host,
+				  .merged = merged };
+	return mediation_own(m, merged, free_merged, err);
+}
+
 static void tell(const void *data, struct call *c, const char *code,
 		 const char *call, const char *path)
 {
@@ -114,17 +151,20 @@ static int add_rows(struct mediation *m, struct cow *w, struct error *err)
 static int begin(struct mediation *m, struct error *err)
 {
 	const struct create *c = mediation_create(m);
-	size_t n = branch_n_roots(c->branch);
+	size_t n = c->branch ? branch_n_roots(c->branch) : 0;
+	size_t n_all = n + c->plan->n_shown;
 	struct cow_root *roots;
 	struct cow *w;
 	int r = 0;
 
-	roots = calloc(n, sizeof(*roots));
+	roots = calloc(n_all, sizeof(*roots));
 	if (!roots)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "handlers");
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = add_root(m, branch_root(c->branch, i), &roots[i], err);
-	w = r == 0 ? cow_new(roots, n) : NULL;
+	for (size_t i = n; r == 0 && i < n_all; i++)
+		r = add_shown(m, &c->plan->shown[i - n], &roots[i], err);
+	w = r == 0 ? cow_new(roots, n_all) : NULL;
 	free(roots);
 	if (r < 0)
 		return r;

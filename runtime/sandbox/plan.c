@@ -372,6 +372,11 @@ void plan_free(struct plan *p)
 	for (size_t i = 0; i < p->n_paths; i++)
 		free(p->paths[i].path);
 	free(p->paths);
+	for (size_t i = 0; i < p->n_shown; i++) {
+		free(p->shown[i].inside);
+		free(p->shown[i].host);
+	}
+	free(p->shown);
 	spec_strings_done(&p->denied);
 	spec_strings_done(&p->uppers);
 	idmap_done(&p->branch_idmap);

@@ -23,6 +23,12 @@ struct plan_path {
 	unsigned int access; /* a mask of enum landlock_access */
 };
 
+/* Of tier C: a directory that is shown in the place of an empty one. */
+struct plan_shown {
+	char *inside, *host; /* real paths */
+	bool read_only;
+};
+
 struct plan {
 	struct spec *spec; /* owned */
 	struct buf config; /* the bytes it was read from */
@@ -54,6 +60,8 @@ struct plan {
 	bool notify;
 	struct plan_path *paths; /* with @notify */
 	size_t n_paths;
+	struct plan_shown *shown;
+	size_t n_shown;
 	struct spec_strings denied; /* real paths that no rule is for */
 	struct spec_strings uppers; /* where what goes to the branch is */
 	/* Not with --chroot: root.path is it, unless there are workdirs in it.

@@ -54,6 +54,10 @@ static bool suits(const struct plan *p, const char *dir)
 
 	if (!real || access(real, W_OK) < 0)
 		return false;
+	for (size_t i = 0; i < p->n_shown; i++)
+		if (path_is_under(real, p->shown[i].host) ||
+		    path_is_under(real, p->shown[i].inside))
+			return false;
 	/* There it would be of the branch. */
 	for (size_t i = 0; i < p->workdirs.n; i++)
 		if (path_is_under(real, p->workdirs.v[i]))

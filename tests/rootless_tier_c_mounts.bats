@@ -1,0 +1,1 @@
+tier_c_mounts.bats
