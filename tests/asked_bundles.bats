@@ -84,6 +84,32 @@ teardown() { finish; }
 	expect_output '--net-allow is for a command of the host, not for a bundle'
 }
 
+@test "asked bundle: what is refused is on record, and why it would be" {
+	script 'probe mount none /tmp tmpfs 0; cat /etc/passwd; echo >/data/new
+		echo up; sleep 1000'
+	config '.linux.seccomp = {defaultAction: "SCMP_ACT_ALLOW", syscalls: [
+		{names: ["getppid"], action: "SCMP_ACT_ERRNO", errnoRet: 1}]}'
+	serve_bundle --ask-open /etc/passwd
+	wait_for /etc/passwd
+	sandlock deny "$N" "$ID"
+	eventually grep -q up "$W/out"
+	grep -q "mount: EPERM" "$W/out"
+	run sandlock logs "$N"
+	expect_output '[syscall.mount]'
+	expect_output '/etc/passwd'
+	run sandlock why "$N" unshare
+	expect_output builtin:namespace
+	run sandlock why "$N" getppid
+	expect_output 'linux.seccomp: SCMP_ACT_ERRNO (EPERM)'
+	run sandlock why "$N" getpid
+	expect_output 'yes'
+	sandlock kill "$N"
+	# Kept beside the branch.
+	run sandlock logs "$N"
+	expect_output '[syscall.mount]'
+	sandlock abort "$N"
+}
+
 @test "asked bundle: its own program, exit status and branch" {
 	script 'echo mine; echo x >/data/new; exit 3'
 	BRANCH=1 run policy sync execve 0 --
@@ -108,19 +134,49 @@ teardown() { finish; }
 	cp "$R/bin/busybox" "$R/data/true"
 	printf '#!/bin/sh\necho tool ran\n' >"$R/data/tool"
 	chmod 755 "$R/data/tool"
-	sandlock run -b "$B" --ask=socket --ask-exec /data/tool \
-		--ask-open /etc/passwd --on-exit abort "$N" \
-		>"$W/out" 2>"$W/err" 3>&- &
-	SERVER=$!
+	serve_bundle --ask-exec /data/tool --ask-open /etc/passwd \
+		--on-exit abort
 	wait_for /data/tool
 	sandlock deny "$N" "$ID"
 	wait_for /etc/passwd
 	sandlock approve "$N" "$ID"
-	wait "$SERVER"
+	served
 	grep -q '<126>' "$W/out"
 	grep -q 'root:x:0:0' "$W/out"
 	run sandlock run -b "$B" --ask=socket --durable "$N"
 	expect_output '--durable does not go with a bundle that asks'
 	run sandlock run -b "$B" --ask=socket --net-allow '*' "$N"
 	expect_output 'is for a command of the host, not for a bundle'
+}
+
+@test "asked bundle: its pid 1 rewrites what a child of it executes" {
+	cat >"$R/data/peer.py" <<-'END'
+		import ctypes, mmap, os, time
+		libc = ctypes.CDLL(None, use_errno=True)
+		memory = mmap.mmap(-1, 4096)
+		path = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+		memory[:14] = b"/usr/bin/true\0"
+		child = os.fork()
+		if child == 0:
+		    libc.execve(ctypes.c_void_p(path), (ctypes.c_char_p * 2)(b"x"), None)
+		    print(os.strerror(ctypes.get_errno()), flush=True)
+		    os._exit(3)
+		while not open("/proc/%d/syscall" % child).read().startswith("59 "):
+		    time.sleep(0.01)
+		memory[:15] = b"/usr/bin/false\0"
+		print("rewritten", flush=True)
+		os.waitpid(child, 0)
+	END
+	mkdir -p "$R"/lib "$R"/lib64
+	config '.mounts += [["/usr", "/usr"], ["/lib", "/usr/lib"],
+		["/lib64", "/usr/lib64"] | {destination: .[0], type: "bind",
+		source: .[1], options: ["rbind", "ro"]}]
+		| .process.capabilities |= map_values(. + ["CAP_SYS_PTRACE"])'
+	set_args /usr/bin/python3 /data/peer.py
+	serve_bundle --ask-exec true --on-exit abort
+	wait_for "run '"
+	eventually grep -q rewritten "$W/out"
+	sandlock approve "$N" "$ID"
+	served
+	grep -q 'Operation not permitted' "$W/out"
 }

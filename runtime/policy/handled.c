@@ -106,7 +106,7 @@ int policy_check_handled(const struct request *r, unsigned int shared,
 					 name, never[i].why);
 	if (policy_syscall_number(name) < 0)
 		return say_unknown(name, err);
-	if (!is_refused(r, shared, name, &why))
+	if (r->bundle || !is_refused(r, shared, name, &why))
 		return check_start(r, shared, name, err);
 	(void)error_say(err, ERR_USAGE, EINVAL,
 			"the system call '%s' is refused here, so that it "

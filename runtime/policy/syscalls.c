@@ -226,12 +226,43 @@ static bool is_handled(const struct request *r, unsigned int traps,
 	return (traps & TRAP_HANDLED) && is_listed(&r->handled, name);
 }
 
+/*
+ * Of a bundle: what would get past a decision. A path is what was decided about
+ * only where mounts are what they were.
+ */
+static bool is_past(const struct syscall_row *row, const struct request *r,
+		    bool decides_by_path)
+{
+	enum syscall_group group = row->group;
+
+	if (is_listed(&r->handled, row->name))
+		return false;
+	if (group == SYSCALLS_IO_URING)
+		return true;
+	return decides_by_path &&
+	       (group == SYSCALLS_NAMESPACE || group == SYSCALLS_MOUNT ||
+		group == SYSCALLS_HANDLES);
+}
+
+static bool decides_by_path(const struct request *r)
+{
+	return r->ask_exec.n || r->ask_open.n ||
+	       (r->ask_by && strcmp(r->ask_by, "callback") == 0);
+}
+
+bool policy_is_judged(const struct request *r)
+{
+	return r->handled.n || decides_by_path(r);
+}
+
 /* A group that is denied by name stays denied. */
 static bool row_holds(const struct syscall_row *row, const struct request *r,
 		      unsigned int shared)
 {
 	const char *group = syscall_groups[row->group].name;
 
+	if (r->bundle)
+		return is_past(row, r, decides_by_path(r));
 	if (row->when & ~shared)
 		return false;
 	/* Denied as a whole below. */
@@ -402,16 +433,6 @@ int policy_filter(const struct request *r, unsigned int traps,
 	return finish(n, &s, ret, err);
 }
 
-/* A path is what was decided about only where mounts are what they were. */
-static bool is_past(enum syscall_group group, unsigned int traps)
-{
-	if (group == SYSCALLS_IO_URING)
-		return true;
-	return traps & (TRAP_EXEC | TRAP_OPEN) &&
-	       (group == SYSCALLS_NAMESPACE || group == SYSCALLS_MOUNT ||
-		group == SYSCALLS_HANDLES);
-}
-
 static int add_past(struct spec_seccomp *s, const struct request *r,
 		    unsigned int traps)
 {
@@ -420,10 +441,10 @@ static int add_past(struct spec_seccomp *s, const struct request *r,
 	for (size_t i = 0; n == 0 && i < syscall_rows_len; i++) {
 		const struct syscall_row *row = &syscall_rows[i];
 
-		if (is_past(row->group, traps) &&
-		    !is_handled(r, traps, row->name))
-			n = add_call(s, row->name, SECCOMP_RET_ERRNO,
-				     row->error, row->args, row->n_args);
+		if (is_past(row, r, traps & (TRAP_EXEC | TRAP_OPEN)))
+			n = add_call(s, row->name,
+				     action_for(traps, row->error), row->error,
+				     row->args, row->n_args);
 	}
 	return n;
 }
@@ -580,8 +601,6 @@ bool policy_refusal(const struct request *r, unsigned int shared,
 		    const char *name, const uint64_t *args,
 		    struct syscall_refusal *ret)
 {
-	if (r->bundle)
-		return false;
 	for (size_t i = 0; i < r->extra_deny.n; i++) {
 		if (strcmp(r->extra_deny.v[i], name) != 0)
 			continue;

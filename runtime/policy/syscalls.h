@@ -100,6 +100,10 @@ int policy_filter(const struct request *r, unsigned int traps,
 		  unsigned int shared, struct spec_seccomp *ret,
 		  struct error *err);
 
+/* Whether somebody decides about calls of what @r asks for: handlers, or who is
+ * asked about files and programs. */
+bool policy_is_judged(const struct request *r);
+
 /*
  * The same for a bundle, which has a filter of its own beside it:
  * SCMP_ACT_NOTIFY for @traps, and what would get past them is refused, where it
@@ -127,9 +131,9 @@ struct syscall_refusal {
 };
 
 /*
- * Judges @name with @args as the filter of the same request does. False: it is
- * not refused, or not by us, as of a bundle. Without @args, by name: the first
- * row that could refuse it.
+ * Judges @name with @args as the filter of the same request does, ours that is:
+ * a bundle may have another one. False: it is not refused. Without @args, by
+ * name: the first row that could refuse it.
  */
 bool policy_refusal(const struct request *r, unsigned int shared,
 		    const char *name, const uint64_t *args,

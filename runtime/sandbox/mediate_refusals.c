@@ -13,6 +13,13 @@ static unsigned int traps(const struct host_context *h)
 	return TRAP_DENIED;
 }
 
+/* What would get past whoever decides. */
+static unsigned int traps_of_bundle(const struct plan *p,
+				    const struct request *q)
+{
+	return q && policy_is_judged(q) ? TRAP_DENIED : 0;
+}
+
 static void free_refusals(void *p)
 {
 	refusals_free(p);
@@ -38,5 +45,6 @@ const struct mediate_feature mediate_refusals = {
 	.flag = "the record of refused system calls",
 	.optional = true,
 	.traps = traps,
+	.bundle_traps = traps_of_bundle,
 	.begin = begin,
 };

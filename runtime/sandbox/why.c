@@ -24,7 +24,7 @@ struct question {
 	const char *word;
 	struct found found;
 	struct spec *spec;
-	struct request *request; /* of a host command, else NULL */
+	struct request *request; /* of what is judged, else NULL */
 	why_fn *fn;
 	void *data;
 };
@@ -46,7 +46,8 @@ static int say_reach(struct question *q, const char *what,
 
 static int judge_path(struct question *q, struct error *err)
 {
-	struct reach r = { q->spec, q->request, -1, NULL };
+	struct reach r = { q->spec, q->found.state->host ? q->request : NULL,
+			   -1, NULL };
 	auto_close int root = -1;
 	struct reach_answer a;
 	char path[64];
@@ -121,7 +122,9 @@ static int judge_call(struct question *q, struct error *err)
 	if (!q->request)
 		return judge_bundle_call(q);
 	if (!policy_refusal(q->request, shared, q->word, NULL, &why))
-		return say(q, "call", WHY_ALLOWED, "no rule refuses it", NULL);
+		return q->request->bundle ? judge_bundle_call(q)
+					  : say(q, "call", WHY_ALLOWED,
+						"no rule refuses it", NULL);
 	if (!why.row)
 		return say(q, "call", WHY_DENIED, "syscalls.extra_deny", NULL);
 	g = &syscall_groups[why.row->group];
@@ -142,7 +145,7 @@ static int ask_request(struct question *q, struct error *err)
 	const char *text;
 	int n;
 
-	if (!q->found.state->host)
+	if (!q->found.state->host && !q->found.state->judged)
 		return 0;
 	n = control_ask(q->found.rundir, q->found.state->name, "config",
 			"{\"format\":\"toml\"}", &answer, err);

@@ -6,6 +6,12 @@ serve() {
 	SERVER=$!
 }
 
+# serve_bundle [OPTION]...: the same with the bundle.
+serve_bundle() {
+	sandlock run -b "$B" --ask=socket "$@" "$N" >"$W/out" 2>"$W/err" 3>&- &
+	SERVER=$!
+}
+
 served() {
 	wait "$SERVER"
 }
