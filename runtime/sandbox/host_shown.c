@@ -64,7 +64,7 @@ static bool has_mounts(const char *dir)
 	struct mountinfo m;
 	bool found = false;
 
-	if (mountinfo_open(&m) < 0)
+	if (mountinfo_open(&m, "self") < 0)
 		return true;
 	while (!found && mountinfo_next(&m) == 1)
 		found = strcmp(m.point, dir) != 0 &&
