@@ -388,8 +388,12 @@ modes() {
 }
 
 @test "tier C: an abort, and stages, of what modes keep its owner out of" {
-	in_branch -- /bin/sh -c 'mkdir m; echo x >m/f; chmod 0 m one'
+	# Nor does it keep it from removing and moving a directory.
+	in_branch -- /bin/sh -c 'mkdir m; echo x >m/f; chmod 0 m one
+		mkdir -m 0 k l && rmdir k && mv l k && mkdir l && mv -T l k && rmdir k'
 	expect_status 0
+	run sandlock diff "$N"
+	expect_exactly $'A m/\nA m/f\nm one mode 0644->0000'
 	run sandlock abort "$N"
 	expect_status 0
 	[ "$(modes one)" = '644 ' ]

@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "branch/merged_internal.h"
+#include "branch/modes.h"
 
 enum { DIR_READ = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
 
@@ -152,11 +155,19 @@ int dir_list(const struct merged *m, const struct merged_dir *d,
 	return 0;
 }
 
+/* To remove a directory takes no right to read it. */
 int dir_is_empty(const struct merged *m, const struct merged_dir *d)
 {
 	struct merged_list l = MERGED_LIST_INIT;
+	char link[FD_PATH_MAX];
+	struct stat st;
 	int r = dir_list(m, d, &l);
 
+	if (r == -EACCES && d->up >= 0 && fstat(d->up, &st) == 0 &&
+	    modes_keep_out(&st) && modes_let_in(d->up) == 0) {
+		r = dir_list(m, d, &l);
+		(void)chmod(fd_proc_path(d->up, link), st.st_mode & 07777);
+	}
 	if (r == 0)
 		r = l.n == 0;
 	merged_list_done(&l);

@@ -371,7 +371,8 @@ static int up_all(struct merged *m, const char *path,
 			r = up_object(m, dir, NULL);
 		if (r == 0)
 			r = dir_open(m, dir, &d);
-		if (r == 0)
+		/* What is upper's alone may be closed to us. */
+		if (r == 0 && dir_has_below(&d))
 			r = dir_list(m, &d, &l);
 		if (r == 0)
 			r = up_children(m, dir, &l, o, &todo);
