@@ -305,6 +305,20 @@ no_branch() {
 	expect_output /lib
 }
 
+@test "run -r /usr: the links of a merged one come along, but over what is mounted there" {
+	[ -L /bin ] || skip "/bin is no link here"
+	run sandlock run --branch=none -r /usr/ -- /bin/sh -c 'cd -P /bin; pwd'
+	expect_exactly /usr/bin
+	mkdir -p "$W/other"
+	run sandlock run --branch=none -r /usr --fs-mount /sbin:"$W/other" -- \
+		/bin/sh -c 'cd -P /sbin; pwd; ls -A'
+	expect_exactly /sbin
+	run sandlock run --branch=none -r /usr/lib -r /usr/lib64 -r /usr/bin -- \
+		ls -d /bin /sbin
+	expect_status 2
+	expect_output "cannot access '/sbin'"
+}
+
 @test "command: the signal mask is the caller's" {
 	run python3 -c "
 import os, signal

@@ -332,6 +332,39 @@ static int add_listed(const struct spec_strings *list, const char *flag,
 	return 0;
 }
 
+static bool is_among(const struct spec_strings *list, const char *path)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (path_is_under(path, list->v[i]))
+			return true;
+	return false;
+}
+
+/*
+ * -r /usr of a merged one: programs name their loader and their interpreter by
+ * the links, /lib64/... and /bin/sh. A name that is asked for is there already,
+ * or has something mounted on it.
+ */
+static void add_links(const struct request *r, struct view *o)
+{
+	for (size_t i = 0; host_system_paths[i]; i++) {
+		const char *path = host_system_paths[i];
+		auto_free char *real = NULL;
+		bool taken =
+			is_among(&r->read, path) || is_among(&r->write, path);
+		struct stat st;
+
+		for (size_t k = 0; k < r->n_mounts; k++)
+			taken |= path_is_under(r->mounts[k].inside, path);
+		if (taken || lstat(path, &st) < 0 || !S_ISLNK(st.st_mode))
+			continue;
+		real = realpath(path, NULL);
+		if (real &&
+		    (is_among(&r->read, real) || is_among(&r->write, real)))
+			add_bind(o, path, path, true);
+	}
+}
+
 static int add_asked_mounts(const struct host_context *h, struct view *o,
 			    struct error *err)
 {
@@ -481,7 +514,11 @@ static int add_host(const struct host_context *h, struct view *o,
 		(void)host_each_readable(h, bind_readable, o);
 	if (n == 0 && !whole)
 		n = add_listed(&r->read, "-r", true, o, err);
-	return n == 0 ? add_listed(&r->write, "-w", false, o, err) : n;
+	if (n == 0)
+		n = add_listed(&r->write, "-w", false, o, err);
+	if (n == 0 && !whole && r->read.n)
+		add_links(r, o);
+	return n;
 }
 
 int host_view_mounts(struct host_context *h, struct json_out *json,

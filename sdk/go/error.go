@@ -47,6 +47,14 @@ const (
 	ErrTimeout ErrorKind = C.SANDLOCK_ERR_TIMEOUT
 )
 
+// By the names of the Rust project's package, for errors.Is.
+const (
+	// ErrInvalidString: a NUL byte in what goes to C.
+	ErrInvalidString = ErrUsage
+	// ErrNotRunning: the process has ended, or there is none.
+	ErrNotRunning = ErrState
+)
+
 var kindNames = map[ErrorKind]string{
 	ErrUsage:       "usage",
 	ErrSystem:      "system",

@@ -405,16 +405,20 @@ func goHandler(handle C.uintptr_t, c *C.struct_sandlock_call,
 	return 0
 }
 
-// SyscallNr is the number of a system call of this machine, -1 if there is none
-// of that name.
-func SyscallNr(name string) int {
+// SyscallNr is the number of a system call of this machine; it fails if there
+// is none of that name.
+func SyscallNr(name string) (int, error) {
 	var mem memory
 
-	if checkText("syscall", name) != nil {
-		return -1
+	if err := checkText("syscall", name); err != nil {
+		return -1, err
 	}
 	defer mem.free()
-	return int(C.sandlock_syscall_number(mem.word(name)))
+	nr := int(C.sandlock_syscall_number(mem.word(name)))
+	if nr < 0 {
+		return -1, usage("syscall", "there is no system call '%s'", name)
+	}
+	return nr, nil
 }
 
 // SyscallName is the name of a number, or "".

@@ -122,7 +122,7 @@ func (s *Sandbox) start(ctx context.Context, l Launch, cmd []string) (*Process,
 	if err := s.PolicyFn.check(); err != nil {
 		return nil, err
 	}
-	q, err := s.request()
+	q, err := s.request(l.settings...)
 	if err != nil {
 		return nil, err
 	}
@@ -320,8 +320,15 @@ func (r *run) hasEnded() bool {
 	}
 }
 
-// Kill ends all of it at once; Wait tells when it is dead.
-func (p *Process) Kill() error { return p.run.killFor(nil) }
+// Kill ends all of it at once; Wait tells when it is dead. It is no error if it
+// has ended already.
+func (p *Process) Kill() error {
+	err := p.run.killFor(nil)
+	if errors.Is(err, ErrNotRunning) && p.run.hasEnded() {
+		return nil
+	}
+	return err
+}
 
 // Signal sends sig to the command.
 func (p *Process) Signal(sig syscall.Signal) error {
@@ -394,7 +401,8 @@ func (r *run) ports(suffix string) (map[int]int, error) {
 
 // Wait returns when the command has ended and its branch is committed, aborted
 // or pending. Again it gives the same. If the context of Start ended it, that
-// is the error, beside the result.
+// is the error, beside the result. As with os/exec whoever writes to Stdin closes
+// it, or a command that reads all of it never ends.
 func (p *Process) Wait() (*Result, error) {
 	return p.WaitContext(context.Background())
 }

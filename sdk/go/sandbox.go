@@ -260,7 +260,7 @@ func (s *Sandbox) settings() ([]Setting, error) {
 	return append(list, s.Settings...), nil
 }
 
-func (s *Sandbox) request() (*request, error) {
+func (s *Sandbox) request(more ...Setting) (*request, error) {
 	c := C.sandlock_request_new()
 	if c == nil {
 		return nil, &Error{Kind: ErrSystem, Errno: syscall.ENOMEM,
@@ -275,6 +275,7 @@ func (s *Sandbox) request() (*request, error) {
 	if err == nil {
 		err = bad
 	}
+	list = append(list, more...)
 	for i := 0; err == nil && i < len(list); i++ {
 		err = q.set(list[i].Key, list[i].Value)
 	}
@@ -318,6 +319,8 @@ type Launch struct {
 	Files []*os.File
 	// CaptureMax is how much is kept of a captured stream; 0: 16 MiB.
 	CaptureMax int
+
+	settings []Setting // after those of the sandbox
 }
 
 // Start starts a command and returns when it has been executed. When the
@@ -329,6 +332,11 @@ func (s *Sandbox) Start(ctx context.Context, l Launch, cmd ...string) (*Process,
 	}
 	if err := checkText("run", cmd...); err != nil {
 		return nil, err
+	}
+	for _, mode := range []StdioMode{l.Stdin, l.Stdout, l.Stderr} {
+		if mode > StdioCapture {
+			return nil, usage("run", "%d is no StdioMode", mode)
+		}
 	}
 	// A callback decides about the start, and may look at us meanwhile.
 	s.starting.Lock()
@@ -380,6 +388,17 @@ func (s *Sandbox) RunInteractive(ctx context.Context, cmd ...string) (int,
 		return 124, err
 	}
 	return res.ExitCode, err
+}
+
+// DryRun is Run, but what the command writes on the branch is discarded,
+// whatever OnExit and OnError say. Changes of the result has it.
+func (s *Sandbox) DryRun(ctx context.Context, cmd ...string) (*Result, error) {
+	abort := BranchActionAbort.String()
+	return s.runAs(ctx, Launch{
+		Stdin: StdioNull, Stdout: StdioCapture, Stderr: StdioCapture,
+		settings: []Setting{{"filesystem.on_exit", abort},
+			{"filesystem.on_error", abort}},
+	}, cmd)
 }
 
 func (s *Sandbox) runAs(ctx context.Context, l Launch, cmd []string) (*Result,

@@ -282,6 +282,18 @@ func TestConflictOfAPendingRun(t *testing.T) {
 	w.expectTree(map[string]string{"f": "inside\n"})
 }
 
+func TestDryRun(t *testing.T) {
+	w := newWorld(t)
+	sb := w.deferred()
+	for _, script := range []string{"echo x >f", "echo x >f; exit 3"} {
+		res, err := sb.DryRun(context.Background(), "sh", "-c", script)
+		must(t, err)
+		expect(t, "changes", letters(res.Changes), "A f")
+		expect(t, "pending", sb.Pending(), false)
+	}
+	expect(t, "branches", w.branchNames(), []string{})
+}
+
 func TestContextKills(t *testing.T) {
 	w := newWorld(t)
 	sb := w.sandbox()
@@ -343,7 +355,8 @@ func TestPipes(t *testing.T) {
 	must(t, err)
 	expect(t, "the same result", again, res)
 	expect(t, "pid", p.Pid(), 0)
-	expectIs(t, p.Kill(), ErrState)
+	must(t, p.Kill())
+	expectIs(t, p.Signal(syscall.SIGTERM), ErrNotRunning)
 }
 
 func TestKillSignalPauseResume(t *testing.T) {
@@ -515,6 +528,8 @@ func TestBadRequests(t *testing.T) {
 	_, err := w.sandbox().Run(background)
 	expectIs(t, err, ErrUsage)
 	_, err = w.sandbox().Run(background, "echo", "a\x00b")
+	expectIs(t, err, ErrInvalidString)
+	_, err = w.sandbox().Popen(Stdio{Stdout: 99}, "true")
 	expectIs(t, err, ErrUsage)
 }
 
