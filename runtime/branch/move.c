@@ -12,6 +12,7 @@
 #include "branch/walk.h"
 
 unsigned int move_without_flags;
+bool move_touches;
 
 void place_open_shut(const struct place *p, struct shut *ret)
 {
@@ -138,9 +139,23 @@ int move_new(const struct place *from, const struct place *to)
 	return r == -EINVAL || r == -EEXIST ? move_in_steps(from, to) : r;
 }
 
+static void touch_dir(const struct place *p)
+{
+	struct object o;
+
+	if (object_stat(p->dirfd, p->name, &o) == 0 && S_ISDIR(o.mode))
+		(void)utimensat(p->dirfd, p->name, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
 int move_exchange(const struct place *a, const struct place *b)
 {
-	return rename_flags(a, b, RENAME_EXCHANGE);
+	int r = rename_flags(a, b, RENAME_EXCHANGE);
+
+	if (r == 0 && move_touches) {
+		touch_dir(a);
+		touch_dir(b);
+	}
+	return r;
 }
 
 /* 1 if @p is the inode @ino, 0 if it is none, or another. */

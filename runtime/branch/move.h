@@ -48,5 +48,7 @@ int move_back(const struct place *from, const struct place *to,
 
 /* For tests: flags that no file system has. None in production. */
 extern unsigned int move_without_flags;
+/* For tests: directories are changed by an exchange, as on XFS. */
+extern bool move_touches;
 
 #endif

@@ -545,7 +545,9 @@ static int visit_change(struct planner *pl, const struct walk_entry *e,
 		r = add_op(pl, e, OP_PUT, forced ? OP_FORCED : 0, err);
 	if (r < 0 || !S_ISDIR(e->upper.mode))
 		return r;
-	r = add_dir(pl, e, DIR_MOVED, false, &dir, err);
+	/* Its mtime must survive an exchange: keep_mtimes. */
+	r = add_dir(pl, e, DIR_MOVED | (e->lower.mode ? DIR_USED : 0), false,
+		    &dir, err);
 	return r < 0 ? r : walk_enter(&pl->walk, WALK_NEW, dir, err);
 }
 

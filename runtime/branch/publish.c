@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -24,12 +26,27 @@ struct publisher {
 	const struct plan *plan;
 	struct cursor lower, upper;
 	bool strict, undo;
+	bool touches; /* an exchange changes the mtime of a directory */
 };
+
+/* XFS takes its new ".." for a change of what is in it. */
+static bool touches_exchanged(const struct site *s)
+{
+	struct statfs sfs;
+
+	if (move_touches)
+		return true;
+	return fstatfs(s->lower_fd, &sfs) == 0 && sfs.f_type == XFS_SUPER_MAGIC;
+}
 
 static void publisher_init(struct publisher *pub, const struct site *s,
 			   const struct plan *p)
 {
-	*pub = (struct publisher){ .site = s, .plan = p };
+	*pub = (struct publisher){
+		.site = s,
+		.plan = p,
+		.touches = touches_exchanged(s),
+	};
 	cursor_init(&pub->lower, p, s->lower_fd, true);
 	cursor_init(&pub->upper, p, s->upper_fd, false);
 }
@@ -122,6 +139,11 @@ static int find_target(struct publisher *pub, const struct plan_op *op,
 	return cursor_open(&pub->lower, op->dir, &ret->dirfd);
 }
 
+static bool is_mtime(const struct object *o, int64_t sec, uint32_t nsec)
+{
+	return o->mtime.tv_sec == sec && o->mtime.tv_nsec == (long)nsec;
+}
+
 /*
  * mtime, not ctime: an inode that other names have too changes its ctime when
  * one of them is displaced, or removed from the trash.
@@ -134,8 +156,7 @@ static bool is_as_planned(const struct publisher *pub, const struct plan_op *op,
 	if (o->ino != op->old_ino)
 		return false;
 	/* Going back leaves it where it is. */
-	return pub->undo || (o->mtime.tv_sec == op->old_mtime_s &&
-			     o->mtime.tv_nsec == (long)op->old_mtime_ns);
+	return pub->undo || is_mtime(o, op->old_mtime_s, op->old_mtime_ns);
 }
 
 /*
@@ -241,6 +262,45 @@ static int publish_op(struct publisher *pub, const struct plan_op *op,
 	return delete (pub, op, &target, err);
 }
 
+static int set_mtime(const struct place *p, int64_t sec, uint32_t nsec)
+{
+	const struct timespec times[2] = {
+		{ .tv_nsec = UTIME_OMIT },
+		{ .tv_sec = sec, .tv_nsec = nsec },
+	};
+
+	return utimensat(p->dirfd, p->name, times, AT_SYMLINK_NOFOLLOW) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* The directories that were published have the times that they had. */
+static int keep_mtimes(struct publisher *pub, struct error *err)
+{
+	const struct plan *p = pub->plan;
+
+	for (uint32_t i = 0; pub->touches && i < p->n_dirs; i++) {
+		const struct plan_dir *d = &p->dirs[i];
+		struct place at = { .name = plan_text(p, d->name) };
+		struct object o;
+		int r;
+
+		if (!(d->flags & DIR_MOVED) || d->parent == PLAN_NONE ||
+		    (p->dirs[d->parent].flags & DIR_MOVED))
+			continue;
+		r = cursor_open(&pub->lower, d->parent, &at.dirfd);
+		if (r == 0)
+			r = object_stat(at.dirfd, at.name, &o);
+		if (r == 0 && S_ISDIR(o.mode) &&
+		    !is_mtime(&o, d->upper_mtime_s, d->upper_mtime_ns))
+			r = set_mtime(&at, d->upper_mtime_s, d->upper_mtime_ns);
+		if (r < 0 && !is_meddling(r))
+			return op_error(pub, i, NULL, ERR_SYSTEM, -r,
+					"cannot set the time of", err);
+	}
+	return 0;
+}
+
 int publish_ops(const struct site *s, const struct plan *p, bool strict,
 		struct error *err)
 {
@@ -251,8 +311,25 @@ int publish_ops(const struct site *s, const struct plan *p, bool strict,
 	pub.strict = strict;
 	for (size_t i = 0; i < p->n_ops && r == 0; i++)
 		r = publish_op(&pub, &p->ops[i], err);
+	if (r == 0)
+		r = keep_mtimes(&pub, err);
 	publisher_done(&pub);
 	return r;
+}
+
+/* The time of the directory that an op had replaced. */
+static int keep_old_mtime(struct publisher *pub, const struct plan_op *op,
+			  const struct place *target)
+{
+	struct object o;
+	int r = pub->touches && op->old_ino
+			? object_stat(target->dirfd, target->name, &o)
+			: 1;
+
+	if (r || !S_ISDIR(o.mode) || o.ino != op->old_ino ||
+	    is_mtime(&o, op->old_mtime_s, op->old_mtime_ns))
+		return r < 0 ? r : 0;
+	return set_mtime(target, op->old_mtime_s, op->old_mtime_ns);
 }
 
 /* Is it where the op would have put it? Then take it back. */
@@ -270,7 +347,9 @@ static int undo_put(struct publisher *pub, const struct plan_op *op,
 				       ? meddled(pub, op, err)
 				       : 0;
 		/* A second name, to be kept while the first is replaced. */
-		return has_aside ? move_new(&aside, target) : 0;
+		r = has_aside ? move_new(&aside, target)
+			      : keep_old_mtime(pub, op, target);
+		return r < 0 ? fail(pub, op, -r, "cannot take back", err) : 0;
 	}
 	if (!o->mode && !has_aside)
 		return op->old_ino && has_left(pub, op) ? meddled(pub, op, err)
@@ -281,6 +360,8 @@ static int undo_put(struct publisher *pub, const struct plan_op *op,
 	else if (r == 0)
 		r = op->old_ino ? move_exchange(target, &source)
 				: move_new(target, &source);
+	if (r == 0)
+		r = keep_old_mtime(pub, op, target);
 	return r < 0 ? fail(pub, op, -r, "cannot take back", err) : 0;
 }
 
