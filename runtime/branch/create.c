@@ -20,6 +20,7 @@
 #include "base/path.h"
 #include "base/uapi.h"
 #include "branch/internal.h"
+#include "branch/walk.h"
 #include "kernel/userns.h"
 
 enum {
@@ -261,23 +262,42 @@ static int make_dir(int dir_fd, const char *name, int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-/* The lock file's ctime is the base time: stamped by the same clock. */
+/*
+ * From a file of ours, which the same clock stamps. From Linux 6.13 on a file
+ * that was looked at is stamped with a finer time when it changes, and no file
+ * with an older one from then on: so all that the host does in the rest of the
+ * tick is as young as that, and all that it did before is older.
+ */
+static int find_base_time(int fd, struct timespec *ret)
+{
+	struct stat before, after;
+
+	if (fstat(fd, &before) < 0 || fchmod(fd, 0600) < 0 ||
+	    fstat(fd, &after) < 0)
+		return -errno;
+	*ret = before.st_ctim;
+	if (time_compare(&after.st_ctim, &before.st_ctim) <= 0)
+		return 0;
+	*ret = after.st_ctim;
+	if (ret->tv_nsec > 0)
+		ret->tv_nsec--;
+	return 0;
+}
+
 static int make_lock(struct branch *b)
 {
-	struct stat st;
 	int r;
 
 	b->lock_fd = openat(b->dir_fd, "lock",
 			    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 			    0600);
-	if (b->lock_fd < 0 || fstat(b->lock_fd, &st) < 0)
+	if (b->lock_fd < 0)
 		return -errno;
 	r = lock_now(b->lock_fd);
 	if (r < 0)
 		return r;
 	b->locked = true;
-	b->meta.base_time = st.st_ctim;
-	return 0;
+	return find_base_time(b->lock_fd, &b->meta.base_time);
 }
 
 static int cannot_make(const struct branch *b, int sys, struct error *err)

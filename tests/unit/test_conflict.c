@@ -1,6 +1,9 @@
 /* What the host did meanwhile: reference/cow.md section 3, rows 48 to 68. */
 #include "branch_fixture.h"
 
+#include "branch/internal.h"
+#include "branch/judge.h"
+
 struct host_row {
 	const char *name, *lower, *inside;
 	const char *host; /* shell in the lower, before the commit */
@@ -196,14 +199,56 @@ static void check_row(void **state)
 	check_forced(row);
 }
 
+/* Within the tick in which the branch begins, and to a file that nobody had
+ * looked at before. */
+static void in_the_first_tick(void **state)
+{
+	const struct branch_options o = { .name = "c" };
+	struct branch_options own = o;
+	struct error err = ERROR_INIT;
+	struct object after;
+	struct fixture f;
+	int fd, dir_fd;
+
+	(void)state;
+	fixture_open(&f, NULL);
+	own.lower = f.lower;
+	dir_fd = open(f.lower, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (int i = 0; i < 20; i++) {
+		struct judge j = { .branch = NULL };
+		struct stat lock;
+
+		fd = openat(dir_fd, "f", O_RDWR | O_CREAT | O_TRUNC, 0644);
+		assert_true(fd >= 0);
+		if (branch_create(f.store, &own, &f.branch, &err) < 0)
+			fail_msg("%s", err.msg);
+		assert_int_equal(write(fd, "h", 1), 1);
+		(void)close(fd);
+		assert_int_equal(object_stat(dir_fd, "f", &after), 0);
+		assert_int_equal(fstat(f.branch->lock_fd, &lock), 0);
+		j.branch = f.branch;
+		/* Else the kernel is too old. */
+		if (time_compare(&lock.st_ctim, &f.branch->meta.base_time) != 0)
+			assert_true(judge_base_changed(&j, "f", &after));
+		branch_discard(f.branch);
+		branch_close(f.branch);
+		f.branch = NULL;
+		assert_int_equal(unlinkat(dir_fd, "f", 0), 0);
+	}
+	(void)close(dir_fd);
+	fixture_close(&f);
+}
+
 int main(void)
 {
-	struct CMUnitTest tests[ARRAY_LEN(host_rows)];
+	struct CMUnitTest tests[ARRAY_LEN(host_rows) + 1] = {
+		cmocka_unit_test(in_the_first_tick),
+	};
 
 	if (geteuid() != 0)
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(host_rows); i++)
-		tests[i] = (struct CMUnitTest){
+		tests[i + 1] = (struct CMUnitTest){
 			.name = host_rows[i].name,
 			.test_func = check_row,
 			.initial_state = (void *)&host_rows[i],
