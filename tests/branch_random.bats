@@ -33,10 +33,15 @@ fuzz() {
 
 @test "random programs: the host changes things meanwhile" {
 	fuzz namespaces --end conflict 8
-	fuzz namespaces --end skip 9
+	fuzz namespaces --end skip 3042
 	fuzz notify --end force 10
 }
 
 @test "random programs: in parts" {
 	fuzz namespaces --end parts 11
+}
+
+@test "random programs: of an ordinary user" {
+	fuzz namespaces --user 54399 --end skip 12
+	fuzz notify --user 54399 --end commit 13
 }

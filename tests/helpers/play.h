@@ -216,7 +216,7 @@ static mode_t random_mode(bool of_dir)
 	if (of_dir && !once_in(8))
 		m |= 0700;
 	if (is_user)
-		m |= of_dir ? 0700 : 0600;
+		m |= 0700;
 	if (once_in(6))
 		m |= 01000u << below(3);
 	return m;
@@ -264,6 +264,9 @@ static const char *random_xattr(void)
 		"trusted.overlay.opaque",
 	};
 
+	/* An ordinary user's overlay hides these in the lower. */
+	if (is_user && making_tree)
+		return names[below(2)];
 	if (once_in(3))
 		return names[below(is_user ? 6
 					   : sizeof(names) / sizeof(*names))];
