@@ -390,10 +390,12 @@ modes() {
 @test "tier C: an abort, and stages, of what modes keep its owner out of" {
 	# Nor does it keep it from removing and moving a directory.
 	in_branch -- /bin/sh -c 'mkdir m; echo x >m/f; chmod 0 m one
-		mkdir -m 0 k l && rmdir k && mv l k && mkdir l && mv -T l k && rmdir k'
+		mkdir -m 0 k l && rmdir k && mv l k && mkdir l && mv -T l k && rmdir k
+		mkdir -m 0 k && rm -r d && mv k d && rmdir d && mkdir -m 300 d
+		[ ! -e d/two ] && echo two >d/two && chmod 755 d'
 	expect_status 0
 	run sandlock diff "$N"
-	expect_exactly $'A m/\nA m/f\nm one mode 0644->0000'
+	expect_exactly $'T d/\nA m/\nA m/f\nm one mode 0644->0000'
 	run sandlock abort "$N"
 	expect_status 0
 	[ "$(modes one)" = '644 ' ]

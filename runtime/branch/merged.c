@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/path.h"
 #include "branch/merged_internal.h"
+#include "branch/modes.h"
 #include "branch/xattr.h"
 
 enum {
@@ -198,13 +200,27 @@ int entry_home(const struct merged_dir *d, const struct merged_entry *e)
 						       : d->below[e->home_at];
 }
 
+/* Of a directory that its mode may keep us from reading. */
+static ssize_t read_mark(const struct merged *m, int dirfd, const char *name,
+			 char value[2])
+{
+	ssize_t n = xattr_get(dirfd, name, m->opaque_key, value, 2);
+	struct stat st;
+
+	if (n != -EACCES ||
+	    fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !modes_keep_out(&st) ||
+	    fchmodat(dirfd, name, (st.st_mode & 07777) | S_IRUSR, 0) < 0)
+		return n;
+	n = xattr_get(dirfd, name, m->opaque_key, value, 2);
+	return fchmodat(dirfd, name, st.st_mode & 07777, 0) < 0 ? -errno : n;
+}
+
 static bool is_opaque(const struct merged *m, int dirfd, const char *name)
 {
 	char value[2];
 
-	return xattr_get(dirfd, name, m->opaque_key, value, sizeof(value)) ==
-		       1 &&
-	       value[0] == 'y';
+	return read_mark(m, dirfd, name, value) == 1 && value[0] == 'y';
 }
 
 /* Down to what hides the rest: anything but a directory, or one that says so.

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "branch/links.h"
 #include "branch/merged_internal.h"
+#include "branch/modes.h"
 #include "branch/origin.h"
 #include "branch/tree.h"
 #include "branch/xattr.h"
@@ -32,7 +33,19 @@ void merged_drop(const struct merged *m, const char *temp)
 
 int up_set_opaque(const struct merged *m, int dirfd, const char *name)
 {
-	return xattr_set(dirfd, name, m->opaque_key, "y", 1);
+	int r = xattr_set(dirfd, name, m->opaque_key, "y", 1);
+	struct stat st;
+
+	/* Its mode may keep us from writing that down. */
+	if (r != -EACCES ||
+	    fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !modes_keep_out(&st) ||
+	    fchmodat(dirfd, name, (st.st_mode & 07777) | S_IRWXU, 0) < 0)
+		return r;
+	r = xattr_set(dirfd, name, m->opaque_key, "y", 1);
+	if (fchmodat(dirfd, name, st.st_mode & 07777, 0) < 0 && r == 0)
+		r = -errno;
+	return r;
 }
 
 /*
