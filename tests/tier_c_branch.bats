@@ -556,6 +556,8 @@ print(open("file").read(), os.stat("file").st_size, os.listdir("."))'
 		call("fchmod", 91, -100, 0o700)
 		call("fchown", 93, -100, os.getuid(), os.getgid())
 		call("utimensat", 280, -100, None, None, 0)
+		fd = os.open(".", os.O_RDONLY)
+		call("linkat", 265, fd, b"", -100, b"link", 0x1000)
 		print(oct(os.stat(".").st_mode))
 	END
 	chmod 755 d
@@ -564,5 +566,7 @@ print(open("file").read(), os.stat("file").st_size, os.listdir("."))'
 		expect_output 'fchmod -1 Bad file descriptor'
 		expect_output 'fchown -1 Bad file descriptor'
 		expect_output 'utimensat -1 Bad address'
+		[ "$where" != d ] || [ "$(id -u)" != 0 ] ||
+			expect_output 'linkat -1 Operation not permitted'
 	done
 }

@@ -235,11 +235,14 @@ static int link_fd(struct call *c, int number, const struct cow_place *to)
 	auto_close int fd = call_open_dirfd(c, number);
 	char base[PATH_MAX];
 	size_t n = strlen(to->root->upper);
+	struct stat st;
 	int r;
 
 	if (fd < 0)
 		return fd;
-	r = fd_path(fd, base);
+	r = fstat(fd, &st) < 0 ? -errno : fd_path(fd, base);
+	if (r == 0 && S_ISDIR(st.st_mode))
+		r = -EPERM;
 	if (r < 0)
 		return r;
 	if (strncmp(base, to->root->upper, n) != 0 || base[n] != '/')
