@@ -172,3 +172,21 @@ answer() {
 	expect_output $'\nk'
 	unchanged
 }
+
+@test "tier C: a FIFO that the child of a vfork would wait at is asked about once" {
+	mkdir "$W/ff"
+	mkfifo "$W/ff/p"
+	printf '#!/bin/sh\ncat >/dev/null; echo >>"%s/asked"\n' "$W" >"$W/ok"
+	chmod 755 "$W/ok"
+	run timeout -s KILL 60 "$SANDLOCK" run --isolation=notify -r / -w "$W/ff" \
+		--ask-open "$W/ff/p" --ask "$W/ok" -- python3 -c '
+import os, sys
+try:
+    os.posix_spawn("/bin/cat", ["cat"], os.environ, file_actions=[
+        (os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)])
+except PermissionError:
+    print("denied")' "$W/ff/p"
+	expect_status 0
+	expect_output denied
+	[ "$(wc -l <"$W/asked")" = 1 ]
+}

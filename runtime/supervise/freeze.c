@@ -506,8 +506,8 @@ int freezer_shares(const struct freezer *f, pid_t pid)
 	return r;
 }
 
-/* By another process: its end the kernel may write into it. */
-static bool is_shared(const struct freezer *f)
+/* Into which the kernel may write at its end. */
+bool freezer_has_sharer(const struct freezer *f)
 {
 	for (size_t i = 0; i < f->n_pids; i++)
 		if (f->pids[i] != f->caller_tgid &&
@@ -548,7 +548,7 @@ static int stop_all(struct freezer *f)
 		return r;
 	f->ran = read_ran(f->caller);
 	if (f->how == FREEZE_WATCH && !redirect_is_of(f->caller) &&
-	    is_shared(f))
+	    freezer_has_sharer(f))
 		f->how = FREEZE_SEIZE;
 	if (f->how != FREEZE_SEIZE)
 		return 0;

@@ -70,6 +70,8 @@ void freezer_cancel(struct freezer *f, struct call *c);
 
 /* 1: @pid, one of these, has the caller's memory; 0, or a negative errno. */
 int freezer_shares(const struct freezer *f, pid_t pid);
+/* Another process has it, or that cannot be known. */
+bool freezer_has_sharer(const struct freezer *f);
 
 /* The processes that are stopped, for who looks at them; borrowed until the
  * freeze ends. */

@@ -387,7 +387,11 @@ static int settle(struct call *c, void *data)
 	ask_hold_objects(a->asker, true);
 	e = freezer_begin(a->freezer, c,
 			  may_wait(&x->s.object) ? FREEZE_WATCH : FREEZE_SEIZE);
-	if (e == 0 && check_again(a, c, x) < 0) {
+	/* Whose memory is another one's, too, is stopped: it would begin anew,
+	 * and be asked about, for ever. */
+	if (e == 0 && (check_again(a, c, x) < 0 ||
+		       (opener_waits(&x->s.object, &x->s.how) &&
+			freezer_has_sharer(a->freezer)))) {
 		freezer_cancel(a->freezer, c);
 		e = EPERM;
 	}

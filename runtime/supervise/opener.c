@@ -301,8 +301,7 @@ static int reopen(struct opener *o, int fd, int flags)
 	return r < 0 ? -errno : r;
 }
 
-/* A FIFO waits for the other end. */
-static bool waits(const struct object *x, const struct open_how *how)
+bool opener_waits(const struct object *x, const struct open_how *how)
 {
 	return x->exists && S_ISFIFO(x->st.st_mode) &&
 	       !(how->flags & O_NONBLOCK) && (how->flags & O_ACCMODE) != O_RDWR;
@@ -330,7 +329,7 @@ static int open_found(struct opener *o, struct call *c, const struct place *p,
 
 	if (p->fd >= 0 && (how->flags & exclusive) == exclusive)
 		return -EAGAIN;
-	if (waits(x, how))
+	if (opener_waits(x, how))
 		return open_waiting(c, p->fd, flags);
 	if (!call_effect_begin(c))
 		return -EAGAIN;
@@ -380,7 +379,7 @@ int opener_open(struct opener *o, struct call *c, const struct who *who,
 		return -EAGAIN;
 	if (how->flags & (O_CREAT | O_TRUNC) && !has_room(c))
 		return -EAGAIN;
-	if (!may_wait && waits(shown, how))
+	if (!may_wait && opener_waits(shown, how))
 		return -EINPROGRESS;
 	if (root_fd < 0 || !begins_there(c, root_fd, shown, dirfd) ||
 	    act_begin_bare(&act, who) < 0)

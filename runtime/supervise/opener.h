@@ -76,6 +76,9 @@ bool opener_find(struct opener *o, struct call *c, const struct who *who,
 int opener_open_found(struct opener *o, struct call *c, const struct who *who,
 		      int found_fd, const struct open_how *how);
 
+/* It is a FIFO, and waits for the other end. */
+bool opener_waits(const struct object *x, const struct open_how *how);
+
 /* There is nothing at @path, from @root_fd on, as far as @who may look. */
 bool opener_misses(const struct who *who, int root_fd, const char *path,
 		   bool follows);
