@@ -186,14 +186,29 @@ struct swap {
 	const char *name; /* in layers/ */
 };
 
+static void set_mtime(int dirfd, const char *name, const struct stat *st)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+					   st->st_mtim };
+
+	(void)utimensat(dirfd, name, times, AT_SYMLINK_NOFOLLOW);
+}
+
 static int swap_upper(void *data, int out_fd, struct error *err)
 {
 	const struct swap *s = data;
+	struct stat upper, layer;
 
-	return renameat2(s->b->dir_fd, "upper", s->b->layers_fd, s->name,
-			 RENAME_EXCHANGE) < 0
-		       ? -errno
-		       : 0;
+	if (fstatat(s->b->dir_fd, "upper", &upper, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fstatat(s->b->layers_fd, s->name, &layer, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (renameat2(s->b->dir_fd, "upper", s->b->layers_fd, s->name,
+		      RENAME_EXCHANGE) < 0)
+		return -errno;
+	/* To XFS the new ".." is a change of a directory. */
+	set_mtime(s->b->layers_fd, s->name, &upper);
+	set_mtime(s->b->dir_fd, "upper", &layer);
+	return 0;
 }
 
 /* A directory that its owner may not write to cannot be moved to another. */
