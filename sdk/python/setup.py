@@ -46,7 +46,7 @@ def compile_into(build):
     try:
         subprocess.run(["make", f"-j{os.cpu_count()}", "-C", SOURCES,
                         f"B={build}", "commit="] + files_of(build),
-                       check=True)
+                       check=True, env={"CFLAGS": "-O2", **os.environ})
     except (OSError, subprocess.CalledProcessError) as e:
         raise SystemExit(
             f"setup.py: cannot build the C library: {e}\nhint: it needs make, "
