@@ -332,11 +332,16 @@ static int find_conflict(struct judge *j, const struct walk_entry *e,
 		int r = scan_below(j, e, v, err);
 
 		/* Even empty it is not what the branch saw there. */
-		if (r >= 0 && !v->conflict && is_hosts(j, e->path, &e->lower))
+		if (r >= 0 && !v->conflict &&
+		    (is_hosts(j, e->path, &e->lower) ||
+		     origin_is_another(&j->origins, j->branch, e, NULL) == 1))
 			say_conflict(j, v, changed_words(j, e), NULL);
 		return r;
 	} else if (judge_base_changed(j, e->path, &e->lower)) {
 		say_conflict(j, v, changed_words(j, e), NULL);
+	} else if (origin_is_another(&j->origins, j->branch, e, NULL) == 1) {
+		say_conflict(j, v, "another one is there on the host now",
+			     NULL);
 	} else if (content_is_open_database(e->lower_dirfd, e->name,
 					    &e->lower)) {
 		say_conflict(j, v, "is a database that is open on the host",

@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -23,11 +25,12 @@ enum {
 struct origins {
 	struct link_table *handles, *looks; /* hashes; no paths */
 	bool is_collected;
+	bool has_numbers;	   /* the lower's inodes keep theirs */
 	struct buf lowers, copied; /* hashes, sorted */
 };
 
-/* FNV-1a */
-uint64_t origin_hash(uint64_t hash, const void *data, size_t len)
+/* FNV-1a; never 0, to begin with 0. */
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
 {
 	const unsigned char *p = data;
 
@@ -56,7 +59,7 @@ static uint64_t hash_looks(const struct object *o)
 				   (uint64_t)o->mtime.tv_sec,
 				   (uint64_t)o->mtime.tv_nsec };
 
-	return origin_hash(0, looks, sizeof(looks));
+	return hash_bytes(0, looks, sizeof(looks));
 }
 
 /* 0: the file system has none. */
@@ -72,8 +75,8 @@ static uint64_t hash_handle(int dirfd, const char *name)
 	if (name_to_handle_at(dirfd, name, &u.handle, &mount, 0) < 0)
 		return 0;
 	type = (unsigned char)u.handle.handle_type;
-	return origin_hash(origin_hash(0, &type, 1), u.handle.f_handle,
-			   u.handle.handle_bytes);
+	return hash_bytes(hash_bytes(0, &type, 1), u.handle.f_handle,
+			  u.handle.handle_bytes);
 }
 
 static const struct xattr *find_origin(const struct branch *b,
@@ -92,8 +95,8 @@ static uint64_t hash_origin(const struct xattr *origin)
 {
 	if (!origin || origin->len <= FB_HEADER)
 		return 0;
-	return origin_hash(origin_hash(0, origin->value + FB_TYPE, 1),
-			   origin->value + FB_HEADER, origin->len - FB_HEADER);
+	return hash_bytes(hash_bytes(0, origin->value + FB_TYPE, 1),
+			  origin->value + FB_HEADER, origin->len - FB_HEADER);
 }
 
 static int add(struct link_table *t, uint64_t hash)
@@ -182,6 +185,20 @@ void origin_note_lowers(const struct branch *b, struct buf *hashes)
 			      0600, false);
 }
 
+static uint64_t hash_both(const char *path, size_t len, uint64_t ino)
+{
+	return hash_bytes(hash_bytes(0, path, len), &ino, sizeof(ino));
+}
+
+void origin_add_lower(struct buf *hashes, const char *path, size_t len,
+		      uint64_t ino)
+{
+	const uint64_t both[] = { hash_bytes(0, path, len),
+				  hash_both(path, len, ino) };
+
+	buf_add(hashes, both, sizeof(both));
+}
+
 int origin_open_copies(const struct branch *b)
 {
 	return openat(b->dir_fd, COPIED_FILE,
@@ -189,14 +206,9 @@ int origin_open_copies(const struct branch *b)
 		      0600);
 }
 
-static uint64_t hash_copy(const char *path, size_t len, uint64_t ino)
-{
-	return origin_hash(origin_hash(0, path, len), &ino, sizeof(ino));
-}
-
 void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino)
 {
-	uint64_t hash = hash_copy(path, len, ino);
+	uint64_t hash = hash_both(path, len, ino);
 
 	(void)fd_write_full(fd, &hash, sizeof(hash));
 }
@@ -204,6 +216,7 @@ void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino)
 static struct origins *origins_new(const struct branch *b)
 {
 	struct origins *o = calloc(1, sizeof(*o));
+	struct statfs fs;
 
 	if (!o)
 		return NULL;
@@ -213,6 +226,9 @@ static struct origins *origins_new(const struct branch *b)
 		origins_free(o);
 		return NULL;
 	}
+	o->has_numbers = b->lower_fd >= 0 && fstatfs(b->lower_fd, &fs) == 0 &&
+			 fs.f_type != FUSE_SUPER_MAGIC &&
+			 fs.f_type != OVERLAYFS_SUPER_MAGIC;
 	read_hashes(b, LOWERS_FILE, &o->lowers);
 	if (b->meta.notify)
 		read_hashes(b, COPIED_FILE, &o->copied);
@@ -235,7 +251,18 @@ int origin_had_lower(struct origins **origins, const struct branch *b,
 
 	return r < 0 ? r
 		     : has_hash(&(*origins)->lowers,
-				origin_hash(0, e->path, e->path_len));
+				hash_bytes(0, e->path, e->path_len));
+}
+
+int origin_is_another(struct origins **origins, const struct branch *b,
+		      const struct walk_entry *e, struct error *err)
+{
+	int r = origin_had_lower(origins, b, e, err);
+
+	if (r != 1 || !(*origins)->has_numbers)
+		return r < 0 ? r : 0;
+	return !has_hash(&(*origins)->lowers,
+			 hash_both(e->path, e->path_len, e->lower.ino));
 }
 
 int origin_was_copied(struct origins **origins, const struct branch *b,
@@ -245,7 +272,7 @@ int origin_was_copied(struct origins **origins, const struct branch *b,
 
 	return r < 0 ? r
 		     : has_hash(&(*origins)->copied,
-				hash_copy(e->path, e->path_len, e->upper.ino));
+				hash_both(e->path, e->path_len, e->upper.ino));
 }
 
 /* Copying up leaves the times of a directory alone, moving something does not.

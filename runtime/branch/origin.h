@@ -10,7 +10,9 @@
  * What was not copied up but put in the place of something (a new file renamed
  * over the old one) tells nothing of that at all. So when a branch is settled
  * what the lower has at the places of upper's objects is noted: what is missing
- * there later was taken away by the host.
+ * there later was taken away by the host, and what is another one was put there
+ * by it, though it may be old (a directory was moved into the place of
+ * another).
  */
 #ifndef SANDLOCK_BRANCH_ORIGIN_H
 #define SANDLOCK_BRANCH_ORIGIN_H
@@ -23,9 +25,6 @@ struct buf;
 struct error;
 struct walk_entry;
 
-/* A hash that is never 0; begin with @hash 0. */
-uint64_t origin_hash(uint64_t hash, const void *data, size_t len);
-
 /*
  * Where no overlay is mounted the supervisor tells what it copies up, and where
  * to. An fd for that, or -1; best effort.
@@ -33,7 +32,12 @@ uint64_t origin_hash(uint64_t hash, const void *data, size_t len);
 int origin_open_copies(const struct branch *b);
 void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino);
 
-/* Keeps the hashes of such paths, in any order. Best effort. */
+/*
+ * What the lower has at a path of upper's, and all of them together, in any
+ * order. Best effort.
+ */
+void origin_add_lower(struct buf *hashes, const char *path, size_t len,
+		      uint64_t ino);
 void origin_note_lowers(const struct branch *b, struct buf *hashes);
 
 /*
@@ -57,5 +61,9 @@ int origin_is_lost(struct origins **origins, const struct branch *b,
 /* 1 if the lower had something at @e's path when the branch was settled. */
 int origin_had_lower(struct origins **origins, const struct branch *b,
 		     const struct walk_entry *e, struct error *err);
+
+/* 1 if that was another object than the one that it has now. */
+int origin_is_another(struct origins **origins, const struct branch *b,
+		      const struct walk_entry *e, struct error *err);
 
 #endif

@@ -210,24 +210,21 @@ static bool is_in_lower(const struct walk *w)
 	return fd >= 0;
 }
 
-static void note_lower(struct walk *w, const char *name, const struct stat *st)
+static void note_lower(struct walk *w, const char *name)
 {
 	int fd = w->levels[w->depth - 1].lower_fd;
 	struct stat lower;
-	uint64_t hash;
 
-	if (fd < 0 || (S_ISCHR(st->st_mode) && !st->st_rdev) ||
-	    fstatat(fd, name, &lower, AT_SYMLINK_NOFOLLOW) < 0)
-		return;
-	hash = origin_hash(0, w->path.data, w->path.len);
-	buf_add(&w->s->lowers, &hash, sizeof(hash));
+	if (fd >= 0 && fstatat(fd, name, &lower, AT_SYMLINK_NOFOLLOW) == 0)
+		origin_add_lower(&w->s->lowers, w->path.data, w->path.len,
+				 lower.st_ino);
 }
 
 static int count(struct walk *w, int dir_fd, const char *name,
 		 const struct stat *st)
 {
 	w->s->n_objects++;
-	note_lower(w, name, st);
+	note_lower(w, name);
 	if (!S_ISDIR(st->st_mode) || !is_in_lower(w))
 		w->s->n_changes++;
 	if (!S_ISREG(st->st_mode))

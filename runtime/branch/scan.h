@@ -21,7 +21,8 @@ struct scan {
 	bool over;	  /* too many objects to be kept open */
 	bool shut;	  /* something keeps its owner out (modes.h) */
 	bool cut;	  /* the counts are lower bounds: too deep */
-	/* With note_lowers: origin_hash of the paths that the lower has, too.
+	/* With note_lowers: hashes (origin_add_lower) of the paths that the
+	 * lower has, too.
 	 */
 	struct buf lowers;
 	/* To be synced unless @over: changed files, and all directories. */

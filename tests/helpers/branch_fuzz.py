@@ -36,6 +36,8 @@ CAPS = ('-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,'
         '+net_bind_service')
 ENDS = ('commit', 'commit', 'abort', 'crash', 'rollback', 'conflict', 'skip',
         'force', 'parts', 'auto')
+# Only where it is asked for: that would change all seeds.
+MORE_ENDS = ('host',)
 KINDS = {'-': 'file', 'd': 'dir', 'l': 'symlink', 'p': 'fifo', 's': 'socket',
          'c': 'chr', 'b': 'blk'}
 
@@ -503,6 +505,49 @@ class Run:
         compare('published in spite of a conflict', self.snap(self.dir), host)
         return host, said
 
+    # The host runs a program of its own while the branch waits.
+
+    def end_host(self):
+        if not self.is_there:
+            return
+        plain = self.without_trusted(self.before)
+        subprocess.run(
+            [*self.as_user, *self.play('-n', str(self.seed + 1),
+                                       str(self.random.randrange(5, 40)),
+                                       self.dir)],
+            check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        host = self.without_trusted(self.snap(self.dir))
+        said = [c.path for c in self.changes() if c.conflict]
+        self.sandlock('commit', '--special', self.name,
+                      status=3 if said else 0)
+        if said:
+            compare('published in spite of a conflict',
+                    self.without_trusted(self.snap(self.dir)), host)
+            self.sandlock('commit', '--special', '--skip-conflicts',
+                          self.name, status=None)
+        self.host_has_lost_nothing(plain, host)
+        if self.branches():
+            self.sandlock('abort', self.name)
+
+    def host_has_lost_nothing(self, before, host):
+        now = self.without_trusted(self.snap(self.dir))
+        lines = []
+        for path in sorted(set(before) | set(host)):
+            old, his, new, seen = (x.get(path) and what_it_is(x[path])
+                                   for x in (before, host, now, self.inside))
+            if his == old or new in (his, seen if seen == his else his):
+                continue
+            # Entries of a directory come and go; a file that both have
+            # removed, or made the same, is as both want it.
+            if his and his[0] == 'd' and 'd' in (new and new[0],
+                                                  old and old[0]):
+                continue
+            lines.append('  %s\n    was %s\n    host %s\n    seen %s\n'
+                         '    now %s' % (path, old, his, seen, new))
+        if lines:
+            raise Failure('\n'.join(['the host has lost something'] +
+                                    lines[:12]))
+
     def end_conflict(self):
         host, _ = self.with_conflict()
         if self.is_there:
@@ -575,6 +620,11 @@ class Run:
         for path in self.top, self.elsewhere:
             if path:
                 subprocess.run(['rm', '-rf', path], check=False)
+
+
+def what_it_is(t):
+    return (t.kind, t.mode, t.uid, t.gid, t.size, t.digest, t.target,
+            sorted(t.xattrs.items()))
 
 
 class Now:
@@ -691,7 +741,7 @@ def main():
     p.add_argument('first', type=int)
     p.add_argument('last', type=int, nargs='?')
     p.add_argument('--isolation')
-    p.add_argument('--end', choices=sorted(set(ENDS)))
+    p.add_argument('--end', choices=sorted(set(ENDS + MORE_ENDS)))
     p.add_argument('--storage')
     p.add_argument('--user', help='the number of one')
     p.add_argument('--ops', type=int)

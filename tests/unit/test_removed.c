@@ -16,8 +16,10 @@ struct removed_row {
 };
 
 static const char lower_script[] =
-	"mkdir d e; echo 1 > d/f; ln -s x d/l; echo 3 > k; echo 4 > e/g";
+	"mkdir d e; echo 1 > d/f; ln -s x d/l; echo 3 > k; echo 4 > e/g; "
+	"mkdir z; echo 7 > z/f; ln -s y z/l";
 
+#define ANOTHER " CONFLICT another one is there on the host now\n"
 #define LOST(path) "A " path " CONFLICT removed on the host\n"
 
 /* clang-format off */
@@ -44,6 +46,8 @@ static const struct removed_row removed_rows[] = {
 	  "echo h > n", NULL, "A j\nM k\n", NULL },
 	{ "a second name", "ln k j", "echo h > n", NULL,
 	  "A j\nm k (link to j)\n", NULL },
+	{ "in a directory that is another one now", "echo b >> d/f; rm d/l",
+	  NULL, "mv d old; mv z d", "M d/f" ANOTHER "D d/l" ANOTHER, NULL },
 	{ "new beside what the host has changed", "echo b > d/n; rm k",
 	  "rm d/f", "echo h > d/h", "A d/n\nD k\n", NULL },
 	/* Nothing tells an ordinary user that it was moved. */
