@@ -72,16 +72,22 @@ static int make_at(struct make *k, int dirfd, const char *name)
 static int give_back(const struct merged *m, const struct make *k, int dirfd,
 		     const char *name)
 {
+	auto_close int fd = -1;
+	char path[FD_PATH_MAX];
 	struct stat st;
 
 	if (k->has_acl || !(k->mode & m->umask) || k->from_fd >= 0 || k->target)
 		return 0;
-	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    fchmodat(dirfd, name,
-		     (st.st_mode & 07000) | (k->mode & (07777 & ~S_ISGID)),
-		     0) < 0)
+	/* Where others write, too, it may have become a link. */
+	fd = openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	return 0;
+	if (S_ISLNK(st.st_mode))
+		return -ENOENT;
+	return chmod(fd_proc_path(fd, path),
+		     (st.st_mode & 07000) | (k->mode & (07777 & ~S_ISGID))) < 0
+		       ? -errno
+		       : 0;
 }
 
 bool has_default_acl(int dirfd)
