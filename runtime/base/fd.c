@@ -288,21 +288,23 @@ int fd_send(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
 }
 
 /*
- * A socket that waits to be received from itself: when both ends are closed the
- * kernel's collector of such cycles, a thread of its own, closes what is in it.
+ * A socket that waits to be received from itself: when nobody has it the
+ * kernel's collector of such cycles closes what is in it. It is woken by the
+ * end of a socket, which is that of the other one alone, and looks only once:
+ * so that one goes last. From Linux 6.9 on it is a thread of its own.
  */
 void fd_let_go(int fd)
 {
-	int pair[2];
+	int pair[2] = { -1, -1 };
 
 	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0) {
 		const int cycle[] = { pair[1], fd };
 
 		(void)fd_send(pair[0], "", 1, cycle, ARRAY_LEN(cycle));
-		(void)close(pair[0]);
-		(void)close(pair[1]);
 	}
 	(void)close(fd);
+	cleanup_close(&pair[1]);
+	cleanup_close(&pair[0]);
 }
 
 static void close_all(const int *fds, size_t n)
