@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/quiet_thread.h"
+#include "embed/handle.h"
 #include "kernel/cpu.h"
 #include "sandbox/calllink.h"
 
@@ -46,6 +47,7 @@ struct calls {
 	int end_fd;  /* eventfd: the run is over */
 	const struct sandlock_handler *rows;
 	size_t n_rows;
+	const struct sandlock_sandbox *sandbox;
 	pthread_mutex_t lock; /* of what follows */
 	unsigned int refs;
 	bool is_over;
@@ -598,6 +600,7 @@ static void *await_event(struct calls *l, int timeout_ms)
  */
 static void serve(struct calls *l, bool is_first)
 {
+	handle_calls_back(l->sandbox);
 	for (;;) {
 		void *what = await_event(l, is_first ? -1 : IDLE_MS);
 		bool leave;
@@ -643,10 +646,11 @@ static void *work(void *data)
 }
 
 /* What has not begun never will; what runs is waited for. */
-void calls_serve(struct calls *l)
+void calls_serve(struct calls *l, const struct sandlock_sandbox *s)
 {
 	struct line *line;
 
+	l->sandbox = s;
 	(void)pthread_mutex_lock(&l->lock);
 	l->n_threads = l->n_idle = 1;
 	(void)pthread_mutex_unlock(&l->lock);

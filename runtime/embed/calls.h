@@ -20,7 +20,8 @@ struct calls;
 /* @sock and the rows are borrowed until calls_serve returns. NULL on ENOMEM. */
 struct calls *calls_new(int sock, const struct sandlock_handler *rows,
 			size_t n_rows, unsigned int max_threads);
-void calls_serve(struct calls *l);
+/* @s is what they are called for, see handle_calls_back; may be NULL. */
+void calls_serve(struct calls *l, const struct sandlock_sandbox *s);
 void calls_put(struct calls *l);
 
 #endif

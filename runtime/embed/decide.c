@@ -132,7 +132,9 @@ static int decide(struct sandlock_sandbox *s, bool publish,
 	bool gone = true;
 	int r;
 
-	handle_begin(s);
+	r = handle_enter(s, &e);
+	if (r < 0)
+		return api_result(r, &e, err);
 	r = api_result(check_pending(s, &e), &e, err);
 	if (r == 0 && !s->nothing) {
 		(void)pthread_mutex_unlock(&s->lock);

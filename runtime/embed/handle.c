@@ -171,6 +171,33 @@ void handle_begin(struct sandlock_sandbox *s)
 	s->busy = true;
 }
 
+/* That whose callback this thread is in. */
+static _Thread_local const struct sandlock_sandbox *called_back;
+
+void handle_calls_back(const struct sandlock_sandbox *s)
+{
+	called_back = s;
+}
+
+static int check_caller(const struct sandlock_sandbox *s, struct error *err)
+{
+	if (called_back != s)
+		return 0;
+	(void)error_say(err, ERR_STATE, EDEADLK,
+			"a callback of the sandbox cannot wait for it");
+	return error_hint(err, "it may kill it, or leave that to another "
+			       "thread and return");
+}
+
+int handle_enter(struct sandlock_sandbox *s, struct error *err)
+{
+	int r = check_caller(s, err);
+
+	if (r == 0)
+		handle_begin(s);
+	return r;
+}
+
 void handle_finish(struct sandlock_sandbox *s)
 {
 	s->busy = false;
@@ -288,7 +315,9 @@ static int create(struct sandlock_sandbox *s, struct sandlock_launch *l,
 	for (size_t i = 0; i < ARRAY_LEN(streams); i++)
 		if (streams[i]->kind == SANDLOCK_STDIO_PIPE)
 			streams[i]->fd = -1;
-	handle_begin(s);
+	r = handle_enter(s, &e);
+	if (r < 0)
+		return api_result(r, &e, err);
 	r = launch(s, l, go, &e);
 	if (r == 0 && go)
 		r = await_start(s, &e);
@@ -327,7 +356,9 @@ API int sandlock_sandbox_start(struct sandlock_sandbox *s,
 	struct error e = ERROR_INIT;
 	int r;
 
-	handle_begin(s);
+	r = handle_enter(s, &e);
+	if (r < 0)
+		return api_result(r, &e, err);
 	r = start(s, &e);
 	handle_finish(s);
 	return api_result(r, &e, err);
@@ -337,7 +368,10 @@ static int wait_for(struct sandlock_sandbox *s, int timeout_ms,
 		    const struct sandlock_report **ret, struct error *err)
 {
 	int64_t end = timeout_ms < 0 ? -1 : clock_now_ms() + timeout_ms;
+	int r = end < 0 && !is_over(s) ? check_caller(s, err) : 0;
 
+	if (r < 0)
+		return r;
 	if (s->state == SANDLOCK_SANDBOX_NEW ||
 	    s->state == SANDLOCK_SANDBOX_CREATED)
 		return error_say(err, ERR_STATE, EINVAL,

@@ -127,7 +127,12 @@ void handle_forget(struct sandlock_sandbox *s);
 void handle_end(struct sandlock_sandbox *s);
 /* handle.c: the lock, and then nobody else is busy. */
 void handle_begin(struct sandlock_sandbox *s);
+/* The same, but ERR_STATE for a thread that would wait for itself. */
+int handle_enter(struct sandlock_sandbox *s, struct error *err);
 void handle_finish(struct sandlock_sandbox *s);
+/* Of this thread, which calls what the embedder gave us: whoever creates,
+ * starts or waits for @s may be waiting for it. */
+void handle_calls_back(const struct sandlock_sandbox *s);
 
 /* decide.c: discards the branch @name, if it was handed on to us. */
 void decide_discard(const struct sandlock_env *env, const char *name);

@@ -34,7 +34,7 @@ static void *serve(void *data)
 {
 	struct handlers *h = data;
 
-	calls_serve(h->calls);
+	calls_serve(h->calls, h->sandbox);
 	flight_guest_done(h->sandbox);
 	return NULL;
 }
@@ -166,9 +166,11 @@ API int sandlock_sandbox_add_handler(struct sandlock_sandbox *s,
 	struct error e = ERROR_INIT;
 	int r;
 
-	handle_begin(s);
-	r = add(s, h, &e);
-	handle_finish(s);
+	r = handle_enter(s, &e);
+	if (r == 0) {
+		r = add(s, h, &e);
+		handle_finish(s);
+	}
 	if (r < 0 && h->free_fn)
 		h->free_fn(h->data);
 	return api_result(r, &e, err);
@@ -183,7 +185,9 @@ API int sandlock_sandbox_limit_handlers(struct sandlock_sandbox *s,
 	struct handlers *h;
 	int r;
 
-	handle_begin(s);
+	r = handle_enter(s, &e);
+	if (r < 0)
+		return api_result(r, &e, err);
 	r = get_handlers(s, &h, &e);
 	if (r == 0 && (threads > THREADS_MAX || timeout_ms > UINT32_MAX))
 		r = error_say(&e, ERR_USAGE, EINVAL,

@@ -403,6 +403,7 @@ static void *serve(void *data)
 	auto_free char *text = malloc(ASKLINK_MAX);
 	ssize_t n = text ? 1 : 0;
 
+	handle_calls_back(p->sandbox);
 	/* Questions overtake what was refused. */
 	while (n > 0) {
 		n = recv(p->link->sock, text, ASKLINK_MAX,
@@ -660,9 +661,11 @@ static int set_in_turn(struct sandlock_sandbox *s, const struct policy *from,
 	struct error e = ERROR_INIT;
 	int r;
 
-	handle_begin(s);
-	r = set_policy(s, from, &e);
-	handle_finish(s);
+	r = handle_enter(s, &e);
+	if (r == 0) {
+		r = set_policy(s, from, &e);
+		handle_finish(s);
+	}
 	if (r < 0 && from->free_fn)
 		from->free_fn(from->data);
 	return api_result(r, &e, err);

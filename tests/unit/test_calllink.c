@@ -58,7 +58,7 @@ static void begin(struct world *w, uint32_t timeout_ms)
 
 static void *serve(void *data)
 {
-	calls_serve(data);
+	calls_serve(data, NULL);
 	return NULL;
 }
 

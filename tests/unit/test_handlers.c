@@ -17,6 +17,7 @@ struct state {
 		  struct sandlock_action *ret);
 	atomic_int calls, running, most, freed, failed;
 	_Atomic(struct sandlock_call *) kept;
+	struct sandlock_sandbox *sandbox;
 	int error;
 };
 
@@ -302,6 +303,62 @@ static void test_more_memory_than_a_message_has(void **state)
 	sandlock_sandbox_free(s);
 }
 
+/* ------------------------------------------------------ its own sandbox -- */
+
+#define WAITS(call)                                                \
+	do {                                                       \
+		struct sandlock_error e = { 0 };                   \
+                                                                   \
+		if ((call) == 0 || e.kind != SANDLOCK_ERR_STATE || \
+		    e.sys != EDEADLK)                              \
+			t->failed++;                               \
+	} while (0)
+
+static void wait_for_oneself(struct state *t)
+{
+	struct sandlock_sandbox *s = t->sandbox;
+	const char *const argv[] = { "true", NULL };
+	struct sandlock_launch l = { .argv = argv };
+	const struct sandlock_report *r;
+
+	WAITS(sandlock_sandbox_wait(s, -1, &r, &e));
+	WAITS(sandlock_sandbox_run(s, &l, &r, &e));
+	WAITS(sandlock_sandbox_create(s, &l, &e));
+	WAITS(sandlock_sandbox_start(s, &e));
+	WAITS(sandlock_sandbox_commit(s, NULL, &e));
+	WAITS(sandlock_sandbox_abort(s, &e));
+}
+
+static int wait_in_handler(struct state *t, struct sandlock_call *c,
+			   struct sandlock_action *ret)
+{
+	wait_for_oneself(t);
+	return go_on(t, c, ret);
+}
+
+static int wait_in_policy(void *data, const struct sandlock_event *e,
+			  struct sandlock_context *ctx)
+{
+	struct state *t = data;
+
+	t->calls++;
+	wait_for_oneself(t);
+	return SANDLOCK_VERDICT_ALLOW;
+}
+
+static void test_who_is_called_cannot_wait_for_it(void **state)
+{
+	struct state t = { .fn = wait_in_handler };
+	struct sandlock_sandbox *s = make_handled(*state, &t, "uname");
+
+	t.sandbox = s;
+	OK(sandlock_sandbox_set_policy(s, wait_in_policy, &t, NULL, &err));
+	assert_string_equal(run(s, "uname -s"), "Linux\n");
+	assert_true(t.calls >= 2);
+	assert_int_equal(t.failed, 0);
+	sandlock_sandbox_free(s);
+}
+
 static void test_names_and_numbers(void **state)
 {
 	char *name = sandlock_syscall_name(SYS_openat);
@@ -332,6 +389,8 @@ int main(void)
 			test_forked_child_frees_its_copy, begin, end),
 		cmocka_unit_test_setup_teardown(
 			test_more_memory_than_a_message_has, begin, end),
+		cmocka_unit_test_setup_teardown(
+			test_who_is_called_cannot_wait_for_it, begin, end),
 		cmocka_unit_test(test_names_and_numbers),
 	};
 
