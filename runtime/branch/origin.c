@@ -196,7 +196,8 @@ void origin_add_lower(struct buf *hashes, const char *path, size_t len,
 	const uint64_t both[] = { hash_bytes(0, path, len),
 				  hash_both(path, len, ino) };
 
-	buf_add(hashes, both, sizeof(both));
+	/* Of what is not there, the second alone. */
+	buf_add(hashes, ino ? both : both + 1, (ino ? 2 : 1) * sizeof(*both));
 }
 
 int origin_open_copies(const struct branch *b)
@@ -259,7 +260,10 @@ int origin_is_another(struct origins **origins, const struct branch *b,
 {
 	int r = origin_had_lower(origins, b, e, err);
 
-	if (r != 1 || !(*origins)->has_numbers)
+	if (r == 0)
+		return has_hash(&(*origins)->lowers,
+				hash_both(e->path, e->path_len, 0));
+	if (r < 0 || !(*origins)->has_numbers)
 		return r < 0 ? r : 0;
 	return !has_hash(&(*origins)->lowers,
 			 hash_both(e->path, e->path_len, e->lower.ino));

@@ -10,9 +10,9 @@
  * What was not copied up but put in the place of something (a new file renamed
  * over the old one) tells nothing of that at all. So when a branch is settled
  * what the lower has at the places of upper's objects is noted: what is missing
- * there later was taken away by the host, and what is another one was put there
- * by it, though it may be old (a directory was moved into the place of
- * another).
+ * there later was taken away by the host, and what is another one, or is there
+ * at all, was put there by it, though it may be old (a directory was moved into
+ * the place of another).
  */
 #ifndef SANDLOCK_BRANCH_ORIGIN_H
 #define SANDLOCK_BRANCH_ORIGIN_H
@@ -33,8 +33,8 @@ int origin_open_copies(const struct branch *b);
 void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino);
 
 /*
- * What the lower has at a path of upper's, and all of them together, in any
- * order. Best effort.
+ * What the lower has at a path of upper's (0: nothing), and all of them
+ * together, in any order. Best effort.
  */
 void origin_add_lower(struct buf *hashes, const char *path, size_t len,
 		      uint64_t ino);
@@ -62,7 +62,7 @@ int origin_is_lost(struct origins **origins, const struct branch *b,
 int origin_had_lower(struct origins **origins, const struct branch *b,
 		     const struct walk_entry *e, struct error *err);
 
-/* 1 if that was another object than the one that it has now. */
+/* 1 if that was another object than the one that it has now, or none. */
 int origin_is_another(struct origins **origins, const struct branch *b,
 		      const struct walk_entry *e, struct error *err);
 

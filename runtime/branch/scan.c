@@ -44,7 +44,8 @@ static void keep_no_more(struct scan *s)
 /* One open directory on the way down. */
 struct level {
 	DIR *dir;
-	int lower_fd;	 /* O_PATH; -1: there is none, or nobody asked */
+	int lower_fd;	 /* O_PATH; -1: not to be had, or nobody asked */
+	bool is_new;	 /* the lower has none, and so nothing in it */
 	size_t path_len; /* of the path in front of it */
 };
 
@@ -113,19 +114,26 @@ static int keep_file(struct scan *s, int dir_fd, const char *name)
 }
 
 /* The lower's part of the directory that is about to be entered. */
-static int open_lower(const struct walk *w, const char *name)
+static void open_lower(const struct walk *w, const char *name,
+		       struct level *ret)
 {
-	int fd;
+	const struct level *above = w->depth ? &w->levels[w->depth - 1] : NULL;
 
+	ret->lower_fd = -1;
+	ret->is_new = above && above->is_new;
 	if (!w->s->note_lowers || w->b->lower_fd < 0)
-		return -1;
-	if (w->depth == 0)
-		return openat(w->b->lower_fd, ".",
-			      O_PATH | O_DIRECTORY | O_CLOEXEC);
-	fd = w->levels[w->depth - 1].lower_fd;
-	return fd < 0 ? -1
-		      : fd_open_beneath(fd, name,
+		return;
+	if (!above) {
+		ret->lower_fd = openat(w->b->lower_fd, ".",
+				       O_PATH | O_DIRECTORY | O_CLOEXEC);
+	} else if (above->lower_fd >= 0) {
+		ret->lower_fd =
+			fd_open_beneath(above->lower_fd, name,
 					O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+		ret->is_new = ret->lower_fd == -ENOENT ||
+			      ret->lower_fd == -ENOTDIR ||
+			      ret->lower_fd == -ELOOP;
+	}
 }
 
 /* Goes down into @fd, which is taken over. */
@@ -140,7 +148,7 @@ static int enter_dir(struct walk *w, int fd, const char *name, size_t path_len)
 	if (!w->levels[w->depth].dir)
 		return -errno;
 	(void)take_fd(&owned);
-	w->levels[w->depth].lower_fd = open_lower(w, name);
+	open_lower(w, name, &w->levels[w->depth]);
 	w->levels[w->depth++].path_len = path_len;
 	return 0;
 }
@@ -212,10 +220,14 @@ static bool is_in_lower(const struct walk *w)
 
 static void note_lower(struct walk *w, const char *name)
 {
-	int fd = w->levels[w->depth - 1].lower_fd;
-	struct stat lower;
+	const struct level *l = &w->levels[w->depth - 1];
+	struct stat lower = { .st_ino = 0 };
 
-	if (fd >= 0 && fstatat(fd, name, &lower, AT_SYMLINK_NOFOLLOW) == 0)
+	if (l->lower_fd < 0 && !l->is_new)
+		return;
+	if (l->lower_fd < 0 ||
+	    fstatat(l->lower_fd, name, &lower, AT_SYMLINK_NOFOLLOW) == 0 ||
+	    errno == ENOENT)
 		origin_add_lower(&w->s->lowers, w->path.data, w->path.len,
 				 lower.st_ino);
 }

@@ -21,9 +21,7 @@ struct scan {
 	bool over;	  /* too many objects to be kept open */
 	bool shut;	  /* something keeps its owner out (modes.h) */
 	bool cut;	  /* the counts are lower bounds: too deep */
-	/* With note_lowers: hashes (origin_add_lower) of the paths that the
-	 * lower has, too.
-	 */
+	/* With note_lowers: what the lower has there (origin_add_lower). */
 	struct buf lowers;
 	/* To be synced unless @over: changed files, and all directories. */
 	int files[SCAN_MAX], dirs[SCAN_MAX];

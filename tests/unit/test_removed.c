@@ -17,7 +17,8 @@ struct removed_row {
 
 static const char lower_script[] =
 	"mkdir d e; echo 1 > d/f; ln -s x d/l; echo 3 > k; echo 4 > e/g; "
-	"mkdir z; echo 7 > z/f; ln -s y z/l";
+	"mkdir z; echo 7 | tee z/f > z/n; ln -s y z/l; mkdir -p y/r; echo 8 > "
+	"y/r/n";
 
 #define ANOTHER " CONFLICT another one is there on the host now\n"
 #define LOST(path) "A " path " CONFLICT removed on the host\n"
@@ -48,6 +49,10 @@ static const struct removed_row removed_rows[] = {
 	  "A j\nm k (link to j)\n", NULL },
 	{ "in a directory that is another one now", "echo b >> d/f; rm d/l",
 	  NULL, "mv d old; mv z d", "M d/f" ANOTHER "D d/l" ANOTHER, NULL },
+	{ "new, where something old was put",
+	  "echo b > d/n; mkdir -p q/r; echo b > q/r/n",
+	  NULL, "mv d old; mv z d; mv y q",
+	  "M d/n" ANOTHER "M q/r/n" ANOTHER, NULL },
 	{ "new beside what the host has changed", "echo b > d/n; rm k",
 	  "rm d/f", "echo h > d/h", "A d/n\nD k\n", NULL },
 	/* Nothing tells an ordinary user that it was moved. */
