@@ -165,20 +165,51 @@ print('end')"
 	[ "$(stat -c %h victim)" = 1 ]
 }
 
-@test "tier C: a FIFO of the directory does not lead to the host" {
+@test "tier C: a FIFO or device of the directory does not lead to the host" {
 	mkfifo p
+	ln -s . via
+	[ "$(id -u)" != 0 ] || mknod dev c 1 5
 	exec 7<>p
 	echo host >&7
 	in_branch -- /usr/bin/python3 -B -c "
 import os
+def look(fd):
+    try: return os.read(fd, 10)
+    except OSError as e: return e.strerror
+    finally: os.close(fd)
+print('bare', look(os.open('p', os.O_PATH)))
+os.symlink('.', 'new')
+print('linked', look(os.open('new/p', os.O_PATH)))
 fd = os.open('p', os.O_RDONLY | os.O_NONBLOCK)
 print('read', os.read(fd, 10))
 os.close(fd)
 try: os.open('p', os.O_WRONLY | os.O_NONBLOCK)
-except OSError as e: print(e.strerror)"
+except OSError as e: print(e.strerror)
+for name in 'dev', 'via/dev':
+    try: print('opened', os.read(os.open(name, os.O_RDONLY), 1))
+    except OSError as e: print(name, e.strerror)"
 	exec 7>&-
+	expect_output 'bare Bad file descriptor'
+	refute_output host
 	expect_output "read b''"
 	expect_output 'No such device or address'
+	refute_output opened
+	[ "$(id -u)" != 0 ] || expect_output $'\ndev Permission denied\nvia/dev Permission denied'
+}
+
+@test "tier C: a directory is opened and entered as the branch has its mode" {
+	mkdir x r
+	in_branch -- /bin/sh -c 'mkdir d/new; chmod 300 d; ls d; cd d && echo entered
+		cd ..; chmod 600 x; (cd x); chmod 500 r; ls r && cd r && echo both'
+	if [ "$(id -u)" = 0 ]; then
+		expect_output $'new\ntwo\nentered\n'
+	else
+		expect_output "'d': Permission denied"
+		expect_output entered
+		expect_output "can't cd to x"
+		expect_output both
+		refute_output two
+	fi
 }
 
 @test "tier C: opens of FIFOs do as the kernel's" {

@@ -98,12 +98,23 @@ for p in sys.argv[1:]:
         for name in "sub", "sub/s", "nothing":
             attempt("below", lambda: os.stat(p.rstrip("/") + "/" + name))
             attempt("below", lambda: os.readlink(p.rstrip("/") + "/" + name))
+            if "far" in p or "via" in p:
+                full = p.rstrip("/") + "/" + name
+                for fn in os.chdir, os.mkdir, os.rmdir, os.unlink, os.open:
+                    attempt("far below", lambda: fn(full, *[os.O_DIRECTORY][: fn is os.open]))
+                for flags in os.O_RDONLY, os.O_WRONLY, os.O_PATH, os.O_CREAT:
+                    attempt("far below", lambda: os.open(full, flags))
+                attempt("far below", lambda: os.execv(full, ["x"]))
+                attempt("far below", lambda: os.chmod(full, 0o600))
+                attempt("far below", lambda: os.rename(full, "y"))
+                attempt("far below", lambda: os.link("d/e/open", full))
 print(os.stat("d/e/open").st_size, os.stat(sys.argv[2].replace("key", "")).st_uid == os.getuid())' \
 		"${all[@]}"
 	expect_status 0
 	[ "$(sort <<<"$output" | uniq -c | awk '{$1 = $1; print}' | sort)" = "$(sort <<-END
 		1 5 True
 		24 below No such file or directory
+		117 far below No such file or directory
 		7 O_PATH Permission denied
 		7 stat 0o0 0 0.0 0
 		7 statfs Permission denied

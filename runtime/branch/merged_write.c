@@ -94,8 +94,8 @@ static bool is_write(int flags)
  */
 static bool is_other_way(const struct merged *m, const struct object *o)
 {
-	return m->is_plain &&
-	       (S_ISFIFO(o->mode) || S_ISCHR(o->mode) || S_ISBLK(o->mode));
+	return (m->is_plain && S_ISFIFO(o->mode)) || S_ISCHR(o->mode) ||
+	       S_ISBLK(o->mode);
 }
 
 /* The checks of open(2) on what exists, before anything is copied. */

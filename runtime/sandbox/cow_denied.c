@@ -1,7 +1,9 @@
 /* What of a lower is denied: sandbox/cow.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/path.h"
@@ -101,6 +103,16 @@ int cow_check(const struct cow *w, struct call *c, const struct cow_place *p)
 		if (path_is_under(path, w->denied[i]))
 			return refuse(w, c, path);
 	return 0;
+}
+
+int cow_check_outside(const struct cow *w, struct call *c,
+		      const struct cow_place *p)
+{
+	if (cow_sight(w, p) != COW_NOTHING)
+		return 0;
+	if (faccessat(AT_FDCWD, p->outside, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		(void)refuse(w, c, p->outside);
+	return -ENOENT;
 }
 
 int cow_check_within(const struct cow *w, struct call *c,

@@ -31,6 +31,8 @@ struct outcome cow_chdir(struct cow *w, struct call *c)
 	char real[PATH_MAX];
 	int r = cow_find(w, c, AT_FDCWD, call_arg(c, 0), COW_FOLLOW, &p);
 
+	if (r == 0)
+		r = cow_may(&p, X_OK);
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
 	if (!p.root || p.is_as_it_is || p.is_home_dir)

@@ -70,6 +70,11 @@ int cow_find_text(struct cow *w, struct call *c, const char *base,
 int cow_base(struct call *c, int dirfd, char ret[PATH_MAX]);
 /* The real path of what is there, or of the directory that stands for it. */
 int cow_real_path(const struct cow_place *p, char ret[PATH_MAX]);
+/*
+ * May the caller read (R_OK) or enter (X_OK) it? For what has several parts:
+ * the one that is opened is not the one whose mode counts.
+ */
+int cow_may(const struct cow_place *p, int how);
 /* The path that it has inside. */
 int cow_inside_path(const struct cow_place *p, char ret[PATH_MAX]);
 /* Of one of the directories that a branch is made of, as struct merged counts
@@ -92,7 +97,13 @@ cow_fn cow_chdir, cow_getcwd, cow_getdents, cow_exec;
 
 /* cow_denied.c: -EACCES, and on record, where @p is denied. */
 int cow_check(const struct cow *w, struct call *c, const struct cow_place *p);
-/* The same where something in @p is denied, so that it has to stay. */
+/*
+ * Outside of every branch: -ENOENT for what lies in something denied. Landlock
+ * refuses what is there, and would tell by that that it is.
+ */
+int cow_check_outside(const struct cow *w, struct call *c,
+		      const struct cow_place *p);
+/* As cow_check where something in @p is denied, so that it has to stay. */
 int cow_check_within(const struct cow *w, struct call *c,
 		     const struct cow_place *p);
 /* What there is to be seen of @p, here or outside of every branch. */

@@ -432,6 +432,8 @@ int cow_find_said(struct cow *w, struct call *c, int dirfd, uint64_t addr,
 		return flags & COW_EMPTY ? 0 : -ENOENT;
 	ret->is_as_it_is = true;
 	r = find_from(w, c, dirfd, flags, ret);
+	if (r == 0 && !ret->root && !(flags & COW_LOOK))
+		r = cow_check_outside(w, c, ret);
 	if (r < 0 || ret->root || ret->is_as_it_is || !*ret->outside)
 		return r;
 	return addr ? go_there(c, addr, ret) : -ESTALE;
@@ -461,6 +463,20 @@ int cow_find_fd(struct cow *w, struct call *c, int fd, struct cow_place *ret)
 int cow_real_path(const struct cow_place *p, char ret[PATH_MAX])
 {
 	return put(ret, cow_part(p->root, p->at.home), p->at.path);
+}
+
+int cow_may(const struct cow_place *p, int how)
+{
+	auto_close int fd = -1;
+	int r;
+
+	if (!p->root || !p->at.has_parts)
+		return 0;
+	r = merged_find(p->root->merged, p->at.path, &fd);
+	if (r == 0 && syscall(SYS_faccessat2, fd, "", how,
+			      AT_EMPTY_PATH | AT_EACCESS) < 0)
+		r = -errno;
+	return r;
 }
 
 int cow_inside_path(const struct cow_place *p, char ret[PATH_MAX])

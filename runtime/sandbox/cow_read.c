@@ -124,10 +124,9 @@ static bool has_id(int fd, const struct merged_id *id)
 /* A FIFO of the lower leads to whoever has it open on the host: here it is
  * upper's. */
 static struct outcome open_fifo(struct cow *w, struct call *c,
-				const struct opening *x)
+				const struct opening *x, int flags)
 {
 	const struct cow_place *p = &x->p;
-	int flags = (int)x->how.flags;
 	auto_close int fd = -1;
 	int r;
 
@@ -191,8 +190,8 @@ static struct outcome open_at(struct cow *w, struct call *c,
 	/* No such fd can be passed on. */
 	if (flags & O_PATH)
 		flags = (flags & ~(O_PATH | O_ACCMODE)) | O_RDONLY | O_NONBLOCK;
-	else if (p->at.exists && S_ISFIFO(p->at.mode))
-		return open_fifo(w, c, x);
+	if (p->at.exists && S_ISFIFO(p->at.mode))
+		return open_fifo(w, c, x, flags);
 	r = open_now(x, flags | (p->at.wants_dir ? O_DIRECTORY : 0) | O_NOCTTY,
 		     mode, &fd);
 	if (r == -EWOULDBLOCK && !(flags & O_NONBLOCK))
@@ -201,11 +200,16 @@ static struct outcome open_at(struct cow *w, struct call *c,
 		     : OUTCOME_OPEN(fd, how->flags & O_CLOEXEC);
 }
 
-/* The host's, of a directory that is shown in another place. */
-static bool is_device(const struct cow_place *p)
+/*
+ * Devices are the host's, as in a mount without them, and FIFOs are upper's.
+ * A descriptor without rights is of neither, and we could not pass one on.
+ */
+static bool is_other_way(const struct cow_place *p, const struct open_how *how)
 {
-	return merged_is_plain(p->root->merged) &&
-	       (S_ISCHR(p->at.mode) || S_ISBLK(p->at.mode));
+	mode_t mode = p->at.exists ? p->at.mode : 0;
+
+	return (S_ISFIFO(mode) || S_ISCHR(mode) || S_ISBLK(mode)) &&
+	       (!(how->flags & O_PATH) || merged_is_plain(p->root->merged));
 }
 
 /* Of a descriptor without rights Landlock says nothing. */
@@ -215,9 +219,7 @@ static bool is_kernels(const struct cow *w, const struct cow_place *p,
 	if (open_is_write(how) ||
 	    (!(how->flags & O_PATH) && cow_is_beside_denied(w, p)))
 		return false;
-	return (p->is_as_it_is &&
-		!(p->at.exists && (S_ISFIFO(p->at.mode) || is_device(p)))) ||
-	       p->is_home_dir;
+	return (p->is_as_it_is && !is_other_way(p, how)) || p->is_home_dir;
 }
 
 /*
@@ -272,6 +274,11 @@ static struct outcome open_once(struct cow *w, struct call *c)
 		return OUTCOME_FAIL(-r);
 	if (!x.p.root)
 		return open_outside(w, &x.p, &x.how);
+	r = (x.how.flags & O_PATH) || open_is_write(&x.how)
+		    ? 0
+		    : cow_may(&x.p, R_OK);
+	if (r < 0)
+		return OUTCOME_FAIL(-r);
 	if (is_kernels(w, &x.p, &x.how))
 		return OUTCOME_GO;
 	if (x.how.resolve)
