@@ -176,6 +176,9 @@ teardown() { finish; }
 	serve_bundle --ask-exec true --on-exit abort
 	wait_for "run '"
 	eventually grep -q rewritten "$W/out"
+	# It would be in the hands of that one before anybody decides about it.
+	run sandlock exec "$N" /usr/bin/true
+	expect_output 'nobody could decide about what exec starts: with CAP_SYS_PTRACE'
 	sandlock approve "$N" "$ID"
 	served
 	grep -q 'Operation not permitted' "$W/out"

@@ -4,6 +4,7 @@
  * (CLONE_PARENT), so that the caller, or the engine after it, can wait for it.
  */
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
@@ -567,12 +568,21 @@ static int get_traps(struct exec *e, struct error *err)
 	return create_get_traps(p.traps, &e->traps, err);
 }
 
-/* Likewise; and what keeps its filter in force keeps this. */
+/* Likewise; and what keeps its filter in force keeps this. Until that is loaded
+ * nobody inside may make the process its own. */
 static int get_judged(struct exec *e, struct error *err)
 {
 	const struct sandbox_state *s = e->found->state;
 	const struct request r = { .handled = s->handled };
+	uint64_t caps =
+		e->spec->process.caps.permitted | e->process->caps.permitted;
 
+	if (caps & UINT64_C(1) << CAP_SYS_PTRACE)
+		return error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
+				 "nobody could decide about what exec starts: "
+				 "with CAP_SYS_PTRACE '%s' could change it "
+				 "before",
+				 s->name);
 	e->process->no_new_privileges = true;
 	return create_get_judged(&r, s->judged, NULL, &e->traps, &e->judge_fd,
 				 err);

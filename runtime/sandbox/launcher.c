@@ -1,6 +1,7 @@
 #include "sandbox/launcher.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/uapi.h"
+#include "kernel/caps.h"
 #include "kernel/seccomp.h"
 
 extern const char launcher_image[];
@@ -81,6 +83,21 @@ static int add_filter(struct buf *b, const struct seccomp_program *p, int fd)
 	return p && fcntl(fd, F_SETFD, 0) < 0 ? -errno : 0;
 }
 
+/*
+ * Who may read every file could dump and trace the launcher after all, until it
+ * says otherwise, and so could who is inside. The exec gives these back.
+ */
+static int lose_reading(void)
+{
+	const uint64_t reading = UINT64_C(1) << CAP_DAC_OVERRIDE |
+				 UINT64_C(1) << CAP_DAC_READ_SEARCH;
+	uint64_t now;
+	int r = caps_get_effective(&now);
+
+	return r < 0 || !(now & reading) ? r
+					 : caps_set_effective(now & ~reading);
+}
+
 int launcher_exec(int launcher_fd, int status_fd,
 		  const struct launcher_filters *f, bool init, const char *path,
 		  char *const *argv, char *const *envp, struct error *err)
@@ -113,6 +130,10 @@ int launcher_exec(int launcher_fd, int status_fd,
 		r = -errno;
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot pass an fd");
+	r = lose_reading();
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot set the capabilities");
 	(void)syscall(SYS_execveat, launcher_fd, "", all, envp, AT_EMPTY_PATH);
 	return error_set(err, ERR_SYSTEM, errno, "cannot execute the launcher");
 }

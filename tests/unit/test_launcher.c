@@ -1,11 +1,14 @@
 #include "unit.h"
 
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "kernel/caps.h"
 #include "kernel/seccomp.h"
 #include "sandbox/launcher.h"
 
@@ -120,6 +123,48 @@ static void test_image_is_sealed(void **state)
 	(void)close(fd);
 }
 
+/* An ordinary user that reads every file stops where the launcher begins. */
+static void become_launcher(int fd)
+{
+	char *const argv[] = { (char *)"true", NULL };
+	char *const env[] = { NULL };
+	struct launcher_filters none = { .filter = NULL };
+
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0 &&
+	    setresuid(65534, 65534, 65534) == 0 &&
+	    caps_set_effective(UINT64_C(1) << CAP_DAC_OVERRIDE |
+			       UINT64_C(1) << CAP_DAC_READ_SEARCH) == 0 &&
+	    ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
+		(void)launcher_exec(fd, STDERR_FILENO, &none, false,
+				    "/bin/true", argv, env, NULL);
+	_exit(99);
+}
+
+static void test_cannot_be_traced_by_who_reads_all(void **state)
+{
+	int fd = -1, status = 0;
+	char path[32];
+	struct stat st;
+	pid_t pid;
+
+	if (geteuid() != 0 || is_under_valgrind())
+		skip();
+	assert_int_equal(launcher_open(&fd, NULL), 0);
+	pid = fork();
+	if (pid == 0)
+		become_launcher(fd);
+	(void)close(fd);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSTOPPED(status));
+	/* What cannot be dumped belongs to root there. */
+	(void)snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_uid, 0);
+	assert_int_equal(ptrace(PTRACE_DETACH, pid, NULL, NULL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -129,6 +174,7 @@ int main(void)
 		cmocka_unit_test(test_filter_is_loaded_before_the_program),
 		cmocka_unit_test(test_no_fd_of_ours_reaches_the_program),
 		cmocka_unit_test(test_image_is_sealed),
+		cmocka_unit_test(test_cannot_be_traced_by_who_reads_all),
 	};
 
 	return RUN_TESTS(tests);
