@@ -112,3 +112,24 @@ make_stages() {
 	equal mode "$(stat -c %a x)" 0
 	chmod 700 x
 }
+
+@test "tier C, savepoints: what the host removes is a conflict, whatever stage wrote to it last" {
+	mkdir two
+	echo 1 | tee own >two/own
+	stage 'echo 2 | tee -a own >>two/own'
+	stage 'echo 3 | tee -a own >>two/own'
+	stage "echo 4 | tee -a own >>two/own; : >$X/there; read -r go <$X/go"
+	mkfifo "$X/go"
+	"${RT[@]}" run --isolation=notify --name "$N" --keep-stages \
+		--stage "$W/s.toml" >"$W/err" 2>&1 3>&- &
+	running=$!
+	eventually test -e "$X/there"
+	rm -r own two
+	timeout 60 sh -c ': >"$1"' - "$X/go"
+	wait $running || true
+	run sandlock diff "$N"
+	expect_output 'own (removed on the host)'
+	expect_output 'two/ (removed on the host)'
+	[ ! -e own ] && [ ! -e two ]
+	sandlock abort "$N"
+}

@@ -41,6 +41,7 @@ struct merged *merged_new(int lower_fd, int upper_fd, int work_fd,
 	(void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
 	m->prefix = prefix;
 	m->copied_fd = -1;
+	m->copied_before = (struct buf)BUF_INIT;
 	(void)snprintf(m->opaque_key, sizeof(m->opaque_key), "%sopaque",
 		       prefix);
 	m->upper_fd = fcntl(upper_fd, F_DUPFD_CLOEXEC, 3);
@@ -79,9 +80,11 @@ size_t merged_lower(const struct merged *m)
 	return m->n_below;
 }
 
-void merged_note_copies(struct merged *m, int fd)
+void merged_note_copies(struct merged *m, int fd, struct buf *known)
 {
 	m->copied_fd = fd;
+	m->copied_before = *known;
+	*known = (struct buf)BUF_INIT;
 }
 
 void merged_free(struct merged *m)
@@ -90,6 +93,7 @@ void merged_free(struct merged *m)
 		return;
 	close_all(m);
 	cleanup_close(&m->copied_fd);
+	buf_done(&m->copied_before);
 	(void)pthread_mutex_destroy(&m->lock);
 	free(m->stops);
 	free(m);

@@ -29,6 +29,7 @@
 
 #include "base/cleanup.h"
 
+struct buf;
 struct merged;
 
 /*
@@ -51,8 +52,11 @@ size_t merged_lower(const struct merged *m); /* which one the lower is */
 void merged_free(struct merged *m);
 CLEANUP_PTR(struct merged, merged_free);
 
-/* What is copied up, and where, is told by origin_note_copy; taken over. */
-void merged_note_copies(struct merged *m, int fd);
+/*
+ * What is copied up, and where, is told by origin_note_copy. What was before
+ * is in @known: a copy of such a copy is one, too. Both are taken over.
+ */
+void merged_note_copies(struct merged *m, int fd, struct buf *known);
 
 /*
  * No branch, but a directory that is shown in the place of an empty one, the

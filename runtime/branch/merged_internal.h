@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/buf.h"
 #include "branch/merged.h"
 #include "branch/walk.h"
 
@@ -13,6 +14,7 @@ struct link_table;
 struct merged {
 	int upper_fd, work_fd;
 	int copied_fd; /* or -1 */
+	struct buf copied_before;
 	int *below; /* of upper: the layers, the newest first, and the lower */
 	size_t n_below;
 	bool is_plain, is_read_only;

@@ -61,13 +61,15 @@ static bool open_shut(int up_fd, const struct stat *st)
 		       0;
 }
 
-/* What an earlier stage has made is not the lower's. */
+/* What an earlier stage has made is not the lower's, what it has copied is. */
 static void note_copy(const struct merged *m, const char *path, size_t len,
 		      const struct merged_entry *e, int up_fd, const char *name)
 {
 	struct stat st;
 
-	if (m->copied_fd >= 0 && e->low_at + 1 == m->n_below &&
+	if (m->copied_fd >= 0 &&
+	    (e->low_at + 1 == m->n_below ||
+	     origin_is_known(&m->copied_before, path, len, e->low.ino)) &&
 	    fstatat(up_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		origin_note_copy(m->copied_fd, path, len, st.st_ino);
 }

@@ -200,11 +200,18 @@ void origin_add_lower(struct buf *hashes, const char *path, size_t len,
 	buf_add(hashes, ino ? both : both + 1, (ino ? 2 : 1) * sizeof(*both));
 }
 
-int origin_open_copies(const struct branch *b)
+int origin_open_copies(const struct branch *b, struct buf *ret_known)
 {
+	read_hashes(b, COPIED_FILE, ret_known);
 	return openat(b->dir_fd, COPIED_FILE,
 		      O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
 		      0600);
+}
+
+bool origin_is_known(const struct buf *known, const char *path, size_t len,
+		     uint64_t ino)
+{
+	return has_hash(known, hash_both(path, len, ino));
 }
 
 void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino)

@@ -17,6 +17,7 @@
 #ifndef SANDLOCK_BRANCH_ORIGIN_H
 #define SANDLOCK_BRANCH_ORIGIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,9 +28,11 @@ struct walk_entry;
 
 /*
  * Where no overlay is mounted the supervisor tells what it copies up, and where
- * to. An fd for that, or -1; best effort.
+ * to. An fd for that, or -1, and what was told before; best effort.
  */
-int origin_open_copies(const struct branch *b);
+int origin_open_copies(const struct branch *b, struct buf *ret_known);
+bool origin_is_known(const struct buf *known, const char *path, size_t len,
+		     uint64_t ino);
 void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino);
 
 /*
