@@ -52,6 +52,25 @@ teardown() { finish; }
 	expect_output 'mount: ok'
 }
 
+@test "asked bundle: a denied program is no interpreter either" {
+	cp "$R/bin/busybox" "$R/data/echo"
+	ln -s echo "$R/data/ln"
+	printf '#!/data/echo\n' >"$R/data/s"
+	printf '#!/data/s x' >"$R/data/of_s"
+	printf '#! ln\n' >"$R/data/relative"
+	printf '#!/bin/sh\necho fine\n' >"$R/data/sh"
+	chmod 755 "$R/data/s" "$R/data/of_s" "$R/data/relative" "$R/data/sh"
+	ONLY=/data/echo run policy deny-path /etc/passwd 0 -- \
+		sh -c 'cd /data; cat /etc/passwd >/dev/null
+			for s in s of_s relative sh; do ./$s it ran; done'
+	refute_output 'it ran'
+	expect_output './of_s: Permission denied'
+	expect_output './relative: Permission denied'
+	expect_output fine
+	ONLY=/data/echo run policy deny-path /data/s 0 -- /data/s it ran
+	expect_output 'permission denied'
+}
+
 @test "asked bundle: what would get past a decision is refused" {
 	config '.process.capabilities |= map_values(. + ["CAP_SYS_ADMIN"])'
 	run policy sync env 0 -- sh -c 'probe mount none /tmp tmpfs 0

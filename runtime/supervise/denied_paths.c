@@ -112,6 +112,18 @@ bool denied_paths_has(struct denied_paths *d, const char *path,
 	return found;
 }
 
+bool denied_paths_any(struct denied_paths *d)
+{
+	bool any;
+
+	if (!d)
+		return false;
+	(void)pthread_mutex_lock(&d->lock);
+	any = d->n > 0 || d->all;
+	(void)pthread_mutex_unlock(&d->lock);
+	return any;
+}
+
 void denied_paths_json(struct denied_paths *d, struct json_out *o)
 {
 	(void)pthread_mutex_lock(&d->lock);

@@ -29,6 +29,8 @@ void denied_paths_remove(struct denied_paths *d, const char *path);
 /* Of a path and what it leads to (or NULL). @d may be NULL. */
 bool denied_paths_has(struct denied_paths *d, const char *path,
 		      const char *real);
+/* Whether any is. @d may be NULL. */
+bool denied_paths_any(struct denied_paths *d);
 /* An array of strings. */
 void denied_paths_json(struct denied_paths *d, struct json_out *o);
 

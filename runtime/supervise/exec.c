@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -17,10 +19,15 @@
 #include "policy/ask.h"
 #include "supervise/act.h"
 #include "supervise/callers.h"
+#include "supervise/denied_paths.h"
 #include "supervise/internal.h"
+#include "supervise/interpreter.h"
 #include "supervise/object.h"
 #include "supervise/redirect.h"
 #include "supervise/words.h"
+
+/* A script may name a script; the kernel follows five. */
+enum { INTERPRETERS_MAX = 8 };
 
 /* What was read of a call, once. */
 struct snapshot {
@@ -318,6 +325,80 @@ static bool is_equal(const struct snapshot *a, const struct snapshot *b)
 	       object_is_unchanged(&a->object, &b->object);
 }
 
+/* The file itself, by its number where the path says nothing to us. */
+static int open_program(struct call *c, const struct snapshot *s)
+{
+	static const char self[] = "/proc/self/";
+	auto_close int root_fd = call_open_root(c);
+	auto_close int proc_fd = -1;
+	const char *rest = s->path + sizeof(self) - 1;
+	char path[64];
+	struct statfs fs;
+
+	if (is_execveat(c) && !*s->path) {
+		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d",
+			       (int)call_tid(c), (int)call_arg(c, 0));
+		return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	}
+	if (root_fd < 0)
+		return root_fd;
+	if (s->object.exists)
+		return S_ISREG(s->object.st.st_mode)
+			       ? fd_open_in_root(root_fd, s->object.walk,
+						 O_RDONLY | O_NONBLOCK, 0)
+			       : -EACCES;
+	proc_fd = fd_open_in_root(root_fd, "/proc", O_PATH | O_DIRECTORY, 0);
+	if (strncmp(s->path, self, sizeof(self) - 1) != 0 || proc_fd < 0 ||
+	    fstatfs(proc_fd, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC ||
+	    (strcmp(rest, "exe") != 0 && strncmp(rest, "fd/", 3) != 0) ||
+	    strchr(rest + 3, '/'))
+		return -EACCES;
+	(void)snprintf(path, sizeof(path), "/proc/%d/%.40s", (int)call_tid(c),
+		       rest);
+	return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+}
+
+/*
+ * What is denied is not executed as an interpreter of something else either:
+ * the kernel opens that one without a call. What we cannot look into could name
+ * any.
+ */
+static bool has_denied_interpreter(const struct exec_asker *a, struct call *c,
+				   const struct snapshot *s)
+{
+	char path[PATH_MAX];
+	int fd, r = 1;
+
+	if (!denied_paths_any(a->asker->denied_paths) ||
+	    (a->asker->finder && !s->object.walk))
+		return false;
+	fd = open_program(c, s);
+	for (int i = 0; r > 0 && i < INTERPRETERS_MAX; i++) {
+		struct object o = { .exists = false };
+		auto_close int root_fd = -1;
+
+		r = fd < 0 ? -EACCES : interpreter_read(fd, path);
+		if (r <= 0)
+			break;
+		cleanup_close(&fd);
+		fd = -1;
+		root_fd = call_open_root(c);
+		r = ask_find_object(a->asker, c, AT_FDCWD, 0, path, true, &o);
+		if (r == 0)
+			r = ask_is_denied(a->asker, c, name_of(c), &o) ? -EACCES
+								       : 1;
+		/* If it is missing the kernel says so. */
+		if (r > 0 && ((!o.exists && o.real) || !o.walk))
+			r = 0;
+		else if (r > 0 && root_fd >= 0)
+			fd = fd_open_in_root(root_fd, o.walk,
+					     O_RDONLY | O_NONBLOCK, 0);
+		object_done(&o);
+	}
+	cleanup_close(&fd);
+	return r < 0;
+}
+
 /* With everybody frozen. */
 static int check_again(const struct exec_asker *a, struct call *c,
 		       const struct exec *x)
@@ -329,6 +410,8 @@ static int check_again(const struct exec_asker *a, struct call *c,
 	if (r == 0 && (!is_equal(&x->s, now) ||
 		       ask_is_denied(a->asker, c, name_of(c), &now->object)))
 		r = -EPERM;
+	if (r == 0 && has_denied_interpreter(a, c, now))
+		r = -EACCES;
 	if (r == 0)
 		r = words_are_private(c, &places);
 	if (r == 0)
@@ -366,16 +449,20 @@ static int settle(struct call *c, void *data)
 		return 0;
 	/* Whoever was asked may have denied the path before the answer. */
 	if (x->is_first)
-		return ask_is_denied(a->asker, c, name_of(c), &x->s.object)
+		return ask_is_denied(a->asker, c, name_of(c), &x->s.object) ||
+				       has_denied_interpreter(a, c, &x->s)
 			       ? EACCES
 			       : 0;
 	if (a->callers)
 		callers_exec_begin(a->callers);
 	ask_hold_objects(a->asker, true);
 	e = freezer_begin(a->freezer, c, FREEZE_SEIZE);
-	if (e == 0 && check_again(a, c, x) < 0) {
-		freezer_cancel(a->freezer, c);
-		e = EPERM;
+	if (e == 0) {
+		e = check_again(a, c, x);
+		if (e < 0)
+			freezer_cancel(a->freezer, c);
+		if (e < 0)
+			e = e == -EACCES ? EACCES : EPERM;
 	}
 	if (e)
 		let_all_go(a);

@@ -1,0 +1,61 @@
+#include "unit.h"
+
+#include <limits.h>
+#include <sys/mman.h>
+
+#include "supervise/interpreter.h"
+
+static int read_of(const char *text, size_t n, char ret[PATH_MAX])
+{
+	int fd = memfd_create("program", MFD_CLOEXEC), r;
+
+	assert_int_equal(write(fd, text, n), n);
+	r = interpreter_read(fd, ret);
+	(void)close(fd);
+	return r;
+}
+
+static void is_script(const char *text, const char *path)
+{
+	char ret[PATH_MAX];
+
+	assert_int_equal(read_of(text, strlen(text), ret), path ? 1 : 0);
+	if (path)
+		assert_string_equal(ret, path);
+}
+
+static void test_scripts(void **state)
+{
+	is_script("#!/bin/sh\nexit 3\n", "/bin/sh");
+	is_script("#! \t/bin/sh -e\n", "/bin/sh");
+	is_script("#!sh", "sh");
+	is_script("#!\n", NULL);
+	is_script("# !/bin/sh\n", NULL);
+	is_script("", NULL);
+}
+
+static void test_programs(void **state)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	char ret[PATH_MAX] = "", head[200];
+
+	/* Ours is linked as every program. */
+	assert_int_equal(interpreter_read(fd, ret), 1);
+	assert_int_equal(*ret, '/');
+	assert_int_equal(access(ret, X_OK), 0);
+	/* Its headers alone, and less. */
+	assert_int_equal(read(fd, head, sizeof(head)), sizeof(head));
+	(void)close(fd);
+	assert_int_equal(read_of(head, sizeof(head), ret), 0);
+	assert_int_equal(read_of(head, 20, ret), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_scripts),
+		cmocka_unit_test(test_programs),
+	};
+
+	return RUN_TESTS(tests);
+}
