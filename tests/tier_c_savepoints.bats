@@ -133,3 +133,17 @@ make_stages() {
 	[ ! -e own ] && [ ! -e two ]
 	sandlock abort "$N"
 }
+
+@test "tier C, savepoints: what the host puts beside a change is no conflict" {
+	stage 'echo a >d/a'
+	stage "echo 4 >>d/f; touch $X/ready
+		until [ -e $X/go ]; do sleep 0.02; done"
+	"${RT[@]}" run --isolation=notify --name "$N" --keep-stages \
+		--stage "$W/s.toml" 3>&- &
+	running=$!
+	eventually test -e "$X/ready"
+	touch d/x "$X/go"
+	wait $running
+	equal d "$(ls d | tr '\n' ' ')" "a e f x "
+	equal f "$(tr '\n' ' ' <d/f)" "1 4 "
+}

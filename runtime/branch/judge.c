@@ -1,6 +1,7 @@
 #include "branch/judge.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -295,6 +296,50 @@ static bool dir_in_conflict(struct judge *j, const struct walk_entry *e,
 	       time_compare(&e->lower.ctime, &e->lower.mtime) != 0;
 }
 
+static bool dir_was_copied_up(struct judge *j, const struct walk_entry *e,
+			      size_t path_len)
+{
+	struct walk_entry dir = { .path = e->path, .path_len = path_len };
+	auto_(buf) struct buf key = BUF_INIT;
+
+	if (j->branch->meta.notify)
+		return object_stat(e->upper_dirfd, "", &dir.upper) < 0 ||
+		       origin_was_copied(&j->origins, j->branch, &dir, NULL);
+	buf_printf(&key, "%sorigin", j->prefix);
+	return xattr_get(e->upper_dirfd, ".", buf_str(&key), NULL, 0) !=
+	       -ENODATA;
+}
+
+/*
+ * The branch made the directory that @e is in, where there was none, and the
+ * lower has one by now: what is in that is not what the branch saw, however
+ * old. So it is with a directory that another branch has published meanwhile.
+ */
+static bool is_in_anothers(struct judge *j, const struct walk_entry *e)
+{
+	auto_free char *path = strndup(e->path, (size_t)(e->name - e->path));
+	auto_close int fd = -1;
+	struct object dir;
+	char *end;
+
+	if (!path || e->name == e->path || e->region != WALK_MERGED ||
+	    dir_was_copied_up(j, e, (size_t)(e->name - e->path) - 1))
+		return false;
+	fd = openat(e->lower_dirfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	while (fd >= 0 && (end = strrchr(path, '/'))) {
+		int up;
+
+		*end = '\0';
+		if (object_stat(fd, "", &dir) == 0 &&
+		    judge_base_changed(j, path, &dir))
+			return true;
+		up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		(void)close(fd);
+		fd = up;
+	}
+	return false;
+}
+
 static int find_conflict(struct judge *j, const struct walk_entry *e,
 			 struct verdict *v, struct error *err)
 {
@@ -333,7 +378,7 @@ static int find_conflict(struct judge *j, const struct walk_entry *e,
 
 		/* Even empty it is not what the branch saw there. */
 		if (r >= 0 && !v->conflict &&
-		    (is_hosts(j, e->path, &e->lower) ||
+		    (is_hosts(j, e->path, &e->lower) || is_in_anothers(j, e) ||
 		     origin_is_another(&j->origins, j->branch, e, NULL) == 1))
 			say_conflict(j, v, changed_words(j, e), NULL);
 		return r;
@@ -342,6 +387,8 @@ static int find_conflict(struct judge *j, const struct walk_entry *e,
 	} else if (origin_is_another(&j->origins, j->branch, e, NULL) == 1) {
 		say_conflict(j, v, "another one is there on the host now",
 			     NULL);
+	} else if (is_in_anothers(j, e)) {
+		say_conflict(j, v, "made on the host, too", NULL);
 	} else if (content_is_open_database(e->lower_dirfd, e->name,
 					    &e->lower)) {
 		say_conflict(j, v, "is a database that is open on the host",

@@ -53,6 +53,10 @@ static const struct removed_row removed_rows[] = {
 	  "echo b > d/n; mkdir -p q/r; echo b > q/r/n",
 	  NULL, "mv d old; mv z d; mv y q",
 	  "M d/n" ANOTHER "M q/r/n" ANOTHER, NULL },
+	{ "in a directory that both have made",
+	  "mkdir -p q/r; echo b > q/r/n; touch q/r/m; echo b > t; mv t d/f",
+	  "mv y q; touch d/h", NULL,
+	  "M d/f\nA q/r/m\nM q/r/n CONFLICT made on the host, too\n", NULL },
 	{ "new beside what the host has changed", "echo b > d/n; rm k",
 	  "rm d/f", "echo h > d/h", "A d/n\nD k\n", NULL },
 	/* Nothing tells an ordinary user that it was moved. */
