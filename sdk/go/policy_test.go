@@ -101,6 +101,22 @@ func TestPolicyLooksAtTheSandboxThatStarts(t *testing.T) {
 	expect(t, "looks", n, 1)
 }
 
+func TestPolicyClosesTheSandboxThatStarts(t *testing.T) {
+	w := newWorld(t)
+	sb := w.sandbox()
+	sb.PolicyFn = &PolicyFn{Callback: func(e SyscallEvent,
+		ctx *PolicyContext) PolicyDecision {
+		must(t, sb.Close())
+		return Allow()
+	}}
+	_, err := sb.Run(background, "sleep", "1000")
+	expect(t, "it fails", errors.Is(err, ErrState), true)
+	sb.PolicyFn = nil
+	res, err := sb.Run(background, "echo", "it")
+	must(t, err)
+	expect(t, "output", string(res.Stdout), "it\n")
+}
+
 func TestPolicyDecides(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex

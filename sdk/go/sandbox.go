@@ -106,9 +106,10 @@ type Sandbox struct {
 
 	starting sync.Mutex // held while a command is started; before mu
 
-	mu   sync.Mutex
-	last *run     // was started last
-	own  *Process // keeps a pending run of ours until the Sandbox is dropped
+	mu     sync.Mutex
+	last   *run     // was started last
+	own    *Process // keeps a pending run of ours until the Sandbox is dropped
+	closes int      // how many times it was closed
 }
 
 type request struct {
@@ -343,6 +344,7 @@ func (s *Sandbox) Start(ctx context.Context, l Launch, cmd ...string) (*Process,
 	defer s.starting.Unlock()
 	s.mu.Lock()
 	err := s.claim()
+	closes := s.closes
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -352,8 +354,15 @@ func (s *Sandbox) Start(ctx context.Context, l Launch, cmd ...string) (*Process,
 		return nil, err
 	}
 	s.mu.Lock()
-	s.last, s.own = p.run, nil
+	closed := s.closes != closes
+	if !closed {
+		s.last, s.own = p.run, nil
+	}
 	s.mu.Unlock()
+	if closed {
+		p.run.close()
+		return nil, stateError("run", "the Sandbox was closed meanwhile", "")
+	}
 	return p, nil
 }
 
@@ -495,15 +504,17 @@ func (s *Sandbox) Abort() error {
 	return nothingPending("abort")
 }
 
-// Close kills the command that was started last, if it runs. What is pending is
-// kept on disk, where Host.Branches finds it, and nothing is published.
+// Close kills the command that was started last, if it runs, and waits for its
+// end, so a callback must not call it for a command that runs (Process.Kill
+// does not wait). What is pending is kept on disk, where Host.Branches finds it,
+// and nothing is published. A Start that is under way fails, and its command is
+// killed.
 func (s *Sandbox) Close() error {
-	s.starting.Lock()
 	s.mu.Lock()
 	r := s.last
 	s.last, s.own = nil, nil
+	s.closes++
 	s.mu.Unlock()
-	s.starting.Unlock()
 	if r != nil {
 		r.close()
 	}
