@@ -207,6 +207,21 @@ except OSError as e: print('errno %d' % e.errno)"
 	expect_output 'denied -22'
 }
 
+@test "policy: a program without a name is executed, and asked about" {
+	cat >memfd.py <<-'END'
+		import os
+		fd = os.memfd_create("nameless", 0)
+		os.write(fd, open("/bin/echo", "rb").read())
+		os.execve(fd, ["echo", "it", "ran"], {})
+	END
+	run policy sync nameless 0 -- python3 -c "$(cat memfd.py)"
+	expect_output 'it ran'
+	expect_output 'event process execveat /memfd:nameless (deleted) echo it ran'
+	run policy sync nameless 13 -- python3 -c "$(cat memfd.py)"
+	refute_line 'it ran'
+	expect_output 'PermissionError'
+}
+
 @test "policy: no way through the links of /proc, but to what is a process's own" {
 	ONLY=/etc/passwd run policy deny-path env 0 -- sh -c '
 		/usr/bin/env true; ln -s /proc/self/root /tmp/r; ln -s r /tmp/q

@@ -255,8 +255,9 @@ static struct outcome before_exec(struct call *c, void *data)
 		x->is_first = is_first;
 		if (is_first)
 			x->rule = NULL;
-		/* As for every directory of $PATH but one. */
-		if (!x->s.object.exists && x->s.object.real)
+		/* As for every directory of $PATH but one. What is executed by
+		 * its descriptor is there, whatever its name (a memfd). */
+		if (*x->s.path && !x->s.object.exists && x->s.object.real)
 			return OUTCOME_FAIL(errno_of_missing(c, &x->s.object));
 	}
 	e.starts = x->is_first;
