@@ -94,16 +94,24 @@ static int make_opaque(const struct merge *m, int dirfd, const char *name)
 
 /*
  * "Copied up" is to mean from the lower: what an earlier stage has made is new,
- * though a later one wrote to it.
+ * though a later one wrote to it, and what it has copied is from where it was.
  */
 static int set_origin(const struct merge *m, const struct walk_entry *e)
 {
+	char value[256]; /* a handle is 128 */
+	ssize_t n;
+
 	if (e->whiteout ||
-	    xattr_get(e->upper_dirfd, e->name, m->origin_key, NULL, 0) >= 0)
+	    xattr_get(e->lower_dirfd, e->name, m->origin_key, NULL, 0) < 0)
 		return 0;
-	if (xattr_get(e->lower_dirfd, e->name, m->origin_key, NULL, 0) < 0)
-		return 0;
-	return xattr_remove(e->lower_dirfd, e->name, m->origin_key);
+	n = xattr_get(e->upper_dirfd, e->name, m->origin_key, value,
+		      sizeof(value));
+	if (n < 0)
+		return xattr_remove(e->lower_dirfd, e->name, m->origin_key);
+	/* An ordinary user's says nothing more. */
+	return n == 0 ? 0
+		      : xattr_set(e->lower_dirfd, e->name, m->origin_key, value,
+				  (size_t)n);
 }
 
 /* @e->upper is the older one, @e->lower the newer. 1: go into it. */

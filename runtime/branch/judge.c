@@ -296,24 +296,25 @@ static bool dir_in_conflict(struct judge *j, const struct walk_entry *e,
 	       time_compare(&e->lower.ctime, &e->lower.mtime) != 0;
 }
 
-static bool dir_was_copied_up(struct judge *j, const struct walk_entry *e,
-			      size_t path_len)
+/* Whether upper's directory that @e is in was copied up from the lower's. */
+static bool is_in_copied_up(struct judge *j, const struct walk_entry *e)
 {
-	struct walk_entry dir = { .path = e->path, .path_len = path_len };
-	auto_(buf) struct buf key = BUF_INIT;
+	struct walk_entry dir = {
+		.path = e->path,
+		.path_len = (size_t)(e->name - e->path) - 1,
+	};
 
-	if (j->branch->meta.notify)
-		return object_stat(e->upper_dirfd, "", &dir.upper) < 0 ||
-		       origin_was_copied(&j->origins, j->branch, &dir, NULL);
-	buf_printf(&key, "%sorigin", j->prefix);
-	return xattr_get(e->upper_dirfd, ".", buf_str(&key), NULL, 0) !=
-	       -ENODATA;
+	if (!j->branch->meta.notify)
+		return origin_is_of_dir(&j->origins, j->branch, e);
+	return object_stat(e->upper_dirfd, "", &dir.upper) < 0 ||
+	       origin_was_copied(&j->origins, j->branch, &dir, NULL);
 }
 
 /*
- * The branch made the directory that @e is in, where there was none, and the
- * lower has one by now: what is in that is not what the branch saw, however
- * old. So it is with a directory that another branch has published meanwhile.
+ * The branch made the directory that @e is in, where there was none, or copied
+ * another one up, and the lower has one by now: what is in that is not what the
+ * branch saw, however old. So it is with a directory that another branch has
+ * published meanwhile.
  */
 static bool is_in_anothers(struct judge *j, const struct walk_entry *e)
 {
@@ -323,7 +324,7 @@ static bool is_in_anothers(struct judge *j, const struct walk_entry *e)
 	char *end;
 
 	if (!path || e->name == e->path || e->region != WALK_MERGED ||
-	    dir_was_copied_up(j, e, (size_t)(e->name - e->path) - 1))
+	    is_in_copied_up(j, e))
 		return false;
 	fd = openat(e->lower_dirfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	while (fd >= 0 && (end = strrchr(path, '/'))) {

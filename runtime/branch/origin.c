@@ -286,6 +286,28 @@ int origin_was_copied(struct origins **origins, const struct branch *b,
 				hash_both(e->path, e->path_len, e->upper.ino));
 }
 
+bool origin_is_of_dir(struct origins **origins, const struct branch *b,
+		      const struct walk_entry *e)
+{
+	auto_(xattrs) struct xattrs private = XATTRS_INIT;
+	struct walk_entry dir = { .path = e->path };
+	const struct xattr *origin;
+	uint64_t handle, now;
+
+	if (open_origins(origins, b, NULL) < 0 ||
+	    xattrs_read_private(e->upper_dirfd, ".", branch_xattr_prefix(b),
+				&private) < 0)
+		return true;
+	dir.private = private;
+	origin = find_origin(b, &dir);
+	handle = hash_origin(origin);
+	/* Between stages it is that of an earlier one's. */
+	if (!handle || !(*origins)->has_numbers || b->n_layers > 0)
+		return origin;
+	now = hash_handle(e->lower_dirfd, ".");
+	return !now || now == handle;
+}
+
 /* Copying up leaves the times of a directory alone, moving something does not.
  */
 static bool nothing_moved_in(const struct branch *b, const struct walk_entry *e)

@@ -55,6 +55,13 @@ int origin_was_copied(struct origins **origins, const struct branch *b,
 		      const struct walk_entry *e, struct error *err);
 
 /*
+ * Whether the overlay has copied upper's directory that @e is in up from the
+ * one that the lower has now; an ordinary user's does not tell from which.
+ */
+bool origin_is_of_dir(struct origins **origins, const struct branch *b,
+		      const struct walk_entry *e);
+
+/*
  * 1 if @e, which was copied up and has no lower, can not have been moved to its
  * place from elsewhere, 0 if it was, or a negative errno.
  */

@@ -57,6 +57,12 @@ static const struct removed_row removed_rows[] = {
 	  "mkdir -p q/r; echo b > q/r/n; touch q/r/m; echo b > t; mv t d/f",
 	  "mv y q; touch d/h", NULL,
 	  "M d/f\nA q/r/m\nM q/r/n CONFLICT made on the host, too\n", NULL },
+	/* Nothing tells an ordinary user which one it was. */
+	{ "in a directory that was another one before it was settled",
+	  "echo b >> d/f; rm d/l; echo b >> e/g", "mv d old; mv z d; touch e/h",
+	  NULL, "M d/f CONFLICT made on the host, too\n"
+	  "D d/l CONFLICT made on the host, too\nM e/g\n",
+	  "M d/f\nD d/l\nM e/g\n" },
 	{ "new beside what the host has changed", "echo b > d/n; rm k",
 	  "rm d/f", "echo h > d/h", "A d/n\nD k\n", NULL },
 	/* Nothing tells an ordinary user that it was moved. */
