@@ -212,6 +212,33 @@ for name in 'dev', 'via/dev':
 	fi
 }
 
+@test "tier C: who has changed its ids sees and changes the same branch" {
+	skip_unless_root
+	echo old | tee d/old >d/mine
+	chown 1000 d/mine
+	chmod 755 . d
+	in_branch --on-exit=abort -- /usr/bin/python3 -B -c "
+import os, shutil
+def attempt(name, fn):
+    try: print(name, fn())
+    except OSError as e: print(name, e.strerror)
+shutil.copy('d/mine', 'mine'); os.chown('mine', 1000, 1000)
+shutil.rmtree('d'); os.mkdir('d'); open('d/new', 'w').write('n'); os.chmod('d', 0o711)
+os.setgroups([]); os.setgid(1000); os.setuid(1000)
+attempt('new', lambda: open('d/new').read())
+attempt('size', lambda: os.stat('d/new').st_size)
+attempt('old', lambda: open('d/old').read())
+attempt('list', lambda: os.listdir('d'))
+attempt('make', lambda: open('d/made', 'w'))
+attempt('mine', lambda: open('mine', 'w').write('xy'))
+attempt('mode', lambda: os.chmod('d/new', 0o777))
+attempt('run', lambda: os.system('echo ran'))"
+	expect_status 0
+	expect_output "$(printf '%s\n' 'new n' 'size 1' 'old No such file or directory' \
+		'list Permission denied' 'make Permission denied' 'mine 2' \
+		'mode Operation not permitted' ran 'run 0')"
+}
+
 @test "tier C: opens of FIFOs do as the kernel's" {
 	local plain
 	cp "$TESTS/helpers/fifo.py" .

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/uapi.h"
+#include "kernel/caps.h"
 
 /* A thousand supplementary groups fit. */
 enum { STATUS_MAX = 16 * 1024 };
@@ -147,6 +148,23 @@ ssize_t notify_read_memory(pid_t tid, uint64_t addr, void *data, size_t n)
 	return r == 0 ? -EFAULT : r;
 }
 
+/* That of who has changed its ids is root's, whoever we act for. */
+static int open_memory(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	uint64_t was;
+
+	if (fd >= 0 || errno != EACCES || getuid() != 0 ||
+	    caps_get_effective(&was) < 0)
+		return fd < 0 ? -errno : fd;
+	(void)caps_set_effective(UINT64_MAX);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		fd = -errno;
+	(void)caps_set_effective(was);
+	return fd;
+}
+
 int notify_write_memory(int listener_fd, uint64_t id, pid_t tid, uint64_t addr,
 			const void *data, size_t n)
 {
@@ -155,9 +173,9 @@ int notify_write_memory(int listener_fd, uint64_t id, pid_t tid, uint64_t addr,
 	ssize_t r;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/mem", (int)tid);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
+	fd = open_memory(path);
 	if (fd < 0)
-		return errno == ENOENT ? -ENOENT : -errno;
+		return fd;
 	if (!notify_is_valid(listener_fd, id))
 		return -ENOENT;
 	if (addr > INT64_MAX || n > (size_t)INT64_MAX - addr)
