@@ -144,14 +144,10 @@ struct merged *branch_merged(const struct branch *b)
 {
 	auto_ptr(merged_free) struct merged *m = merged_new(
 		b->lower_fd, b->upper_fd, b->work_fd, branch_xattr_prefix(b));
-	struct buf known = BUF_INIT;
 	int r = 0;
 
-	if (m) {
-		int fd = origin_open_copies(b, &known);
-
-		merged_note_copies(m, fd, &known);
-	}
+	if (m)
+		origin_note_copies(b, m);
 	for (size_t i = 0; m && i < b->n_layers && r == 0; i++)
 		r = merged_add_layer(m, b->layers[b->n_layers - 1 - i].fd);
 	errno = r < 0 ? -r : errno;

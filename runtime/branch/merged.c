@@ -81,11 +81,10 @@ size_t merged_lower(const struct merged *m)
 	return m->n_below;
 }
 
-void merged_note_copies(struct merged *m, int fd, struct buf *known)
+void merged_note_copies(struct merged *m, int fd, struct buf known)
 {
 	m->copied_fd = fd;
-	m->copied_before = *known;
-	*known = (struct buf)BUF_INIT;
+	m->copied_before = known;
 }
 
 void merged_free(struct merged *m)

@@ -27,9 +27,9 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 
-struct buf;
 struct merged;
 
 /*
@@ -54,9 +54,9 @@ CLEANUP_PTR(struct merged, merged_free);
 
 /*
  * What is copied up, and where, is told by origin_note_copy. What was before
- * is in @known: a copy of such a copy is one, too. Both are taken over.
+ * is @known: a copy of such a copy is one, too. Both are taken over.
  */
-void merged_note_copies(struct merged *m, int fd, struct buf *known);
+void merged_note_copies(struct merged *m, int fd, struct buf known);
 
 /*
  * No branch, but a directory that is shown in the place of an empty one, the

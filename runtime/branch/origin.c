@@ -13,6 +13,7 @@
 #include "branch/internal.h"
 #include "branch/layers.h"
 #include "branch/links.h"
+#include "branch/merged.h"
 #include "branch/walk.h"
 
 enum {
@@ -200,12 +201,17 @@ void origin_add_lower(struct buf *hashes, const char *path, size_t len,
 	buf_add(hashes, ino ? both : both + 1, (ino ? 2 : 1) * sizeof(*both));
 }
 
-int origin_open_copies(const struct branch *b, struct buf *ret_known)
+void origin_note_copies(const struct branch *b, struct merged *m)
 {
-	read_hashes(b, COPIED_FILE, ret_known);
-	return openat(b->dir_fd, COPIED_FILE,
-		      O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-		      0600);
+	struct buf known = BUF_INIT;
+
+	read_hashes(b, COPIED_FILE, &known);
+	merged_note_copies(
+		m,
+		openat(b->dir_fd, COPIED_FILE,
+		       O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+		       0600),
+		known);
 }
 
 bool origin_is_known(const struct buf *known, const char *path, size_t len,

@@ -24,13 +24,14 @@
 struct branch;
 struct buf;
 struct error;
+struct merged;
 struct walk_entry;
 
 /*
  * Where no overlay is mounted the supervisor tells what it copies up, and where
- * to. An fd for that, or -1, and what was told before; best effort.
+ * to, and knows what was told before. Best effort.
  */
-int origin_open_copies(const struct branch *b, struct buf *ret_known);
+void origin_note_copies(const struct branch *b, struct merged *m);
 bool origin_is_known(const struct buf *known, const char *path, size_t len,
 		     uint64_t ino);
 void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino);
