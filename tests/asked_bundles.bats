@@ -71,6 +71,23 @@ teardown() { finish; }
 	expect_output 'permission denied'
 }
 
+@test "asked bundle: a descriptor is what it leads to" {
+	script 'exec 3</data/a; echo "<$?>"
+		for f in /proc/self/fd/3 /dev/fd/3 /proc/$$/fd/3; do
+			echo written >$f || echo denied
+		done
+		ls /proc/self/task/$$/fd >/dev/null || echo denied; echo end'
+	echo old >"$R/data/a"
+	# Who is asked allows what only reads.
+	printf '#!/bin/sh\n! grep -q "write .*/data/a"\n' >"$W/readers"
+	chmod 755 "$W/readers"
+	run sandlock run -b "$B" --ask "$W/readers" --ask-open /data/a \
+		--on-exit abort "$N"
+	expect_output $'<0>\n'
+	[ "$(grep -c '^denied$' <<<"$output")" = 4 ]
+	refute_output written
+}
+
 @test "asked bundle: what would get past a decision is refused" {
 	config '.process.capabilities |= map_values(. + ["CAP_SYS_ADMIN"])'
 	run policy sync env 0 -- sh -c 'probe mount none /tmp tmpfs 0

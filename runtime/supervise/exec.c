@@ -335,6 +335,7 @@ static int open_program(struct call *c, const struct snapshot *s)
 	const char *rest = s->path + sizeof(self) - 1;
 	char path[64];
 	struct statfs fs;
+	int fd;
 
 	if (is_execveat(c) && !*s->path) {
 		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d",
@@ -343,11 +344,13 @@ static int open_program(struct call *c, const struct snapshot *s)
 	}
 	if (root_fd < 0)
 		return root_fd;
-	if (s->object.exists)
-		return S_ISREG(s->object.st.st_mode)
-			       ? fd_open_in_root(root_fd, s->object.walk,
-						 O_RDONLY | O_NONBLOCK, 0)
-			       : -EACCES;
+	if (s->object.exists && !S_ISREG(s->object.st.st_mode))
+		return -EACCES;
+	fd = s->object.exists ? fd_open_in_root(root_fd, s->object.walk,
+						O_RDONLY | O_NONBLOCK, 0)
+			      : -ENOENT;
+	if (fd >= 0)
+		return fd;
 	proc_fd = fd_open_in_root(root_fd, "/proc", O_PATH | O_DIRECTORY, 0);
 	if (strncmp(s->path, self, sizeof(self) - 1) != 0 || proc_fd < 0 ||
 	    fstatfs(proc_fd, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC ||

@@ -96,11 +96,17 @@ static int find_missing(int root_fd, const char *whole, char **ret)
 static bool goes_behind(const char *rest)
 {
 	int behind_fd = 0;
+	bool has_task = false;
 
 	while (*rest) {
 		size_t n = strcspn(rest, "/");
 		bool is_last = rest[n + strspn(rest + n, "/")] == '\0';
 
+		/* A number that is another one for us, or somebody else. */
+		if (n == 2 && (strncmp(rest, "..", n) == 0 ||
+			       (has_task && strncmp(rest, "fd", n) == 0)))
+			return true;
+		has_task |= n == 4 && strncmp(rest, "task", n) == 0;
 		if (!is_last && ((n == 4 && strncmp(rest, "root", n) == 0) ||
 				 (n == 3 && strncmp(rest, "cwd", n) == 0)))
 			return true;
@@ -164,12 +170,56 @@ static char *expand(const char *path, size_t end, int link_fd)
 	return buf_take(&b, NULL);
 }
 
+/* What the caller finds there in its own directory of procfs, O_PATH. */
+static int open_own(pid_t pid, const char *rest)
+{
+	auto_free char *path = NULL;
+
+	if (!pid || asprintf(&path, "/proc/%d/%s", (int)pid, rest) < 0)
+		return -1;
+	return open(path, O_PATH | O_CLOEXEC);
+}
+
+/* /proc/self is the process's, /proc/thread-self the thread's. */
+static pid_t owner(struct call *c, const char *way, size_t end)
+{
+	static const char thread[] = "thread-self";
+	size_t n = sizeof(thread) - 1;
+
+	return end >= n && strncmp(way + end - n, thread, n) == 0
+		       ? call_tid(c)
+		       : call_tgid(c);
+}
+
+/* What a magic link leads to that is the last of @way, whoever's it is; where
+ * "self" was us, nothing. */
+static int open_behind(int root_fd, const char *way, size_t end)
+{
+	auto_free char *link = strndup(way, end);
+	auto_free char *real = NULL;
+	auto_close int dir_fd = -1;
+	char *slash = link ? strrchr(link, '/') : NULL;
+	char ours[32];
+
+	if (!slash)
+		return -1;
+	*slash = '\0';
+	dir_fd = fd_open_in_root(root_fd, *link ? link : "/",
+				 O_PATH | O_DIRECTORY, 0);
+	real = dir_fd < 0 ? NULL : real_path(dir_fd);
+	(void)snprintf(ours, sizeof(ours), "/proc/%d", (int)getpid());
+	if (!real || path_is_under(real, ours))
+		return -1;
+	return openat(dir_fd, slash + 1, O_PATH | O_CLOEXEC);
+}
+
 /*
  * Links of procfs are followed by the process that asks: those of another one
  * are magic, and /proc/self does not exist for us. So their ways are only
  * looked at.
  */
-static enum way look_at_way(int root_fd, const char *path)
+static enum way look_at_way(struct call *c, int root_fd, const char *path,
+			    int *ret_fd)
 {
 	auto_free char *way = strdup(path);
 	bool has_link = false;
@@ -189,10 +239,13 @@ static enum way look_at_way(int root_fd, const char *path)
 		if (r < 0 || fstatfs(link_fd, &fs) < 0)
 			return WAY_VEILED;
 		has_link = true;
-		if (fs.f_type == PROC_SUPER_MAGIC)
-			return (is_own ? goes_behind(rest) : *rest != '\0')
-				       ? WAY_VEILED
-				       : WAY_UNKNOWN;
+		if (fs.f_type == PROC_SUPER_MAGIC) {
+			if (is_own ? goes_behind(rest) : *rest != '\0')
+				return WAY_VEILED;
+			*ret_fd = is_own ? open_own(owner(c, way, end), rest)
+					 : open_behind(root_fd, way, end);
+			return WAY_UNKNOWN;
+		}
 		next = expand(way, end, link_fd);
 		free(way);
 		way = next;
@@ -201,12 +254,21 @@ static enum way look_at_way(int root_fd, const char *path)
 }
 
 /* What cannot be opened here: it does not exist, or not for us. */
-static int find_unopened(int root_fd, const char *whole, int error,
+static int find_unopened(struct call *c, int root_fd, bool follow, int error,
 			 struct object *ret)
 {
-	enum way way = look_at_way(root_fd, whole);
+	auto_close int fd = -1;
+	const char *whole = ret->walk;
+	enum way way = look_at_way(c, root_fd, whole, &fd);
 
 	ret->is_veiled = way == WAY_VEILED;
+	/* A descriptor of its own, say. Pipes and the like have no path. */
+	if (fd >= 0 && follow)
+		ret->real = real_path(fd);
+	if (ret->real)
+		ret->exists = object_read_stat(fd, &ret->st, &ret->mount) == 0;
+	if (ret->real)
+		return ret->exists && call_is_valid(c) ? 0 : -ESRCH;
 	return way == WAY_MISSING && error == -ENOENT
 		       ? find_missing(root_fd, whole, &ret->real)
 		       : 0;
@@ -225,8 +287,8 @@ int object_find(struct call *c, int dirfd, const char *path, bool follow,
 
 /* What @found says, or our own walk. That nothing is there is the same to
  * everybody who comes that far. */
-static int look_at(int root_fd, bool follow, const struct object_found *found,
-		   struct object *ret)
+static int look_at(struct call *c, int root_fd, bool follow,
+		   const struct object_found *found, struct object *ret)
 {
 	auto_close int fd = -1;
 
@@ -243,7 +305,7 @@ static int look_at(int root_fd, bool follow, const struct object_found *found,
 		     : fd_open_in_root(root_fd, ret->walk,
 				       O_PATH | (follow ? 0 : O_NOFOLLOW), 0);
 	if (fd < 0)
-		return find_unopened(root_fd, ret->walk, fd, ret);
+		return find_unopened(c, root_fd, follow, fd, ret);
 	if (object_read_stat(fd, &ret->st, &ret->mount) == 0) {
 		ret->exists = true;
 		ret->real = real_path(fd);
@@ -269,7 +331,7 @@ int object_find_from(struct call *c, int root_fd, int dirfd, const char *path,
 				 : strdup(ret->dir);
 	if (!ret->walk || join("/", ret->walk, &ret->path) < 0)
 		return -ENOMEM;
-	r = look_at(root_fd, follow, found, ret);
+	r = look_at(c, root_fd, follow, found, ret);
 	if (r < 0)
 		return r;
 	return (found && !ret->dir) || call_is_valid(c) ? 0 : -ESRCH;
