@@ -76,6 +76,30 @@ static void test_a_failed_claim_leaves_nothing(void **state)
 	}
 }
 
+/* Of a start that failed for want of descriptors. */
+static void test_removal_needs_no_descriptor(void **state)
+{
+	struct fixture *f = *state;
+	struct rundir_slot *s = NULL;
+	struct rlimit was;
+	int next, r;
+
+	assert_int_equal(rundir_claim(f->dir, "web", &s, NULL), 0);
+	next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	assert_true(next >= 0);
+	(void)close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(
+		setrlimit(RLIMIT_NOFILE,
+			  &(struct rlimit){ (rlim_t)next, was.rlim_max }),
+		0);
+	r = rundir_remove(s, NULL);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(r, 0);
+	rundir_slot_close(s);
+	assert_int_equal(rundir_find(f->dir, "web", &s, NULL), -ENOENT);
+}
+
 static void test_bad_names_make_nothing(void **state)
 {
 	static const char *const bad[] = { "",	      ".",    "..",  "a/b",
@@ -247,6 +271,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_claim_is_exclusive),
 		T(test_a_failed_claim_leaves_nothing),
+		T(test_removal_needs_no_descriptor),
 		T(test_bad_names_make_nothing),
 		T(test_late_removal_spares_a_successor),
 		T(test_pid_file_has_two_lines),
