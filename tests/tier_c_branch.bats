@@ -215,7 +215,10 @@ for name in 'dev', 'via/dev':
 @test "tier C: who has changed its ids sees and changes the same branch" {
 	skip_unless_root
 	echo old | tee d/old >d/mine
-	chown 1000 d/mine
+	mkdir -p his/sub
+	echo his | tee his/a his/b >his/sub/x
+	cp his/a one
+	chown -R 1000 d/mine his one
 	chmod 755 . d
 	in_branch --on-exit=abort -- /usr/bin/python3 -B -c "
 import os, shutil
@@ -232,11 +235,15 @@ attempt('list', lambda: os.listdir('d'))
 attempt('make', lambda: open('d/made', 'w'))
 attempt('mine', lambda: open('mine', 'w').write('xy'))
 attempt('mode', lambda: os.chmod('d/new', 0o777))
-attempt('run', lambda: os.system('echo ran'))"
+attempt('run', lambda: os.system('echo ran'))
+attempt('his', lambda: [open('one', 'a').write('x'), os.unlink('his/a'),
+    open('his/a', 'w').write('n'), os.unlink('his/a'), os.chmod('his/b', 0o600),
+    os.rename('his/b', 'his/c'), os.mkdir('his/b'), os.rename('his/sub', 'his/sub2'),
+    os.unlink('his/sub2/x'), os.rmdir('his/sub2'), sorted(os.listdir('his'))][-1])"
 	expect_status 0
 	expect_output "$(printf '%s\n' 'new n' 'size 1' 'old No such file or directory' \
 		'list Permission denied' 'make Permission denied' 'mine 2' \
-		'mode Operation not permitted' ran 'run 0')"
+		'mode Operation not permitted' ran 'run 0' "his ['b', 'c']")"
 }
 
 @test "tier C: opens of FIFOs do as the kernel's" {

@@ -76,6 +76,15 @@ int merged_add_layer(struct merged *m, int layer_fd)
 	return 0;
 }
 
+/* Whoever root acts for makes things in work. */
+void merged_open_work(const struct merged *m)
+{
+	char link[FD_PATH_MAX];
+
+	if (getuid() == 0)
+		(void)!chmod(fd_proc_path(m->work_fd, link), 0777);
+}
+
 size_t merged_lower(const struct merged *m)
 {
 	return m->n_below;
@@ -208,14 +217,13 @@ int entry_home(const struct merged_dir *d, const struct merged_entry *e)
 static ssize_t read_mark_as_root(const struct merged *m, int dirfd,
 				 const char *name, char value[2])
 {
-	uint64_t was;
-	ssize_t n = caps_get_effective(&was);
+	uint64_t was = 0;
+	ssize_t n = caps_begin_all(&was);
 
 	if (n < 0)
 		return n;
-	(void)caps_set_effective(UINT64_MAX);
 	n = xattr_get(dirfd, name, m->opaque_key, value, 2);
-	(void)caps_set_effective(was);
+	caps_end_all(was);
 	return n;
 }
 

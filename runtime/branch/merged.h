@@ -44,6 +44,9 @@ struct merged *merged_new(int lower_fd, int upper_fd, int work_fd,
  */
 int merged_add_layer(struct merged *m, int layer_fd);
 
+/* For root, who acts for others: what they make there is theirs. */
+void merged_open_work(const struct merged *m);
+
 /*
  * The directories that the view is made of: 0 is upper, then come the layers,
  * the newest first, and then the lower.

@@ -23,12 +23,18 @@ void merged_temp(struct merged *m, char ret[MERGED_TEMP_MAX])
 		       atomic_fetch_add(&m->temps, 1));
 }
 
+/* What is in work, and copying up, is ours to do, whomever we act for. */
 void merged_drop(const struct merged *m, const char *temp)
 {
+	uint64_t was = 0;
+
+	if (caps_begin_all(&was) < 0)
+		return;
 	if (unlinkat(m->work_fd, temp, 0) < 0 && errno == EISDIR) {
 		(void)!fchmodat(m->work_fd, temp, 0700, 0);
 		(void)tree_remove(m->work_fd, temp);
 	}
+	caps_end_all(was);
 }
 
 int up_set_opaque(const struct merged *m, int dirfd, const char *name)
@@ -75,8 +81,8 @@ static void note_copy(const struct merged *m, const char *path, size_t len,
 }
 
 /* Copying up changes no times of the directory that it is done in. */
-static int move_in(const struct merged *m, const char *temp, int up_fd,
-		   const char *name)
+static int move_in_as_we_are(const struct merged *m, const char *temp,
+			     int up_fd, const char *name)
 {
 	char link[FD_PATH_MAX];
 	struct timespec times[2];
@@ -103,6 +109,19 @@ static int move_in(const struct merged *m, const char *temp, int up_fd,
 	return r;
 }
 
+static int move_in(const struct merged *m, const char *temp, int up_fd,
+		   const char *name)
+{
+	uint64_t was = 0;
+	int r = caps_begin_all(&was);
+
+	if (r < 0)
+		return r;
+	r = move_in_as_we_are(m, temp, up_fd, name);
+	caps_end_all(was);
+	return r;
+}
+
 /* An id that the caller may not give: as the overlay of a namespace says. */
 static int outward(int r)
 {
@@ -118,16 +137,25 @@ static int copy(const struct merged *m, int low_fd, const char *name,
 		const struct object *o, const char *temp)
 {
 	uint64_t was = 0;
-	int r = getuid() == 0 ? caps_get_effective(&was) : 0;
+	int r = caps_begin_all(&was);
 
-	if (r == 0 && getuid() == 0)
-		r = caps_set_effective(UINT64_MAX);
 	if (r < 0)
 		return r;
 	r = outward(
 		tree_copy_object(m->prefix, low_fd, name, o, m->work_fd, temp));
-	if (getuid() == 0)
-		(void)caps_set_effective(was);
+	caps_end_all(was);
+	return r;
+}
+
+static int set_mode(int dirfd, const char *name, mode_t mode)
+{
+	uint64_t was = 0;
+	int r = caps_begin_all(&was);
+
+	if (r < 0)
+		return r;
+	r = fchmodat(dirfd, name, mode & 07777, 0) < 0 ? -errno : 0;
+	caps_end_all(was);
 	return r;
 }
 
@@ -150,7 +178,7 @@ static int copy_dir(struct merged *m, const struct merged_dir *d,
 	if (r < 0)
 		merged_drop(m, temp);
 	else if (open.mode != o->mode)
-		r = fchmodat(d->up, name, o->mode & 07777, 0) < 0 ? -errno : 0;
+		r = set_mode(d->up, name, o->mode);
 	return r == -EEXIST ? 0 : r;
 }
 

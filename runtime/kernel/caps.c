@@ -176,3 +176,16 @@ int caps_get_effective(uint64_t *ret)
 		*ret = join(k.data[0].effective, k.data[1].effective);
 	return r;
 }
+
+int caps_begin_all(uint64_t *ret_was)
+{
+	int r = getuid() == 0 ? caps_get_effective(ret_was) : 0;
+
+	return r == 0 && getuid() == 0 ? caps_set_effective(UINT64_MAX) : r;
+}
+
+void caps_end_all(uint64_t was)
+{
+	if (getuid() == 0)
+		(void)caps_set_effective(was);
+}

@@ -23,5 +23,11 @@ int caps_apply(const struct capset *c, struct error *err);
 /* Of the calling thread: those of @caps that are permitted. */
 int caps_set_effective(uint64_t caps);
 int caps_get_effective(uint64_t *ret);
+/*
+ * All that root has, for a moment in which it does not act for anybody. For
+ * others nothing changes.
+ */
+int caps_begin_all(uint64_t *ret_was);
+void caps_end_all(uint64_t was);
 
 #endif

@@ -152,16 +152,16 @@ ssize_t notify_read_memory(pid_t tid, uint64_t addr, void *data, size_t n)
 static int open_memory(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	uint64_t was;
+	uint64_t was = 0;
 
-	if (fd >= 0 || errno != EACCES || getuid() != 0 ||
-	    caps_get_effective(&was) < 0)
-		return fd < 0 ? -errno : fd;
-	(void)caps_set_effective(UINT64_MAX);
+	if (fd >= 0)
+		return fd;
+	if (errno != EACCES || caps_begin_all(&was) < 0)
+		return -errno;
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		fd = -errno;
-	(void)caps_set_effective(was);
+	caps_end_all(was);
 	return fd;
 }
 

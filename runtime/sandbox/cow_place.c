@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/uapi.h"
+#include "kernel/caps.h"
 #include "sandbox/cow_internal.h"
 
 enum { WAYS_MAX = 40 };
@@ -329,6 +330,7 @@ int cow_find_text(struct cow *w, struct call *c, const char *base,
 int cow_base(struct call *c, int dirfd, char ret[PATH_MAX])
 {
 	char link[64];
+	uint64_t was = 0;
 	int r;
 
 	if (dirfd == AT_FDCWD)
@@ -339,7 +341,12 @@ int cow_base(struct call *c, int dirfd, char ret[PATH_MAX])
 	else
 		(void)snprintf(link, sizeof(link), "/proc/%d/fd/%d",
 			       (int)call_tid(c), dirfd);
-	r = fd_read_link(AT_FDCWD, link, ret);
+	/* Of who has changed its ids they are root's. */
+	r = caps_begin_all(&was);
+	if (r == 0) {
+		r = fd_read_link(AT_FDCWD, link, ret);
+		caps_end_all(was);
+	}
 	if (!call_is_valid(c))
 		return -ESRCH;
 	return r == -ENOENT ? -EBADF : r;

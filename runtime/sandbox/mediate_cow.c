@@ -68,6 +68,7 @@ static int add_root(struct mediation *m, struct branch *b, struct cow_root *ret,
 	if (!merged)
 		return error_set(err, ERR_SYSTEM, errno, "branch '%s'",
 				 branch_name(b));
+	merged_open_work(merged);
 	/* Another root may hold it. */
 	if (spec_strings_add(&mediation_create(m)->plan->denied,
 			     branch_storage(b)) < 0)
