@@ -496,5 +496,5 @@ for p in glob.glob('$SANDLOCK_ROOT/*/control.sock') + ['$SANDLOCK_ROOT/$N/contro
 		/bin/sh -c 'for i in 1 2 3; do python3 -c "
 import time
 x = bytearray(60 << 20); time.sleep(5)" & done; wait; echo end'
-	expect_output 'out of memory (--max-memory)'
+	expect_output "out of memory: of '"
 }

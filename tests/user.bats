@@ -32,3 +32,13 @@ setup() {
 	[ "$(stat -c %g "$D/rootfs")" = 0 ]
 	[ "$(cat "$D/rootfs/f")" = 1 ]
 }
+
+@test "a cgroup of root's that has the sandbox's name is in nobody's way" {
+	local cgroup="/sys/fs/cgroup/unified/slu-$$"
+	[ -d /sys/fs/cgroup/unified ] || cgroup="/sys/fs/cgroup/slu-$$"
+	mkdir "$cgroup"
+	run as_user sh -c "cd $D && ../sandlock run --name slu-$$ -- echo hi"
+	rmdir "$cgroup"
+	[ "$status" -eq 0 ]
+	[ "$output" = hi ]
+}

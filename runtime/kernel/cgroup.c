@@ -314,6 +314,14 @@ static int make_error(const struct cgroup_node *n, int sys, struct error *err)
 	return error_code(err);
 }
 
+static bool may_join(const char *dir)
+{
+	char path[PATH_MAX];
+
+	return cgroup_file_path(dir, "cgroup.procs", path) == 0 &&
+	       faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0;
+}
+
 static int open_tasks(struct cgroup_node *n, struct error *err)
 {
 	char path[PATH_MAX];
@@ -342,6 +350,10 @@ int cgroup_node_make(struct cgroup *c, enum cgroup_ctl ctl, struct error *err)
 		return error_set(err, ERR_SYSTEM, r < 0 ? -r : ENOMEM,
 				 "cannot make a cgroup");
 	r = make_dirs(n, strlen(mountpoint), ctl == CTL_CPUSET);
+	/* One that was there already may be root's, of a sandbox of that name.
+	 */
+	if (r == 0 && !n->made && !may_join(n->dir))
+		r = -EACCES;
 	if (r < 0)
 		return make_error(n, -r, err);
 	/* made covers the whole path: nobody can have been in it before. */
