@@ -11,6 +11,8 @@ import tempfile
 import time
 import unittest
 
+from sandlock import _ffi
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.dirname(HERE)
 EXAMPLES = os.path.join(PACKAGE, "examples")
@@ -118,6 +120,12 @@ class Place(unittest.TestCase):
             return sorted(os.listdir(os.environ["SANDLOCK_ROOT"]))
         except FileNotFoundError:
             return []
+
+    def delete_all(self):
+        """What is left where a supervisor was killed: its cgroup, too."""
+        program = _ffi._find_program(_ffi._find_library()) or "sandlock"
+        for name in self.running():
+            subprocess.run([program, "delete", "--force", name], check=True)
 
     def eventually(self, condition, message="it never came true"):
         end = time.monotonic() + LIMIT_S

@@ -160,6 +160,7 @@ class Verdicts(Place):
         with self.assertRaises(SandboxError):
             sandbox.run(["/usr/bin/echo", "it"])
         self.assertEqual(seen, ["state"])
+        self.delete_all()
 
     def test_who_answers_later_is_only_told_of_the_command(self):
         told = []
