@@ -220,7 +220,7 @@ for name in 'dev', 'via/dev':
 	cp his/a one
 	chown -R 1000 d/mine his one
 	chmod 755 . d
-	in_branch --on-exit=abort -- /usr/bin/python3 -B -c "
+	in_branch --on-exit=abort -- /usr/bin/python3 -u -B -c "
 import os, shutil
 def attempt(name, fn):
     try: print(name, fn())

@@ -350,9 +350,11 @@ int cgroup_node_make(struct cgroup *c, enum cgroup_ctl ctl, struct error *err)
 		return error_set(err, ERR_SYSTEM, r < 0 ? -r : ENOMEM,
 				 "cannot make a cgroup");
 	r = make_dirs(n, strlen(mountpoint), ctl == CTL_CPUSET);
-	/* One that was there already may be root's, of a sandbox of that name.
+	/*
+	 * One that was there already may be root's, of a sandbox of that name,
+	 * but that of a scope is as its systemd has made it.
 	 */
-	if (r == 0 && !n->made && !may_join(n->dir))
+	if (r == 0 && !n->made && !c->unit && !may_join(n->dir))
 		r = -EACCES;
 	if (r < 0)
 		return make_error(n, -r, err);
