@@ -149,15 +149,10 @@ static bool is_equal_to_base(const struct judge *j, const struct walk_entry *e)
 
 static bool was_copied_up(struct judge *j, const struct walk_entry *e)
 {
-	size_t n = strlen(j->prefix);
-
 	/* Without memory for it nothing else works, either. */
 	if (j->branch->meta.notify)
 		return origin_was_copied(&j->origins, j->branch, e, NULL) == 1;
-	for (size_t i = 0; i < e->private.n; i++)
-		if (strcmp(e->private.v[i].key + n, "origin") == 0)
-			return true;
-	return false;
+	return origin_find(j->branch, e);
 }
 
 static int fail(const struct walk_entry *e, int sys, const char *what,

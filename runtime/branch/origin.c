@@ -80,8 +80,8 @@ static uint64_t hash_handle(int dirfd, const char *name)
 			  u.handle.handle_bytes);
 }
 
-static const struct xattr *find_origin(const struct branch *b,
-				       const struct walk_entry *e)
+const struct xattr *origin_find(const struct branch *b,
+				const struct walk_entry *e)
 {
 	size_t n = strlen(branch_xattr_prefix(b));
 
@@ -305,7 +305,7 @@ bool origin_is_of_dir(struct origins **origins, const struct branch *b,
 				&private) < 0)
 		return true;
 	dir.private = private;
-	origin = find_origin(b, &dir);
+	origin = origin_find(b, &dir);
 	handle = hash_origin(origin);
 	/* Between stages it is that of an earlier one's. */
 	if (!handle || !(*origins)->has_numbers || b->n_layers > 0)
@@ -327,7 +327,7 @@ static bool nothing_moved_in(const struct branch *b, const struct walk_entry *e)
 int origin_is_lost(struct origins **origins, const struct branch *b,
 		   const struct walk_entry *e, struct error *err)
 {
-	uint64_t handle = hash_origin(find_origin(b, e));
+	uint64_t handle = hash_origin(origin_find(b, e));
 	int r;
 
 	if (!handle && nothing_moved_in(b, e))

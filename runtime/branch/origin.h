@@ -26,6 +26,11 @@ struct buf;
 struct error;
 struct merged;
 struct walk_entry;
+struct xattr;
+
+/* The overlay's mark on what it has copied up; NULL: @e has none. */
+const struct xattr *origin_find(const struct branch *b,
+				const struct walk_entry *e);
 
 /*
  * Where no overlay is mounted the supervisor tells what it copies up, and where
