@@ -50,7 +50,6 @@ static int drop_path(const struct work *w, const char *path, size_t i,
 {
 	auto_close int dirfd = -1;
 	auto_(buf) struct buf quoted = BUF_INIT;
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
 	struct object dir;
 	const char *name;
 	char to[24];
@@ -70,8 +69,7 @@ static int drop_path(const struct work *w, const char *path, size_t i,
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot discard '%s'",
 				 buf_str(&quoted));
-	times[1] = dir.mtime;
-	(void)utimensat(dirfd, "", times, AT_EMPTY_PATH);
+	(void)object_set_mtime(dirfd, "", dir.mtime);
 	return 0;
 }
 

@@ -62,15 +62,14 @@ static int note_mtime(const struct merge *m, int dirfd)
 /* @dirfd may be O_PATH. */
 static int restore_mtime(const struct merge *m, int dirfd)
 {
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
-	ssize_t n = xattr_get(dirfd, ".", m->mtime_key, &times[1],
-			      sizeof(times[1]));
+	struct timespec mtime;
+	ssize_t n = xattr_get(dirfd, ".", m->mtime_key, &mtime, sizeof(mtime));
+	int r;
 
-	if (n != sizeof(times[1]))
+	if (n != sizeof(mtime))
 		return n < 0 && n != -ENODATA && n != -EOPNOTSUPP ? (int)n : 0;
-	if (utimensat(dirfd, ".", times, 0) < 0)
-		return -errno;
-	return xattr_remove(dirfd, ".", m->mtime_key);
+	r = object_set_mtime(dirfd, ".", mtime);
+	return r < 0 ? r : xattr_remove(dirfd, ".", m->mtime_key);
 }
 
 static int move_over(const struct merge *m, const struct walk_entry *e)

@@ -186,14 +186,6 @@ struct swap {
 	const char *name; /* in layers/ */
 };
 
-static void set_mtime(int dirfd, const char *name, const struct stat *st)
-{
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-					   st->st_mtim };
-
-	(void)utimensat(dirfd, name, times, AT_SYMLINK_NOFOLLOW);
-}
-
 static int swap_upper(void *data, int out_fd, struct error *err)
 {
 	const struct swap *s = data;
@@ -206,8 +198,8 @@ static int swap_upper(void *data, int out_fd, struct error *err)
 		      RENAME_EXCHANGE) < 0)
 		return -errno;
 	/* To XFS the new ".." is a change of a directory. */
-	set_mtime(s->b->layers_fd, s->name, &upper);
-	set_mtime(s->b->dir_fd, "upper", &layer);
+	(void)object_set_mtime(s->b->layers_fd, s->name, upper.st_mtim);
+	(void)object_set_mtime(s->b->dir_fd, "upper", layer.st_mtim);
 	return 0;
 }
 

@@ -270,10 +270,7 @@ static int go_up(struct mover *m)
 /* What was moved into the directory that we are in has changed its mtime. */
 static int set_mtime(const struct mover *m)
 {
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-					   m->levels[m->n - 1].was.mtime };
-
-	return futimens(m->to_fd, times) < 0 ? -errno : 0;
+	return object_set_mtime(m->to_fd, "", m->levels[m->n - 1].was.mtime);
 }
 
 static int leave(struct mover *m, const struct walk_entry *e)
@@ -376,13 +373,11 @@ static int replace(int parent_fd, const char *temp, const char *name,
 static int put_back(int parent_fd, const char *temp, int temp_fd,
 		    const char *name, int dir_fd, const struct object *was)
 {
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-					   was->mtime };
 	int r = move_contents(temp_fd, dir_fd, NULL);
 
 	if (r == 0 && unlinkat(parent_fd, temp, AT_REMOVEDIR) < 0)
 		r = -errno;
-	(void)utimensat(parent_fd, name, times, AT_SYMLINK_NOFOLLOW);
+	(void)object_set_mtime(parent_fd, name, was->mtime);
 	return r;
 }
 
@@ -453,10 +448,7 @@ int branch_make_movable(const struct branch *b, int parent_fd, const char *name,
 		r = exchange(parent, name, dir_fd, n.temp, &was);
 	branch_step("note");
 	if (r != -EUCLEAN) {
-		const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-						   parent_was.mtime };
-
-		(void)futimens(parent, times);
+		(void)object_set_mtime(parent, "", parent_was.mtime);
 		(void)unlinkat(b->dir_fd, n.note, 0);
 	}
 	return outward(r);

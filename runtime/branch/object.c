@@ -56,6 +56,14 @@ int object_stat(int dirfd, const char *name, struct object *ret)
 	return 0;
 }
 
+int object_set_mtime(int dirfd, const char *name, struct timespec mtime)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, mtime };
+	int flags = AT_SYMLINK_NOFOLLOW | (name[0] ? 0 : AT_EMPTY_PATH);
+
+	return utimensat(dirfd, name, times, flags) < 0 ? -errno : 0;
+}
+
 bool object_is_whiteout(const struct object *o)
 {
 	return S_ISCHR(o->mode) && o->rdev == makedev(0, 0);

@@ -68,17 +68,13 @@ static const char *number(const struct keeper *k, const struct plan_op *op,
 static int restore_mtime(struct keeper *k, uint32_t dir)
 {
 	const struct plan_dir *d = &k->plan->dirs[dir];
-	const struct timespec times[2] = {
-		{ .tv_nsec = UTIME_OMIT },
-		{ .tv_sec = d->upper_mtime_s, .tv_nsec = d->upper_mtime_ns },
-	};
+	const struct timespec mtime = { .tv_sec = d->upper_mtime_s,
+					.tv_nsec = d->upper_mtime_ns };
 	int fd, r = cursor_open(&k->upper, dir, &fd);
 
 	if (r == -ENOENT)
 		return 0; /* it has moved */
-	if (r < 0)
-		return r;
-	return utimensat(fd, "", times, AT_EMPTY_PATH) < 0 ? -errno : 0;
+	return r < 0 ? r : object_set_mtime(fd, "", mtime);
 }
 
 /* The object of an op where it is now: in upper, or published already. */

@@ -264,14 +264,9 @@ static int publish_op(struct publisher *pub, const struct plan_op *op,
 
 static int set_mtime(const struct place *p, int64_t sec, uint32_t nsec)
 {
-	const struct timespec times[2] = {
-		{ .tv_nsec = UTIME_OMIT },
-		{ .tv_sec = sec, .tv_nsec = nsec },
-	};
+	const struct timespec mtime = { .tv_sec = sec, .tv_nsec = nsec };
 
-	return utimensat(p->dirfd, p->name, times, AT_SYMLINK_NOFOLLOW) < 0
-		       ? -errno
-		       : 0;
+	return object_set_mtime(p->dirfd, p->name, mtime);
 }
 
 /* The directories that were published have the times that they had. */
@@ -478,10 +473,8 @@ static bool same_owner(const struct stat *st, const struct dir_state *to)
 static int set_state(int dirfd, const struct dir_state *to,
 		     const struct xattrs *from_x, const struct xattrs *to_x)
 {
-	const struct timespec times[2] = {
-		{ .tv_nsec = UTIME_OMIT },
-		{ .tv_sec = to->mtime_s, .tv_nsec = to->mtime_ns },
-	};
+	const struct timespec mtime = { .tv_sec = to->mtime_s,
+					.tv_nsec = to->mtime_ns };
 	auto_close int fd =
 		openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
@@ -500,7 +493,7 @@ static int set_state(int dirfd, const struct dir_state *to,
 	if ((st.st_mode & 07777) != (to->mode & 07777) &&
 	    fchmod(fd, to->mode & 07777) < 0)
 		return -errno;
-	return futimens(fd, times) < 0 ? -errno : 0;
+	return object_set_mtime(fd, "", mtime);
 }
 
 static int set_dir(const struct publisher *pub, uint32_t dir, int dirfd,

@@ -276,14 +276,13 @@ static int rebase_root(const struct root_time *t)
 
 static int release_mtime(const struct root_time *t)
 {
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-					   t->is.mtime };
+	int r = object_set_mtime(t->root_fd, "", t->is.mtime);
 	char path[FD_PATH_MAX];
 	struct stat st;
-	int r;
 
-	if (utimensat(t->root_fd, "", times, AT_EMPTY_PATH) < 0 ||
-	    fstat(t->root_fd, &st) < 0)
+	if (r < 0)
+		return r;
+	if (fstat(t->root_fd, &st) < 0)
 		return -errno;
 	if ((st.st_mode & 07777) != t->is.mode &&
 	    chmod(fd_proc_path(t->root_fd, path), (mode_t)t->is.mode) < 0)

@@ -155,25 +155,21 @@ static int make_object(const struct tree_copy *t, int from_dirfd,
 int tree_set_metadata(const char *prefix, int from_dirfd, const char *from,
 		      const struct object *o, int to_dirfd, const char *to)
 {
-	const int flags = AT_SYMLINK_NOFOLLOW;
-	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-					   o->mtime };
 	auto_(xattrs) struct xattrs x = XATTRS_INIT;
 	auto_(xattrs) struct xattrs inherited = XATTRS_INIT;
 	int r = xattrs_read_visible(from_dirfd, from, prefix, &x);
 
 	if (r == 0)
 		r = xattrs_read_visible(to_dirfd, to, prefix, &inherited);
-	if (r == 0 && fchownat(to_dirfd, to, o->uid, o->gid, flags) < 0)
+	if (r == 0 &&
+	    fchownat(to_dirfd, to, o->uid, o->gid, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
 	if (r == 0)
 		r = xattrs_apply(to_dirfd, to, &inherited, &x);
 	if (r == 0 && !S_ISLNK(o->mode) &&
 	    fchmodat(to_dirfd, to, o->mode & 07777, 0) < 0)
 		r = -errno;
-	if (r == 0 && utimensat(to_dirfd, to, times, flags) < 0)
-		r = -errno;
-	return r;
+	return r < 0 ? r : object_set_mtime(to_dirfd, to, o->mtime);
 }
 
 int tree_copy_object(const char *prefix, int from_dirfd, const char *from,

@@ -46,6 +46,9 @@ struct object {
 
 /* 0 also where there is nothing (mode 0), else a negative errno. */
 int object_stat(int dirfd, const char *name, struct object *ret);
+/* Sets that alone, of what has that name, or with "" of @dirfd; a negative
+ * errno. */
+int object_set_mtime(int dirfd, const char *name, struct timespec mtime);
 /* Replaces *@fd by an O_PATH fd of its directory @name; a negative errno. */
 int object_descend(int *fd, const char *name);
 bool object_is_whiteout(const struct object *o);
