@@ -1,18 +1,10 @@
 # Savepoints of a transaction, for an ordinary user.
 load lib/common
+load lib/stages
 
 setup() {
 	begin
-	mkdir -p "$W/dir/d/e" "$W/outside"
-	cp "$SNAP" "$W/outside/snap"
-	cd "$W/dir" || return 1
-	echo 1 >d/f
-	echo 2 >d/e/g
-	ln d/f h
-	chmod 555 d/e
-	find . -exec touch -h -d '2020-02-02 02:02:02.5' {} +
-	snap . >"$W/old"
-	X=$W/outside
+	stages_dir || return 1
 	cat >"$W/s.toml" <<-END
 		[filesystem]
 		mount = ["$X:$X:rw"]

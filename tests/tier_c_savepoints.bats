@@ -2,20 +2,12 @@
 # the stages before are layers of the merged view. tests/unit/test_merged.c holds
 # that against the kernel's overlay.
 load lib/common
+load lib/stages
 
 setup() {
 	begin
 	only_sandlock
-	mkdir -p "$W/dir/d/e" "$W/outside"
-	cp "$SNAP" "$W/outside/snap"
-	cd "$W/dir" || return 1
-	echo 1 >d/f
-	echo 2 >d/e/g
-	ln d/f h
-	chmod 555 d/e
-	find . -exec touch -h -d '2020-02-02 02:02:02.5' {} +
-	snap . >"$W/old"
-	X=$W/outside
+	stages_dir || return 1
 	printf '[filesystem]\nmount = ["%s:%s:rw"]\n' "$X" "$X" >"$W/s.toml"
 }
 
