@@ -4,32 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_one_of(const char *key, const char *const *keys)
-{
-	while (*keys && strcmp(*keys, key) != 0)
-		keys++;
-	return *keys;
-}
-
-bool home_is_outside(const char *key)
-{
-	static const char *const keys[] = { "filesystem.chroot",
-					    "config.fs_storage", NULL };
-
-	return is_one_of(key, keys);
-}
-
-bool home_is_path(const char *key)
-{
-	static const char *const keys[] = {
-		"filesystem.read",  "filesystem.write", "filesystem.deny",
-		"filesystem.mount", "config.workdir",	"program.cwd",
-		"ask.exec",	    "ask.open",		NULL,
-	};
-
-	return home_is_outside(key) || is_one_of(key, keys);
-}
-
 /* That of the environment, where the command looks for its own. */
 static const char *find_home(struct error *err)
 {

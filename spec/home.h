@@ -11,12 +11,6 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-/* Whether the values of this key of a request are paths. */
-bool home_is_path(const char *key);
-
-/* Whether paths of this key are the host's, also where there is a chroot. */
-bool home_is_outside(const char *key);
-
 /*
  * Appends @path with its variables replaced. *@ret_used is set if there were
  * any. ERR_USAGE if one is unknown or has no end, for a path that begins with

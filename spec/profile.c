@@ -88,17 +88,17 @@ static int fail_unknown(const struct reader *r, const struct toml *t,
 	return error_hint(r->err, "sandlock.toml(5) lists them");
 }
 
-static int expand(const struct reader *r, const char *key, const struct toml *v,
-		  const char *value, struct buf *ret)
+static int expand(const struct reader *r, const struct request_key *k,
+		  const struct toml *v, const char *value, struct buf *ret)
 {
 	struct error e = ERROR_INIT;
 	bool is_used = false;
 
 	if (home_expand(value, ret, &is_used, &e) < 0) {
-		(void)fail(r, v->at, "%s: %s", key, SHOWN(e.msg));
+		(void)fail(r, v->at, "%s: %s", k->key, SHOWN(e.msg));
 		return *e.hint ? error_hint(r->err, "%s", e.hint) : -EINVAL;
 	}
-	if (is_used && !home_is_outside(key))
+	if (is_used && !(k->flags & REQUEST_OUTSIDE))
 		*r->home = v;
 	return 0;
 }
@@ -107,9 +107,10 @@ static int set(const struct reader *r, const char *key, const struct toml *v,
 	       const char *value)
 {
 	auto_(buf) struct buf where = BUF_INIT, path = BUF_INIT;
+	const struct request_key *k = request_find_key(key);
 
-	if (home_is_path(key)) {
-		int n = expand(r, key, v, value, &path);
+	if (k && k->flags & REQUEST_PATH) {
+		int n = expand(r, k, v, value, &path);
 
 		if (n < 0)
 			return n;

@@ -10,14 +10,13 @@
 #include "base/json.h"
 #include "spec/parse.h"
 
-#define KEY(k, f, kind, member, help)                                     \
+#define ROW(k, f, kind, member, help, flags)                              \
 	{                                                                 \
-		k, f, kind, offsetof(struct request, member), help, false \
+		k, f, kind, offsetof(struct request, member), help, flags \
 	}
-#define BOTH(k, f, kind, member, help)                                   \
-	{                                                                \
-		k, f, kind, offsetof(struct request, member), help, true \
-	}
+#define KEY(k, f, kind, member, help) ROW(k, f, kind, member, help, 0)
+#define BOTH(k, f, kind, member, help) \
+	ROW(k, f, kind, member, help, REQUEST_OF_BUNDLE)
 
 /* clang-format off */
 const struct request_key request_keys[] = {
@@ -25,7 +24,7 @@ const struct request_key request_keys[] = {
 	KEY("program.exec", NULL, REQUEST_STRING, exec, "the program"),
 	BOTH("program.args", NULL, REQUEST_LIST, args, "its arguments"),
 	KEY("program.env", "env", REQUEST_ENV, env, "variables that are added"),
-	KEY("program.cwd", "cwd", REQUEST_STRING, cwd, "where it starts"),
+	ROW("program.cwd", "cwd", REQUEST_STRING, cwd, "where it starts", REQUEST_PATH),
 	KEY("program.user", "user", REQUEST_USER, uid, "its ids inside"),
 	KEY("program.clean_env", "clean-env", REQUEST_BOOL, clean_env, "only PATH, HOME, USER, TERM, LANG and the like are passed on"),
 	KEY("program.no_coredump", NULL, REQUEST_BOOL, no_coredump, "no core files"),
@@ -33,16 +32,16 @@ const struct request_key request_keys[] = {
 	BOTH("program.no_supervisor", "no-supervisor", REQUEST_BOOL, no_supervisor, "no process of ours answers for it: no control socket, no rule that needs one"),
 	KEY("program.isolation", "isolation", REQUEST_ISOLATION, isolation, "what keeps it in: namespaces, or Landlock and notification where there can be none"),
 	KEY("program.explain", "explain", REQUEST_BOOL, explain, "what files were out of reach goes on record, too"),
-	KEY("filesystem.read", "fs-read", REQUEST_LIST, read, "what may be read, instead of the system's directories"),
-	KEY("filesystem.write", "fs-write", REQUEST_LIST, write, "what is written through, past the branch"),
-	KEY("filesystem.deny", "fs-deny", REQUEST_LIST, deny, "what is hidden"),
-	KEY("filesystem.mount", "fs-mount", REQUEST_MOUNTS, mounts, "what is mounted elsewhere"),
-	KEY("filesystem.chroot", "chroot", REQUEST_STRING, chroot, "a directory that is the command's root, on a branch unless workdirs in it are named"),
+	ROW("filesystem.read", "fs-read", REQUEST_LIST, read, "what may be read, instead of the system's directories", REQUEST_PATH),
+	ROW("filesystem.write", "fs-write", REQUEST_LIST, write, "what is written through, past the branch", REQUEST_PATH),
+	ROW("filesystem.deny", "fs-deny", REQUEST_LIST, deny, "what is hidden", REQUEST_PATH),
+	ROW("filesystem.mount", "fs-mount", REQUEST_MOUNTS, mounts, "what is mounted elsewhere", REQUEST_PATH),
+	ROW("filesystem.chroot", "chroot", REQUEST_STRING, chroot, "a directory that is the command's root, on a branch unless workdirs in it are named", REQUEST_PATH | REQUEST_OUTSIDE),
 	BOTH("filesystem.on_exit", "on-exit", REQUEST_DISPOSE, on_exit, "what becomes of the branch after success"),
 	BOTH("filesystem.on_error", "on-error", REQUEST_DISPOSE, on_error, "what becomes of the branch after a failure"),
-	KEY("config.workdir", "workdir", REQUEST_LIST, workdirs, "the directories that are worked in, on a branch"),
+	ROW("config.workdir", "workdir", REQUEST_LIST, workdirs, "the directories that are worked in, on a branch", REQUEST_PATH),
 	BOTH("config.branch", NULL, REQUEST_NOT, no_branch, "whether the workdir is on a branch; false: no workdir at all (default: true)"),
-	BOTH("config.fs_storage", "storage", REQUEST_STRING, storage, "where the branch is kept"),
+	ROW("config.fs_storage", "storage", REQUEST_STRING, storage, "where the branch is kept", REQUEST_OF_BUNDLE | REQUEST_PATH | REQUEST_OUTSIDE),
 	KEY("network.allow", "net-allow", REQUEST_NET_ALLOW, net_allow, "what may be connected to"),
 	KEY("network.deny", "net-deny", REQUEST_NET_DENY, net_deny, "what may not be connected to, instead"),
 	KEY("network.allow_bind", "net-allow-bind", REQUEST_BIND_ALLOW, bind_allow, "ports that may be bound"),
@@ -50,8 +49,8 @@ const struct request_key request_keys[] = {
 	KEY("network.port_remap", "port-remap", REQUEST_BOOL, port_remap, "ports that are bound are free ones of the host"),
 	KEY("syscalls.extra_allow", "extra-allow-syscall", REQUEST_LIST, extra_allow, "groups of system calls that are allowed after all"),
 	KEY("syscalls.extra_deny", "extra-deny-syscall", REQUEST_LIST, extra_deny, "system calls, or groups of them, that are denied, too"),
-	BOTH("ask.exec", "ask-exec", REQUEST_LIST, ask_exec, "programs that somebody is asked about"),
-	BOTH("ask.open", "ask-open", REQUEST_LIST, ask_open, "files that somebody is asked about"),
+	ROW("ask.exec", "ask-exec", REQUEST_LIST, ask_exec, "programs that somebody is asked about", REQUEST_OF_BUNDLE | REQUEST_PATH),
+	ROW("ask.open", "ask-open", REQUEST_LIST, ask_open, "files that somebody is asked about", REQUEST_OF_BUNDLE | REQUEST_PATH),
 	KEY("ask.connect", "ask-connect", REQUEST_NET_ALLOW, ask_connect, "destinations that somebody is asked about"),
 	BOTH("ask.by", "ask", REQUEST_STRING, ask_by, "who is asked: tty, socket, never, or a program"),
 	BOTH("ask.timeout", "ask-timeout", REQUEST_TIME, ask_timeout_ms, "when what nobody answered is denied (default: 120s, 20s for the network)"),
@@ -567,12 +566,17 @@ int request_set(struct request *r, const char *key, const char *value,
 	return 0;
 }
 
+bool request_asks_callback(const struct request *r)
+{
+	return r->ask_by && strcmp(r->ask_by, "callback") == 0;
+}
+
 static int refuse_of_bundle(void *data, const char *key, const char *value)
 {
 	const struct request_key *k = request_find_key(key);
 	const char *what = k && k->flag ? k->flag : key;
 
-	if (!k || k->of_bundle)
+	if (!k || k->flags & REQUEST_OF_BUNDLE)
 		return 0;
 	(void)error_say(data, ERR_USAGE, EINVAL,
 			"%s%s is for a command of the host, not for a bundle",

@@ -134,16 +134,25 @@ enum request_kind {
 	REQUEST_BIND_DENY,
 };
 
+enum request_flag {
+	/* Also of a bundle, of which config.json says the rest. */
+	REQUEST_OF_BUNDLE = 1 << 0,
+	REQUEST_PATH = 1 << 1,	  /* its values are paths, */
+	REQUEST_OUTSIDE = 1 << 2, /* of the host, also where there is a chroot
+				   */
+};
+
 struct request_key {
 	const char *key, *flag;
 	enum request_kind kind;
 	size_t offset; /* in struct request */
 	const char *help;
-	bool of_bundle; /* also of a bundle, of which config.json says the rest
-			 */
+	unsigned int flags; /* a mask of enum request_flag */
 };
 extern const struct request_key request_keys[];
 extern const size_t request_n_keys;
+/* Whether an embedder is asked, by its callback. */
+bool request_asks_callback(const struct request *r);
 /* What stands behind the '=' in a profile: "string", "[string, ...]". */
 const char *request_kind_form(enum request_kind kind);
 /* True for a list of network rules; what they are for in @ret. */

@@ -246,8 +246,7 @@ static bool is_past(const struct syscall_row *row, const struct request *r,
 
 static bool decides_by_path(const struct request *r)
 {
-	return r->ask_exec.n || r->ask_open.n ||
-	       (r->ask_by && strcmp(r->ask_by, "callback") == 0);
+	return r->ask_exec.n || r->ask_open.n || request_asks_callback(r);
 }
 
 bool policy_is_judged(const struct request *r)

@@ -30,8 +30,7 @@ struct live_limits {
 
 bool live_limits_wanted(const struct host_context *h)
 {
-	return h->request->ask_by &&
-	       strcmp(h->request->ask_by, "callback") == 0;
+	return request_asks_callback(h->request);
 }
 
 struct live_limits *live_limits_new(const struct create *c)

@@ -35,14 +35,9 @@ struct ask_state {
 	int events_fd;
 };
 
-static bool is_callback(const struct request *q)
-{
-	return q->ask_by && strcmp(q->ask_by, "callback") == 0;
-}
-
 static unsigned int traps_of(const struct request *q, bool has_network)
 {
-	if (is_callback(q))
+	if (request_asks_callback(q))
 		return TRAP_EXEC | TRAP_OPEN | TRAP_OPENER |
 		       (has_network ? TRAP_NETWORK : 0);
 	return (q->ask_exec.n ? TRAP_EXEC : 0) |
@@ -171,19 +166,19 @@ static int make_book(struct create *c, struct ask_state *s, struct error *err)
 	if (!c->approvals)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "approvals");
 	s->asker.book = s->book = c->approvals;
-	s->asker.asks_all = is_callback(q);
-	if (is_callback(q))
+	s->asker.asks_all = request_asks_callback(q);
+	if (request_asks_callback(q))
 		s->asker.denied_paths = c->denied_paths = denied_paths_new();
-	if (is_callback(q))
+	if (request_asks_callback(q))
 		c->limits = live_limits_new(c);
-	if (is_callback(q) && (!c->denied_paths || !c->limits))
+	if (request_asks_callback(q) && (!c->denied_paths || !c->limits))
 		return error_set(err, ERR_SYSTEM, ENOMEM, "approvals");
-	if (is_callback(q))
+	if (request_asks_callback(q))
 		approvals_set_separate(s->book);
 	r = audit_open(c, &s->audit, err);
 	if (r < 0)
 		return r;
-	if (!is_callback(q))
+	if (!request_asks_callback(q))
 		return approvals_tell(s->book, audit_told, s->audit);
 	approvals_tell_later(s->book, audit_told, s->audit);
 	return 0;
@@ -194,7 +189,7 @@ static int check_rules(const struct request *q, int events_fd,
 {
 	int r = ask_check_paths(&q->ask_exec, "ask.exec", err);
 
-	if (is_callback(q) && events_fd < 0)
+	if (request_asks_callback(q) && events_fd < 0)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "ask: there is no callback to be asked");
 	return r < 0 ? r : ask_check_paths(&q->ask_open, "ask.open", err);
@@ -224,9 +219,9 @@ static int begin(struct mediation *m, struct error *err)
 	r = make_book(c, s, err);
 	/* Destinations are asked about where they are judged. */
 	mediation_set_asker(m, &s->asker);
-	if (r == 0 && (q->ask_exec.n || is_callback(q)))
+	if (r == 0 && (q->ask_exec.n || request_asks_callback(q)))
 		r = add_exec(m, s, err);
-	if (r == 0 && (q->ask_open.n || is_callback(q)))
+	if (r == 0 && (q->ask_open.n || request_asks_callback(q)))
 		r = add_open(m, s, err);
 	return r;
 }
