@@ -29,6 +29,16 @@ int spec_strings_add(struct spec_strings *s, const char *text)
 	return 0;
 }
 
+int spec_strings_add_all(struct spec_strings *s,
+			 const struct spec_strings *from)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < from->n; i++)
+		r = spec_strings_add(s, from->v[i]);
+	return r;
+}
+
 void spec_strings_done(struct spec_strings *s)
 {
 	for (size_t i = 0; i < s->n; i++)

@@ -35,6 +35,9 @@ struct spec_strings {
 
 /* Appends a copy; the list stays NULL-terminated. 0 or -ENOMEM. */
 int spec_strings_add(struct spec_strings *s, const char *text);
+/* Copies of all that are in @from; -ENOMEM. */
+int spec_strings_add_all(struct spec_strings *s,
+			 const struct spec_strings *from);
 void spec_strings_done(struct spec_strings *s);
 
 struct spec_rlimit {

@@ -48,19 +48,10 @@ static void set_dispositions(const struct request *q, struct plan *p)
 /* Its words take the place of those of config.json. */
 static int set_words(const struct request *q, struct plan *p)
 {
-	struct spec_strings words = { .n = 0 };
-
 	if (!q->args.n || !p->spec->has_process)
 		return 0;
-	for (size_t i = 0; i < q->args.n; i++) {
-		if (spec_strings_add(&words, q->args.v[i]) < 0) {
-			spec_strings_done(&words);
-			return -ENOMEM;
-		}
-	}
 	spec_strings_done(&p->spec->process.args);
-	p->spec->process.args = words;
-	return 0;
+	return spec_strings_add_all(&p->spec->process.args, &q->args);
 }
 
 int asked_bundle_plan(const struct sandbox_env *env,

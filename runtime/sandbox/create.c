@@ -244,9 +244,8 @@ static int fill_new_state(struct create *c, struct error *err)
 	c->state = s;
 	s->name = strdup(c->plan->name);
 	s->bundle = strdup(spec->bundle);
-	for (size_t i = 0; i < c->plan->workdirs.n; i++)
-		if (spec_strings_add(&s->workdirs, c->plan->workdirs.v[i]) < 0)
-			return error_set(err, ERR_SYSTEM, ENOMEM, "state");
+	if (spec_strings_add_all(&s->workdirs, &c->plan->workdirs) < 0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "state");
 	s->rootfs = strdup(c->plan->lowers.n ? c->plan->lowers.v[0]
 					     : spec->root_path);
 	if (spec->has_process)
@@ -258,10 +257,10 @@ static int fill_new_state(struct create *c, struct error *err)
 	s->trapped = c->traps.n_insns && !c->plan->judged &&
 		     !c->bundle->no_control_socket;
 	s->judged = c->plan->judged ? c->plan->traps : 0;
-	for (size_t i = 0; s->judged && i < c->command->request->handled.n; i++)
-		if (spec_strings_add(&s->handled,
-				     c->command->request->handled.v[i]) < 0)
-			return error_set(err, ERR_SYSTEM, ENOMEM, "state");
+	if (s->judged &&
+	    spec_strings_add_all(&s->handled, &c->command->request->handled) <
+		    0)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "state");
 	s->remaps = c->command && c->command->request->port_remap;
 	s->ephemeral = c->die_with_parent && !c->bundle->keep;
 	if (c->branch)
@@ -701,11 +700,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 
 	c->env = env;
 	c->bundle = b;
-	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
-	c->judge_fd = -1;
-	c->console_sock = c->console_master = c->pidfd = c->netns_fd = -1;
-	c->fifo_fd = c->status_fd = c->join_fd = c->child_join_fd = -1;
-	c->traps_fd = c->notify_fd = c->mounts_fd = -1;
+	create_init(c);
 	if (!c->mask_is_saved)
 		(void)sigprocmask(SIG_SETMASK, NULL, &c->original_mask);
 	r = fd_ensure_std();

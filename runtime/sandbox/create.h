@@ -137,6 +137,8 @@ int create_say_child_died(struct create *c, struct error *err);
 int create_get_filter(const struct spec *s, const struct log_sink *log,
 		      struct seccomp_program *ret, int *ret_fd,
 		      struct error *err);
+/* That it has no descriptor yet: each is -1. */
+void create_init(struct create *c);
 /* A program for enum syscall_trap @traps; @ret is left alone where none is. */
 int create_get_traps(unsigned int traps, struct seccomp_program *ret,
 		     struct error *err);

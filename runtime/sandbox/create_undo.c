@@ -84,6 +84,15 @@ void create_undo(struct create *c)
 		(void)rundir_remove(c->slot, NULL);
 }
 
+void create_init(struct create *c)
+{
+	c->filter_fd = c->judge_fd = c->launcher_fd = -1;
+	c->sync_fd = c->child_sync_fd = c->join_fd = c->child_join_fd = -1;
+	c->console_sock = c->console_master = c->pidfd = -1;
+	c->netns_fd = c->mounts_fd = c->fifo_fd = c->status_fd = -1;
+	c->traps_fd = c->notify_fd = -1;
+}
+
 void create_done(struct create *c)
 {
 	mediation_end(c->mediation);

@@ -85,8 +85,8 @@ int host_environment(struct host_context *h, struct error *err)
 	for (char **e = environ; n == 0 && e && *e; e++)
 		if (is_passed(h, *e))
 			n = spec_strings_add(&h->env, *e);
-	for (size_t i = 0; n == 0 && i < r->env.n; i++)
-		n = spec_strings_add(&h->env, r->env.v[i]);
+	if (n == 0)
+		n = spec_strings_add_all(&h->env, &r->env);
 	buf_printf(&marker, "SANDLOCK=%s", h->name);
 	if (n == 0)
 		n = spec_strings_add(&h->env, buf_str(&marker));

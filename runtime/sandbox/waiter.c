@@ -261,10 +261,7 @@ static int become_supervisor(struct waiter *w)
 	w->create = c;
 	c->env = &w->env;
 	c->bundle = &w->bundle;
-	c->filter_fd = c->launcher_fd = c->sync_fd = c->child_sync_fd = -1;
-	c->judge_fd = -1;
-	c->console_sock = c->console_master = c->netns_fd = -1;
-	c->notify_fd = c->join_fd = c->child_join_fd = -1;
+	create_init(c);
 	c->pidfd = WAITER_PIDFD;
 	c->traps_fd = take_fd(&w->traps_fd);
 	r = fill_create(w, c);
