@@ -252,6 +252,12 @@ static int show(struct diff *d, sandlock_change_fn *fn, unsigned int want,
 	return r;
 }
 
+/* With --exit-code 1 says that there are changes, and nothing else. */
+static int status_of(int status, bool exit_code)
+{
+	return status && exit_code ? STATUS_USAGE : status;
+}
+
 int cmd_diff(struct ctx *ctx, struct args *args)
 {
 	auto_(cmd_paths) struct cmd_paths paths = { 0 };
@@ -271,10 +277,8 @@ int cmd_diff(struct ctx *ctx, struct args *args)
 
 	if (choose_format(args, &fn, &want, &err) < 0 ||
 	    cmd_branch_name(ctx, args, &name, &err) < 0 ||
-	    cmd_branch_paths(args, &paths, &err) < 0) {
-		status = cmd_fail(ctx, &err);
-		return exit_code ? STATUS_USAGE : status;
-	}
+	    cmd_branch_paths(args, &paths, &err) < 0)
+		return status_of(cmd_fail(ctx, &err), exit_code);
 	d.name = name;
 	if (fn != diff_json && !d.null)
 		pager_start();
@@ -285,12 +289,11 @@ int cmd_diff(struct ctx *ctx, struct args *args)
 	if (r < 0) {
 		(void)fflush(stdout);
 		pager_finish();
-		status = cmd_fail(ctx, &err);
-		return exit_code ? STATUS_USAGE : status;
+		return status_of(cmd_fail(ctx, &err), exit_code);
 	}
 	status = cmd_flush(ctx);
 	pager_finish();
 	if (status)
-		return exit_code ? STATUS_USAGE : status;
+		return status_of(status, exit_code);
 	return exit_code && d.n_changes ? 1 : 0;
 }

@@ -447,7 +447,7 @@ static int settle(struct call *c, void *data)
 {
 	const struct exec_asker *a = data;
 	const struct exec *x = call_kept_by(c, exec_free);
-	int e;
+	int e, r;
 
 	if (!x)
 		return 0;
@@ -461,12 +461,10 @@ static int settle(struct call *c, void *data)
 		callers_exec_begin(a->callers);
 	ask_hold_objects(a->asker, true);
 	e = freezer_begin(a->freezer, c, FREEZE_SEIZE);
-	if (e == 0) {
-		e = check_again(a, c, x);
-		if (e < 0)
-			freezer_cancel(a->freezer, c);
-		if (e < 0)
-			e = e == -EACCES ? EACCES : EPERM;
+	r = e ? 0 : check_again(a, c, x);
+	if (r < 0) {
+		freezer_cancel(a->freezer, c);
+		e = r == -EACCES ? EACCES : EPERM;
 	}
 	if (e)
 		let_all_go(a);

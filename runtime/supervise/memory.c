@@ -66,14 +66,15 @@ static void end_largest(struct memory *m)
 	struct denial_of_limit x;
 	auto_close int fd = -1;
 
-	denial_of_memory(&x, m->limit);
 	if (memory_use_count(m->proc_fd, m->below, &use) < 0)
 		return;
 	fd = use.largest_fd;
 	if (fd < 0 || add_files(m, &use) <= m->limit)
 		return;
-	if (syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0)
-		denials_add(m->denials, 0, &x.what);
+	if (syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) < 0)
+		return;
+	denial_of_memory(&x, m->limit);
+	denials_add(m->denials, 0, &x.what);
 }
 
 /* How long nothing has to be looked at. */
