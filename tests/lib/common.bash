@@ -29,7 +29,7 @@ build_helpers() {
 	local h
 
 	mkdir -p "$HELPERS"
-	for h in snap probe $MORE_HELPERS; do
+	for h in snap probe ${MORE_HELPERS:-}; do
 		[ "$HELPERS/$h" -nt "$TESTS/helpers/$h.c" ] && continue
 		(
 			flock 9
