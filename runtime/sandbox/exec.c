@@ -146,10 +146,10 @@ static int join_sub_cgroup(struct exec *e, const char *arg, struct error *err)
 			full = NULL;
 		dir_fd = full ? open(full, O_PATH | O_DIRECTORY | O_CLOEXEC)
 			      : -1;
-		sub_fd = dir_fd < 0 ? -1
+		sub_fd = dir_fd < 0 ? -EINVAL
 				    : fd_open_beneath(dir_fd, below,
 						      O_PATH | O_DIRECTORY, 0);
-		if (sub_fd < 0 && errno == ENOENT)
+		if (sub_fd == -ENOENT)
 			r = error_set(err, ERR_USAGE, ENOENT,
 				      "error adding pid to sub cgroup '%s'",
 				      arg);

@@ -114,7 +114,6 @@ static int add_process(int proc_fd, const char *name, use_fn *fn,
 	*ret_max = one.used + one.shared;
 	cleanup_close(&ret->largest_fd);
 	ret->largest_fd = take_fd(&fd);
-	ret->largest = (pid_t)strtol(name, NULL, 10);
 	return 0;
 }
 

@@ -14,9 +14,8 @@ struct memory_use {
 	uint64_t used;	 /* bytes of private memory, also in swap */
 	uint64_t shared; /* of shared memory and files in memory, if mapped */
 	/* The process that uses most: an fd of its directory there, which
-	 * pidfd_send_signal takes, or -1; and its number there. */
+	 * pidfd_send_signal takes, or -1. */
 	int largest_fd;
-	pid_t largest;
 };
 
 /*

@@ -35,7 +35,7 @@ static void test_use(void **state)
 	assert_true(used.used >= SIZE);
 	assert_int_equal(memory_use_count(proc_fd, 0, &counted), 0);
 	assert_true(counted.used >= SIZE);
-	assert_true(counted.largest > 1 && counted.largest_fd >= 0);
+	assert_true(counted.largest_fd >= 0);
 	assert_int_equal(close(counted.largest_fd), 0);
 	assert_int_equal(munmap(p, SIZE), 0);
 }
