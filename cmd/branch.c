@@ -72,7 +72,12 @@ int cmd_branch_name(const struct ctx *ctx, const struct args *args, char **ret,
 				      "%zu branches are pending: which one?",
 				      n_pending);
 		if (r < 0)
-			(void)cmd_hint(err, "sandlock branches lists them");
+			(void)cmd_hint(err, n_pending
+						    ? "'sandlock branches' "
+						      "lists them"
+						    : "say which NAME: "
+						      "'sandlock ps -a' lists "
+						      "them");
 	}
 	if (!r) {
 		*ret = strdup(name);
@@ -82,6 +87,45 @@ int cmd_branch_name(const struct ctx *ctx, const struct args *args, char **ret,
 	}
 	sandlock_branches_free(v, n);
 	return r;
+}
+
+void cmd_note_pending(const struct ctx *ctx, const char *name, size_t n,
+		      const char *why)
+{
+	char what[64];
+
+	if (!n && !why[0]) {
+		cmd_note(ctx,
+			 "only times changed, which waits as '%s': "
+			 "sandlock diff -v %s, then commit or abort",
+			 name, name);
+		return;
+	}
+	(void)snprintf(what, sizeof(what), "%zu change%s wait%s", n,
+		       n == 1 ? "" : "s", n == 1 ? "s" : "");
+	if (why[0])
+		cmd_note(ctx, "%s; %s as '%s': sandlock diff %s", why, what,
+			 name, name);
+	else
+		cmd_note(ctx,
+			 "%s as '%s': sandlock diff %s, then commit or abort",
+			 what, name, name);
+}
+
+static int count_one(void *data, const struct sandlock_change *c)
+{
+	++*(size_t *)data;
+	return 0;
+}
+
+void cmd_note_left(const struct ctx *ctx, const char *name)
+{
+	struct sandlock_error ignored = { 0 };
+	size_t n = 0;
+
+	if (!ctx->engine && sandlock_diff(&ctx->env, name, 0, NULL, 0,
+					  count_one, &n, &ignored) >= 0)
+		cmd_note_pending(ctx, name, n, "");
 }
 
 bool change_is_dir(const struct sandlock_change *c)

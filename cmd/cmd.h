@@ -160,6 +160,11 @@ int cmd_branch_paths(const struct args *args, struct cmd_paths *ret,
 /* The first operand, or the only pending branch; malloc'ed. */
 int cmd_branch_name(const struct ctx *ctx, const struct args *args, char **ret,
 		    struct sandlock_error *err);
+/* One line about @n changes that wait, and @why they do if not as usual. */
+void cmd_note_pending(const struct ctx *ctx, const char *name, size_t n,
+		      const char *why);
+/* The same for what the ended sandbox @name left, if it left something. */
+void cmd_note_left(const struct ctx *ctx, const char *name);
 /* True if what a change names is, or was, a directory. */
 bool change_is_dir(const struct sandlock_change *c);
 /* The path of a change as git quotes it, directories with a slash. */

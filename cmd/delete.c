@@ -7,5 +7,6 @@ int cmd_delete(struct ctx *ctx, struct args *args)
 	if (sandlock_delete(&ctx->env, args->operands[0],
 			    args_has(args, "force"), &err) < 0)
 		return cmd_fail(ctx, &err);
+	cmd_note_left(ctx, args->operands[0]);
 	return 0;
 }

@@ -29,5 +29,9 @@ int cmd_kill(struct ctx *ctx, struct args *args)
 				  &err);
 	else
 		r = sandlock_kill_tree(&ctx->env, name, &err);
-	return r < 0 ? cmd_fail(ctx, &err) : 0;
+	if (r < 0)
+		return cmd_fail(ctx, &err);
+	if (!signal_name)
+		cmd_note_left(ctx, name);
+	return 0;
 }

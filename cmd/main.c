@@ -14,7 +14,7 @@
 #define EXIT_RUN \
 	"that of the program; 128+n if signal n ended it; 125 for a failure\n" \
 	"of sandlock's own, 126 if the program cannot be executed, 127 if it\n" \
-	"was not found"
+	"was not found, 124 if it was killed by --timeout"
 
 const struct verb verb_table[] = {
 { VERB_CREATE, "create", "create a sandbox from a bundle", GROUP_LIFECYCLE,

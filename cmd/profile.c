@@ -137,7 +137,9 @@ int cmd_profile(struct ctx *ctx, struct args *args)
 	if (strcmp(action, "check") == 0 && args->n_operands > 1)
 		return check(ctx, args->operands + 1);
 	(void)cmd_error(&err, SANDLOCK_ERR_USAGE, 0,
-			"'profile' cannot do that");
+			"'profile %s' is unknown, or not with %zu operand%s",
+			action, args->n_operands - 1,
+			args->n_operands == 2 ? "" : "s");
 	(void)cmd_hint(&err, "profile list, profile show NAME, "
 			     "profile check FILE...");
 	return cmd_fail(ctx, &err);

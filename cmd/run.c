@@ -62,34 +62,6 @@ static int check_current_bundle(const struct ctx *ctx, const struct args *args,
 	return cmd_hint(err, "sandlock run -b BUNDLE runs a bundle");
 }
 
-static const char *plural(size_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
-static void tell_pending(const struct ctx *ctx, const struct sandlock_result *r)
-{
-	const struct sandlock_error *why = &r->outcome_error;
-	size_t n = r->n_changes;
-	char what[64];
-
-	(void)snprintf(what, sizeof(what), "%zu change%s wait%s", n, plural(n),
-		       n == 1 ? "s" : "");
-	if (why->kind)
-		cmd_note(ctx, "%s; %s as '%s': sandlock diff %s", why->msg,
-			 what, r->name, r->name);
-	else if (!n)
-		cmd_note(ctx,
-			 "only times changed, which waits as '%s': "
-			 "sandlock diff -v %s, then commit or abort",
-			 r->name, r->name);
-	else
-		cmd_note(ctx,
-			 "%s as '%s': sandlock diff %s, then commit or "
-			 "abort",
-			 what, r->name, r->name);
-}
-
 /*
  * What became of the branch, in one line. Returns whether an automatic commit
  * that was asked for did not happen for a reason other than a conflict.
@@ -98,7 +70,8 @@ static bool tell_outcome(const struct ctx *ctx, const struct sandlock_result *r)
 {
 	switch (r->outcome) {
 	case SANDLOCK_OUTCOME_PENDING:
-		tell_pending(ctx, r);
+		cmd_note_pending(ctx, r->name, r->n_changes,
+				 r->outcome_error.msg);
 		break;
 	case SANDLOCK_OUTCOME_COMMITTED:
 		cmd_note(ctx, "committed the changes of '%s'", r->name);

@@ -377,6 +377,38 @@ with_branch() {
 	expect_exactly ""
 }
 
+@test "kill and delete say what waits, an engine is told nothing, what is gone is said to be" {
+	make_bundle
+	script 'echo more >>/data/a; rm /data/b; echo up; sleep 1000'
+	create_running "$N"
+	eventually grep -qx up "$W/out"
+	run sandlock kill "$N" 0
+	expect_exactly ""
+	run sandlock kill "$N"
+	expect_exactly "sandlock: 2 changes wait as '$N': sandlock diff $N, then commit or abort"
+	run sandlock delete "$N"
+	expect_exactly "sandlock: 2 changes wait as '$N': sandlock diff $N, then commit or abort"
+	run sandlock kill "$N"
+	expect_status 1
+	expect_output "hint: it has ended, and left a branch: sandlock diff $N"
+	sandlock abort -q "$N"
+	run sandlock kill "$N"
+	expect_output "hint: 'sandlock ps -a' lists them"
+	run sandlock abort "$N"
+	expect_status 1
+	expect_output "no branch named '$N'"
+	expect_output "committed or discarded already?"
+	create_running "$N"
+	eventually grep -qx up "$W/out"
+	run sandlock_oci kill "$N" KILL
+	run sandlock_oci delete --force "$N"
+	expect_exactly ""
+	for verb in ports approvals; do
+		run sandlock "$verb" "$N"
+		expect_output "container \"$N\" does not exist"
+	done
+}
+
 @test "colour: on a terminal only, and not with NO_COLOR" {
 	with_branch
 	run sandlock diff "$N"

@@ -231,7 +231,8 @@ static int not_found(const char *name, struct error *err)
 {
 	(void)error_say(err, ERR_NOT_FOUND, ENOENT, "no branch named '%s'",
 			name);
-	(void)error_hint(err, "'sandlock branches' lists them");
+	(void)error_hint(err, "committed or discarded already? 'sandlock "
+			      "branches' lists what waits");
 	/* Callers that only ask whether it exists pass no @err. */
 	return -ENOENT;
 }

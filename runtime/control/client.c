@@ -32,6 +32,8 @@ static void end_call(struct control_call *c)
 static void fail_call(struct control_call *c, int sys)
 {
 	end_call(c);
+	if (c->err.kind != ERR_NONE)
+		return;
 	switch (sys) {
 	case ENOENT:
 		(void)error_say(&c->err, ERR_STATE, ENOENT,
@@ -72,7 +74,7 @@ static int try_connect(struct rundir *d, struct control_call *c)
 	auto_ptr(rundir_slot_close) struct rundir_slot *slot = NULL;
 	char dir[FD_PATH_MAX];
 
-	if (rundir_find(d, c->name, &slot, NULL) < 0)
+	if (rundir_find(d, c->name, &slot, &c->err) < 0)
 		return -ENOENT;
 	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s/%s",
 		       fd_proc_path(rundir_slot_fd(slot), dir),

@@ -98,6 +98,14 @@ static int make_root(const char *path, struct error *err)
 	return error_hint(err, "choose another one with --root");
 }
 
+/* runc's text, which engines look for. */
+static int not_found(const char *name, struct error *err)
+{
+	(void)error_say(err, ERR_NOT_FOUND, ENOENT,
+			"container \"%s\" does not exist", name);
+	return error_hint(err, "'sandlock ps -a' lists them");
+}
+
 int rundir_open(const char *root, bool create, struct rundir **ret,
 		struct error *err)
 {
@@ -126,6 +134,17 @@ int rundir_open(const char *root, bool create, struct rundir **ret,
 		return r;
 	*ret = take_ptr(&d);
 	return 0;
+}
+
+int rundir_open_for(const char *root, const char *name, struct rundir **ret,
+		    struct error *err)
+{
+	int r = rundir_open(root, false, ret, err);
+
+	if (r != -ENOENT)
+		return r;
+	r = name_check(name, err);
+	return r < 0 ? r : not_found(name, err);
 }
 
 void rundir_close(struct rundir *d)
@@ -235,8 +254,7 @@ int rundir_find(struct rundir *d, const char *name, struct rundir_slot **ret,
 	if (r == 0)
 		r = slot_open(s);
 	if (r == -ENOENT)
-		return error_say(err, ERR_NOT_FOUND, ENOENT,
-				 "container \"%s\" does not exist", name);
+		return not_found(name, err);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot open '%s/%s'",
 				 d->path, name);

@@ -35,6 +35,9 @@ int rundir_default(const char *given, char **ret);
  */
 int rundir_open(const char *root, bool create, struct rundir **ret,
 		struct error *err);
+/* The same to look for @name: ERR_NOT_FOUND of it where there is no root. */
+int rundir_open_for(const char *root, const char *name, struct rundir **ret,
+		    struct error *err);
 void rundir_close(struct rundir *d);
 CLEANUP_PTR(struct rundir, rundir_close);
 const char *rundir_path(const struct rundir *d);

@@ -13,7 +13,7 @@ int sandbox_questions(const struct sandbox_env *env, const char *name,
 		      asked_fn *fn, void *data, struct error *err)
 {
 	auto_ptr(rundir_close) struct rundir *d = NULL;
-	int r = rundir_open(env->root, false, &d, err);
+	int r = rundir_open_for(env->root, name, &d, err);
 
 	return r < 0 ? r : control_list(d, name, "approvals", fn, data, err);
 }
@@ -64,7 +64,7 @@ int sandbox_watch_questions(const struct sandbox_env *env, const char *name,
 	struct watch w = {
 		.name = name, .fn = fn, .data = data, .err = ERROR_INIT
 	};
-	int r = rundir_open(env->root, false, &d, err);
+	int r = rundir_open_for(env->root, name, &d, err);
 
 	if (r < 0)
 		return r;
@@ -101,7 +101,7 @@ int sandbox_decide(const struct sandbox_env *env, const char *name,
 	auto_ptr(rundir_close) struct rundir *d = NULL;
 	auto_ptr(json_free) struct json *answer = NULL;
 	auto_(buf) struct buf args = BUF_INIT;
-	int r = rundir_open(env->root, false, &d, err);
+	int r = rundir_open_for(env->root, name, &d, err);
 
 	if (r < 0)
 		return r;

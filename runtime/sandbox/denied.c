@@ -248,7 +248,7 @@ int sandbox_watch_denials(const struct sandbox_env *env, const char *name,
 	struct watch w = {
 		.name = name, .fn = fn, .data = data, .err = ERROR_INIT
 	};
-	int r = rundir_open(env->root, false, &w.rundir, err);
+	int r = rundir_open_for(env->root, name, &w.rundir, err);
 
 	if (r == 0)
 		r = control_subscribe(w.rundir, name, env->stop_fd, list_first,

@@ -1,21 +1,33 @@
 #include "sandbox/lookup.h"
 
+#include <errno.h>
+
+#include "branch/branch.h"
+
+/* What has ended may have left a branch of its name. */
+static void advise_branch(const struct sandbox_env *env, const char *name,
+			  struct error *err)
+{
+	auto_ptr(store_close) struct store *st = NULL;
+	auto_ptr(branch_close) struct branch *b = NULL;
+
+	if (err && store_open(env->store, NULL, &st, NULL) == 0 &&
+	    branch_find(st, name, &b, NULL) == 0)
+		(void)error_hint(err,
+				 "it has ended, and left a branch: "
+				 "sandlock diff %s",
+				 name);
+}
+
 int found_open(const struct sandbox_env *env, const char *name, bool lock,
 	       struct found *ret, struct error *err)
 {
-	struct error local = ERROR_INIT;
-	int r;
+	int r = rundir_open_for(env->root, name, &ret->rundir, err);
 
-	r = rundir_open(env->root, false, &ret->rundir, &local);
+	if (r == 0)
+		r = rundir_find(ret->rundir, name, &ret->slot, err);
 	if (r == -ENOENT)
-		return error_say(err, ERR_NOT_FOUND, ENOENT,
-				 "container \"%s\" does not exist", name);
-	if (r < 0) {
-		if (err)
-			*err = local;
-		return r;
-	}
-	r = rundir_find(ret->rundir, name, &ret->slot, err);
+		advise_branch(env, name, err);
 	if (r == 0 && lock)
 		r = rundir_lock(ret->slot, LOOKUP_LOCK_MS, err);
 	if (r == 0)
