@@ -52,6 +52,22 @@ answer() {
 	unchanged
 }
 
+@test "tier C, asking: programs of the branch, of who has changed its ids" {
+	skip_unless_root
+	serve_branch --ask-exec "$D/p" --ask-exec "$D/s" -- /bin/sh -c '
+		chmod 755 .; cp /bin/echo p; printf "#!/bin/sh -e\necho \$0 \$*\n" >s
+		chmod +x s
+		/usr/bin/setpriv --reuid 1000 --regid 1000 --clear-groups /bin/sh -c "
+			./p one; ./p two; echo \$?; ./s 1; ./s 2; echo \$?"'
+	answer approve "run '$D/p' as './p one'"
+	answer deny "run '$D/p' as './p two'"
+	answer approve "run '$D/s' as './s 1'"
+	answer deny "run '$D/s' as './s 2'"
+	served
+	equal out "$(cat "$W/out")" "$(printf 'one\n126\n./s 1\n126')"
+	unchanged
+}
+
 @test "tier C, asking: files of the branch, as they are there" {
 	serve_branch --ask-open "$D/f" -- /bin/sh -c 'cat f; echo new >f && cat f
 		cat f || echo denied; rm f; cat f || echo gone'

@@ -246,6 +246,52 @@ attempt('his', lambda: [open('one', 'a').write('x'), os.unlink('his/a'),
 		'mode Operation not permitted' ran 'run 0' "his ['b', 'c']")"
 }
 
+@test "tier C: who has changed its ids executes and enters what the branch made" {
+	local closed
+	skip_unless_root
+	chmod 755 .
+	cat >enter.py <<-'END'
+		import os, signal
+		os.setgroups([]); os.setgid(1000); os.setuid(1000)
+		signal.signal(signal.SIGALRM, lambda *a: None)
+		signal.siginterrupt(signal.SIGALRM, False)
+		signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+		top = os.getcwd()
+		for i in range(60):
+		    os.chdir('new/in')
+		    assert os.getcwd() == top + '/new/in'
+		    os.chdir(top)
+		signal.setitimer(signal.ITIMER_REAL, 0, 0)
+		os.chdir('new')
+		print(os.path.realpath('in'), len(os.listdir('/proc/self/fd')))
+		print(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+		try:
+		    os.chdir('../his')
+		except OSError as e:
+		    print(e.strerror)
+	END
+	# What can be entered, but not read, leads to what can, or is led to by it.
+	for closed in '' . new; do
+		in_branch --on-exit=abort -- /bin/sh -c '
+			mkdir -p new/in his && cp /bin/echo new/e && cp /bin/sh new/sh
+			printf "#!/bin/sh\necho \$0 \$1\n" >new/s; cp new/s new/deaf
+			printf "#!%s\necho by \$0\n" "$PWD/new/sh" >new/by
+			cp new/e new/in/e; chmod 755 new/s new/by; chmod 700 his
+			chmod 755 . new; for i in '$closed'; do chmod 711 $i; done
+			/usr/bin/setpriv --reuid 1000 --regid 1000 --clear-groups /bin/sh -c "
+				new/e ran; new/s a; new/by; new/deaf; his/no
+				cd new && pwd && ./e here && cd in && ./e deep && cd .. && pwd
+				cd ../his"
+			/usr/bin/python3 -B enter.py'
+		expect_status 0
+		expect_output "$(printf '%s\n' ran 'new/s a' 'by new/by')"
+		expect_output 'new/deaf: Permission denied'
+		expect_output "$(printf '%s\n' "$PWD/new" here deep "$PWD/new")"
+		expect_output "$PWD/new/in 4"$'\nset()\nPermission denied'
+		refute_output 'no such file'
+	done
+}
+
 @test "tier C: opens of FIFOs do as the kernel's" {
 	local plain
 	cp "$TESTS/helpers/fifo.py" .

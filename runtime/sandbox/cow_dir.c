@@ -27,8 +27,8 @@ enum { BYTES_MAX = 64 * 1024, DOTS = 2 };
 
 struct outcome cow_chdir(struct cow *w, struct call *c)
 {
+	auto_(cow_reach) struct cow_reach to = COW_REACH_INIT;
 	struct cow_place p;
-	char real[PATH_MAX];
 	int r = cow_find(w, c, AT_FDCWD, call_arg(c, 0), COW_FOLLOW, &p);
 
 	if (r == 0)
@@ -41,12 +41,16 @@ struct outcome cow_chdir(struct cow *w, struct call *c)
 		return OUTCOME_FAIL(ENOENT);
 	if (!S_ISDIR(p.at.mode))
 		return OUTCOME_FAIL(ENOTDIR);
-	r = cow_real_path(&p, real);
+	r = cow_reach(&p, &to);
 	/* It came back: the kernel would not find it. */
-	if (r == 0 && strcmp(real, p.text) == 0)
+	if (r == 0 && redirect_is_made(c))
 		r = -EIO;
 	return r < 0 ? OUTCOME_FAIL(-r)
-		     : redirect_call(c, &(struct redirect){ .path = real });
+		     : redirect_call(c, &(struct redirect){
+						.path = to.path,
+						.is_lent = to.is_lent,
+						.lent_fd = to.fd,
+					});
 }
 
 struct outcome cow_getcwd(struct cow *w, struct call *c)

@@ -67,22 +67,26 @@ static int check_executable(const struct cow_place *p)
 	return r;
 }
 
-static int real_path_of(const struct cow_place *p, char ret[PATH_MAX])
+static struct outcome go_there(struct call *c, const struct cow_reach *at,
+			       struct redirect *to)
 {
-	if (!p->root) {
-		path_copy(ret, p->outside);
-		return 0;
-	}
-	return cow_real_path(p, ret);
+	int r;
+
+	to->path = at->path;
+	to->is_lent = at->is_lent;
+	to->lent_fd = at->fd;
+	r = exec_pass(c, to);
+	return r < 0 ? OUTCOME_FAIL(-r) : redirect_call(c, to);
 }
 
 static struct outcome run_script(struct cow *w, struct call *c, int dirfd,
 				 const struct cow_place *p,
 				 const struct script *s)
 {
-	char base[PATH_MAX] = "/", real[PATH_MAX], whole[PATH_MAX];
+	auto_(cow_reach) struct cow_reach at = COW_REACH_INIT;
+	char base[PATH_MAX] = "/", whole[PATH_MAX];
 	const char *words[3];
-	struct redirect to = { .path = real, .words = words };
+	struct redirect to = { .words = words };
 	struct cow_place q = { .root = NULL };
 	int n, r = check_executable(p);
 
@@ -98,7 +102,7 @@ static struct outcome run_script(struct cow *w, struct call *c, int dirfd,
 		return OUTCOME_FAIL(ENOENT);
 	r = q.root ? check_executable(&q) : 0;
 	if (r == 0)
-		r = real_path_of(&q, real);
+		r = cow_reach(&q, &at);
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
 	/* As the kernel names a script that was given by a directory. */
@@ -112,20 +116,19 @@ static struct outcome run_script(struct cow *w, struct call *c, int dirfd,
 	if (s->arg)
 		words[to.n_words++] = s->arg;
 	words[to.n_words++] = whole;
-	r = exec_pass(c, &to);
-	return r < 0 ? OUTCOME_FAIL(-r) : redirect_call(c, &to);
+	return go_there(c, &at, &to);
 }
 
 struct outcome cow_exec(struct cow *w, struct call *c)
 {
-	bool at = call_nr(c) == SYS_execveat;
-	int dirfd = at ? (int)call_arg(c, 0) : AT_FDCWD;
-	unsigned int flags = at ? (unsigned int)call_arg(c, 4) : 0;
-	char real[PATH_MAX];
-	struct redirect to = { .path = real };
+	bool is_at = call_nr(c) == SYS_execveat;
+	int dirfd = is_at ? (int)call_arg(c, 0) : AT_FDCWD;
+	unsigned int flags = is_at ? (unsigned int)call_arg(c, 4) : 0;
+	auto_(cow_reach) struct cow_reach at = COW_REACH_INIT;
+	struct redirect to = { .path = NULL };
 	struct cow_place p;
 	struct script s;
-	int r = cow_find(w, c, dirfd, call_arg(c, at),
+	int r = cow_find(w, c, dirfd, call_arg(c, is_at),
 			 (flags & AT_SYMLINK_NOFOLLOW ? 0 : COW_FOLLOW) |
 				 (flags & AT_EMPTY_PATH ? COW_EMPTY : 0),
 			 &p);
@@ -142,11 +145,9 @@ struct outcome cow_exec(struct cow *w, struct call *c)
 		return OUTCOME_GO;
 	r = check_executable(&p);
 	if (r == 0)
-		r = real_path_of(&p, real);
+		r = cow_reach(&p, &at);
 	/* It came back: the kernel would not find it. */
-	if (r == 0 && strcmp(real, p.text) == 0)
+	if (r == 0 && redirect_is_made(c))
 		r = -EIO;
-	if (r == 0)
-		r = exec_pass(c, &to);
-	return r < 0 ? OUTCOME_FAIL(-r) : redirect_call(c, &to);
+	return r < 0 ? OUTCOME_FAIL(-r) : go_there(c, &at, &to);
 }

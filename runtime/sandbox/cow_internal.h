@@ -70,6 +70,22 @@ int cow_find_text(struct cow *w, struct call *c, const char *base,
 int cow_base(struct call *c, int dirfd, char ret[PATH_MAX]);
 /* The real path of what is there, or of the directory that stands for it. */
 int cow_real_path(const struct cow_place *p, char ret[PATH_MAX]);
+/* How the caller gets to what is there, for redirect_call. */
+struct cow_reach {
+	char path[PATH_MAX];
+	bool is_lent; /* the path is below this: */
+	int fd;
+};
+#define COW_REACH_INIT   \
+	{                \
+		.fd = -1 \
+	}
+/*
+ * Of a process that has other ids than root, whose store nobody else enters,
+ * the way begins with a directory that it may read.
+ */
+int cow_reach(const struct cow_place *p, struct cow_reach *ret);
+void cow_reach_done(struct cow_reach *r);
 /*
  * May the caller read (R_OK) or enter (X_OK) it? For what has several parts:
  * the one that is opened is not the one whose mode counts.

@@ -151,6 +151,11 @@ static void passed_free(void *data)
 	free(p);
 }
 
+static void passed_name(void *data, const char *path)
+{
+	path_copy(((struct passed *)data)->path, path);
+}
+
 static void add_words(struct passed *p, const struct redirect *to,
 		      const struct buf *argv)
 {
@@ -193,6 +198,7 @@ int exec_pass(struct call *c, struct redirect *to)
 	}
 	to->pass = p;
 	to->free_pass = passed_free;
+	to->name_pass = passed_name;
 	return 0;
 }
 

@@ -23,8 +23,6 @@
 #include "kernel/pidfd.h"
 #include "supervise/internal.h"
 
-#ifdef __x86_64__
-
 enum {
 	/* Where it is written, below the stack: out of the way of a signal's
 	 * frame, else where there is no room, just below the red zone. */
@@ -43,9 +41,6 @@ enum {
 	GUARD_MAX = 64 * 1024,
 };
 
-/* By whoever is in between: there may be several threads of one memory. */
-static atomic_bool shelf_is_used[SHELVES];
-
 enum verdict { VERDICT_NONE, VERDICT_GO, VERDICT_STOP };
 
 /* Shared by the handler, until it has said its verdict, and the tracer. */
@@ -57,6 +52,7 @@ struct job {
 	char *path;
 	char **words;
 	size_t n_words;
+	int lent; /* the number that it has for the caller; -1: none */
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t changed;
 	bool has_begun;
@@ -71,7 +67,7 @@ struct job {
 	bool is_turned; /* path_at does not change any more */
 	bool is_made;	/* its caller stands still behind it */
 	/* The tracer's. */
-	struct user_regs_struct was;
+	struct user_regs_struct was; /* to be put back */
 	uint64_t path_at;
 	int shelf, n_shelves; /* the first that it has, and how many */
 };
@@ -89,26 +85,6 @@ void redirect_favour(pid_t tid)
 	(void)pthread_mutex_lock(&jobs_lock);
 	atomic_store(&favourite, tid);
 	(void)pthread_cond_broadcast(&favour_changed);
-	(void)pthread_mutex_unlock(&jobs_lock);
-}
-
-static void join_jobs(struct job *j)
-{
-	(void)pthread_mutex_lock(&jobs_lock);
-	j->next = jobs;
-	jobs = j;
-	(void)pthread_mutex_unlock(&jobs_lock);
-}
-
-static void leave_jobs(const struct job *j)
-{
-	struct job **at = &jobs;
-
-	(void)pthread_mutex_lock(&jobs_lock);
-	while (*at && *at != j)
-		at = &(*at)->next;
-	if (*at)
-		*at = j->next;
 	(void)pthread_mutex_unlock(&jobs_lock);
 }
 
@@ -177,6 +153,31 @@ bool redirect_is_held(pid_t tid)
 	return is;
 }
 
+#ifdef __x86_64__
+
+/* By whoever is in between: there may be several threads of one memory. */
+static atomic_bool shelf_is_used[SHELVES];
+
+static void join_jobs(struct job *j)
+{
+	(void)pthread_mutex_lock(&jobs_lock);
+	j->next = jobs;
+	jobs = j;
+	(void)pthread_mutex_unlock(&jobs_lock);
+}
+
+static void leave_jobs(const struct job *j)
+{
+	struct job **at = &jobs;
+
+	(void)pthread_mutex_lock(&jobs_lock);
+	while (*at && *at != j)
+		at = &(*at)->next;
+	if (*at)
+		*at = j->next;
+	(void)pthread_mutex_unlock(&jobs_lock);
+}
+
 static void leave_shelves(struct job *j)
 {
 	while (j->n_shelves)
@@ -218,6 +219,7 @@ static struct job *job_new(struct call *c, const struct redirect *r)
 	j->is_anew = r->is_anew;
 	j->nr = call_nr(c);
 	j->arg = r->arg;
+	j->lent = -1;
 	j->path = strdup(r->path);
 	j->words = calloc(r->n_words + 1, sizeof(*j->words));
 	if (!j->path || !j->words) {
@@ -471,12 +473,14 @@ static int turn(struct job *j)
 	return r;
 }
 
+/* The way in, not what it was given back to by a signal's handler. */
 static bool is_ours(const struct job *j)
 {
-	struct user_regs_struct now;
+	struct __ptrace_syscall_info now;
 
-	return ptrace(PTRACE_GETREGS, j->tid, NULL, &now) == 0 &&
-	       *path_of(j, &now) == j->path_at;
+	return ptrace(PTRACE_GET_SYSCALL_INFO, j->tid, sizeof(now), &now) > 0 &&
+	       now.op == PTRACE_SYSCALL_INFO_ENTRY &&
+	       now.entry.args[j->arg] == j->path_at;
 }
 
 static void put_back(struct job *j)
@@ -563,6 +567,60 @@ static void pass(const struct job *j, int status)
 		let_run(j, PTRACE_SYSCALL, event ? 0 : signal);
 }
 
+/* ------------------------------------------------------- what was lent -- */
+
+enum { SYSCALL_SIZE = 2 }; /* of the instruction, also where it is 32-bit */
+
+/* One call of its own, from where it stands behind another one. */
+static int make_call(struct job *j, struct user_regs_struct regs)
+{
+	int stops = 0;
+
+	regs.rip -= SYSCALL_SIZE;
+	regs.orig_rax = (unsigned long long)-1;
+	if (ptrace(PTRACE_SETREGS, j->tid, NULL, &regs) < 0)
+		return -errno;
+	let_run(j, PTRACE_SYSCALL, 0);
+	for (int i = 0; i < STOPS_MAX; i++) {
+		int status = wait_for_stop(j);
+
+		if (status < 0)
+			return -ESRCH;
+		if (status == (SIGTRAP | 0x80) && ++stops == 2)
+			return 0;
+		pass(j, status == (SIGTRAP | 0x80) ? 0 : status);
+	}
+	return wait_for_stop(j) < 0 ? -ESRCH : 0;
+}
+
+/*
+ * It stands behind the call, which is over, and no exec: that would have closed
+ * it. No handler of a signal sees it in between. -ESRCH: it has died.
+ */
+static int take_back(struct job *j)
+{
+	struct user_regs_struct was, regs;
+	uint64_t all = UINT64_MAX, mask;
+	void *size = (void *)sizeof(mask);
+	int r;
+
+	if (j->lent < 0)
+		return 0;
+	if (ptrace(PTRACE_GETREGS, j->tid, NULL, &was) < 0 ||
+	    ptrace(PTRACE_GETSIGMASK, j->tid, size, &mask) < 0 ||
+	    ptrace(PTRACE_SETSIGMASK, j->tid, size, &all) < 0)
+		return -errno;
+	regs = was;
+	regs.rax = SYS_close;
+	regs.rdi = (unsigned long long)j->lent;
+	r = make_call(j, regs);
+	if (r == 0) {
+		(void)ptrace(PTRACE_SETREGS, j->tid, NULL, &was);
+		(void)ptrace(PTRACE_SETSIGMASK, j->tid, size, &mask);
+	}
+	return r;
+}
+
 static void see_through(struct job *j)
 {
 	bool is_in = false;
@@ -579,7 +637,8 @@ static void see_through(struct job *j)
 		}
 		if (is_call && is_in) {
 			put_back(j);
-			detach_judged(j);
+			if (take_back(j) != -ESRCH)
+				detach_judged(j);
 			return;
 		}
 		if (is_call && is_ours(j))
@@ -644,7 +703,8 @@ static void *trace(void *arg)
 
 	if (status >= 0 && (v == VERDICT_STOP ||
 			    status >> 8 != PTRACE_EVENT_STOP || turn(j) < 0)) {
-		detach(j, status >> 8 ? 0 : status);
+		if (take_back(j) != -ESRCH)
+			detach(j, status >> 8 ? 0 : status);
 	} else if (status >= 0) {
 		let_run(j, PTRACE_SYSCALL, 0);
 		see_through(j);
@@ -652,6 +712,25 @@ static void *trace(void *arg)
 	job_free(j);
 	thread_end(s);
 	return NULL;
+}
+
+/* Before the verdict: nobody else looks at it yet. */
+static int lend(struct call *c, struct job *j, const struct redirect *r)
+{
+	char *path;
+	int n = call_install_fd(c, r->lent_fd, true);
+
+	if (n < 0)
+		return n;
+	j->lent = n;
+	if (asprintf(&path, "/proc/%d/task/%d/fd/%d%s%s", (int)call_tgid(c),
+		     (int)call_tid(c), n, *r->path ? "/" : "", r->path) < 0)
+		return -ENOMEM;
+	free(j->path);
+	j->path = path;
+	if (j->pass && r->name_pass)
+		r->name_pass(j->pass, path);
+	return 0;
 }
 
 struct outcome redirect_call(struct call *c, const struct redirect *r)
@@ -673,6 +752,8 @@ struct outcome redirect_call(struct call *c, const struct redirect *r)
 	/* A number that somebody else has by now is let go of. */
 	if (!error && !call_is_valid(c))
 		error = ESRCH;
+	if (!error && r->is_lent)
+		error = -lend(c, j, r);
 	j->verdict = error ? VERDICT_STOP : VERDICT_GO;
 	(void)pthread_cond_broadcast(&j->changed);
 	(void)pthread_mutex_unlock(&j->lock);
@@ -688,35 +769,6 @@ struct outcome redirect_call(struct call *c, const struct redirect *r)
 	if (r->pass)
 		r->free_pass(r->pass);
 	return OUTCOME_FAIL(EOPNOTSUPP);
-}
-
-bool redirect_is_made(struct call *c)
-{
-	(void)c;
-	return false;
-}
-
-void *redirect_take(struct call *c)
-{
-	(void)c;
-	return NULL;
-}
-
-bool redirect_is_of(pid_t tid)
-{
-	(void)tid;
-	return false;
-}
-
-bool redirect_is_held(pid_t tid)
-{
-	(void)tid;
-	return false;
-}
-
-void redirect_favour(pid_t tid)
-{
-	(void)tid;
 }
 
 #endif

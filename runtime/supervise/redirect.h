@@ -26,10 +26,17 @@ struct redirect {
 	/* exec: in the place of argv[0], if there are any. */
 	const char *const *words;
 	size_t n_words;
+	/* The path is below this directory (or, if it is empty, is this file),
+	 * to which the caller gets by no path: it is lent the descriptor, which
+	 * it could have opened by itself, for this call. Borrowed. */
+	bool is_lent;
+	int lent_fd;
 	/* For whoever looks at the call once it is made again: an end of its
 	 * own, or NULL. redirect_call has it, whatever becomes of it. */
 	void *pass;
 	void (*free_pass)(void *pass);
+	/* Tells it the path of what is lent, once there is one; or NULL. */
+	void (*name_pass)(void *pass, const char *path);
 	/* Nobody has looked at it yet: redirect_is_made says no. */
 	bool is_anew;
 };
