@@ -62,6 +62,35 @@ OPTIONS=()
 	[ ! -e /usr/x ] && [ ! -e /etc/x ] && [ ! -e /etc/y ]
 }
 
+# What lies over a secret, and what a stream of the caller is, are devices of the
+# host (times stand for modes here: should they be changed nobody is harmed).
+@test "confine: devices and sockets of the host keep their metadata" {
+	local before
+
+	skip_unless_root
+	[ -e /etc/shadow ] || skip "no /etc/shadow"
+	python3 -c 'import socket, sys
+socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$W/sock"
+	before=$(stat -c '%n %a %u %Y' /dev/null "$W/sock")
+	OPTIONS=(--net-allow "unix:$W/sock")
+	inside "for f in /etc/shadow /proc/keys '$W/sock'; do
+			touch -c -d @1 \$f && echo \"changed \$f\"
+		done 2>&1
+		echo x >/dev/null && cat /etc/shadow
+		python3 -c 'import os
+for fd in 0, 1, 2: os.utime(fd, (1, 1))' >&0 2>&0" </dev/null
+	expect_status 0
+	no_line '^changed'
+	expect_output 'Read-only file system'
+	equal metadata "$(stat -c '%n %a %u %Y' /dev/null "$W/sock")" "$before"
+}
+
+@test "confine: a directory is no standard stream" {
+	run sandlock run --on-exit=abort -- true <"$W"
+	expect_status 125
+	expect_output 'standard stream 0 is a directory'
+}
+
 @test "confine: files outside of the view do not exist" {
 	echo secret >"$W/outside"
 	inside "cat '$W/outside'"

@@ -385,7 +385,10 @@ static int add_asked_mounts(const struct host_context *h, struct view *o,
 	return 0;
 }
 
-/* Sockets that rules name are there, and can be connected to. */
+/*
+ * Sockets that rules name are there, and can be connected to: for that a mount
+ * may be read-only, which keeps their modes and owners.
+ */
 static int add_sockets(const struct host_context *h, struct view *o,
 		       struct error *err)
 {
@@ -404,7 +407,7 @@ static int add_sockets(const struct host_context *h, struct view *o,
 			return error_say(err, ERR_USAGE, ENOTSOCK,
 					 "--net-allow: '%s' is no socket",
 					 r->name);
-		add_bind(o, r->name, r->name, false);
+		add_bind(o, r->name, r->name, true);
 	}
 	return 0;
 }

@@ -235,18 +235,50 @@ int process_exec_error(const char *program, int sys, struct error *err)
 	return error_set(err, ERR_EXEC_DENIED, sys, "exec: \"%s\"", program);
 }
 
-/* Pipes and terminals of the caller become the payload's, so that it can open
- * /dev/stdout again; files keep their owner. */
-static void own_stdio(uid_t uid, const struct log_sink *log)
+/*
+ * The host's null device gives way to that of the root, where there is one: who
+ * has a descriptor may change mode and owner, here for all of the machine.
+ */
+static void use_own_null(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	auto_close int own = -1;
+
+	if (flags < 0 || flags & O_PATH)
+		return;
+	own = open("/dev/null", (flags & O_ACCMODE) | O_NOFOLLOW | O_NONBLOCK |
+					O_NOCTTY | O_CLOEXEC);
+	if (own >= 0 && fd_is_null_device(own) &&
+	    fcntl(own, F_SETFL, flags) == 0)
+		(void)dup2(own, fd);
+}
+
+/*
+ * Pipes and terminals of the caller become the payload's, so that it can open
+ * /dev/stdout again; files keep their owner. A directory would lead to the
+ * host's others.
+ */
+static int settle_stdio(uid_t uid, const struct log_sink *log,
+			struct error *err)
 {
 	struct stat st;
 
-	for (int fd = 0; fd < 3; fd++)
-		if (fstat(fd, &st) == 0 && st.st_uid != uid &&
-		    (S_ISFIFO(st.st_mode) ||
-		     (S_ISCHR(st.st_mode) && isatty(fd))) &&
-		    fchown(fd, uid, (gid_t)-1) < 0)
+	for (int fd = 0; fd < 3; fd++) {
+		if (fstat(fd, &st) < 0)
+			continue;
+		if (S_ISDIR(st.st_mode))
+			return error_say(err, ERR_USAGE, EISDIR,
+					 "standard stream %d is a directory",
+					 fd);
+		if (fd_is_null_device(fd))
+			use_own_null(fd);
+		else if (st.st_uid != uid &&
+			 (S_ISFIFO(st.st_mode) ||
+			  (S_ISCHR(st.st_mode) && isatty(fd))) &&
+			 fchown(fd, uid, (gid_t)-1) < 0)
 			log_debug(log, "fd %d keeps its owner: %m", fd);
+	}
+	return 0;
 }
 
 static int set_limits(struct process_setup *s, struct error *err)
@@ -405,10 +437,10 @@ static int close_on_exec(const struct process_setup *s, struct error *err)
 
 int process_prepare(struct process_setup *s, struct error *err)
 {
-	int r;
+	int r = settle_stdio(s->process->uid, s->log, err);
 
-	own_stdio(s->process->uid, s->log);
-	r = close_on_exec(s, err);
+	if (r == 0)
+		r = close_on_exec(s, err);
 	if (r == 0)
 		r = process_set_labels(s->process, s->proc_fd, err);
 	if (r == 0)

@@ -127,12 +127,14 @@ static int open_host_node(const struct spec_device *d, int *ret_fd,
 
 /*
  * Where mknod is not allowed the host's node is bound on an empty file. Mode
- * and owner are the host's, and not ours to change.
+ * and owner are the host's, and not ours to change, nor the payload's: so the
+ * mount is read-only, which stops no writing to a device.
  */
 static int bind_node(struct rootfs *r, const struct spec_device *d,
 		     const struct target *dir, const char *name,
 		     struct error *err)
 {
+	static const struct mount_change ro = { .set = MOUNT_ATTR_RDONLY };
 	auto_close int host_fd = -1, clone_fd = -1, fd = -1;
 	int n = open_host_node(d, &host_fd, err);
 
@@ -151,7 +153,9 @@ static int bind_node(struct rootfs *r, const struct spec_device *d,
 		return error_set(err, ERR_SYSTEM, -clone_fd,
 				 "cannot clone the host's");
 	fd = openat(dir->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	n = fd < 0 ? -errno : mount_attach(clone_fd, fd);
+	n = fd < 0 ? -errno : mount_change(clone_fd, &ro);
+	if (n == 0)
+		n = mount_attach(clone_fd, fd);
 	return n < 0 ? error_set(err, ERR_SYSTEM, -n, "cannot bind it") : 0;
 }
 

@@ -14,12 +14,13 @@
 #endif
 
 /*
- * A clone of the host's null device, checked when it was opened; nodev, nobody
- * opens it: may_open_dev() in the kernel's fs/namei.c.
+ * A clone of the host's null device, checked when it was opened. Read-only: its
+ * mode and owner are the host's (to a device data can be written all the same).
+ * nodev, nobody opens it: may_open_dev() in the kernel's fs/namei.c.
  */
 static int mask_file(struct rootfs *r, int fd, bool refuses, struct error *err)
 {
-	static const struct mount_change nodev = { .set = MOUNT_ATTR_NODEV };
+	struct mount_change c = { .set = MOUNT_ATTR_RDONLY };
 	int null_fd = rootfs_null_fd(r, err);
 	auto_close int clone_fd = -1;
 	int n;
@@ -27,9 +28,9 @@ static int mask_file(struct rootfs *r, int fd, bool refuses, struct error *err)
 	if (null_fd < 0)
 		return null_fd;
 	clone_fd = mount_clone(null_fd, "", 0);
-	n = clone_fd < 0 ? clone_fd : 0;
-	if (n == 0 && refuses)
-		n = mount_change(clone_fd, &nodev);
+	if (refuses)
+		c.set |= MOUNT_ATTR_NODEV;
+	n = clone_fd < 0 ? clone_fd : mount_change(clone_fd, &c);
 	if (n == 0)
 		n = mount_attach(clone_fd, fd);
 	return n < 0 ? error_set(err, ERR_SYSTEM, -n, "null device") : 0;
