@@ -16,6 +16,7 @@
  * enter.c	running a function in the user namespace of a branch
  * walk.c	iterative walk over uppers and lower; object.c, xattr.c, links.c
  * judge.c	what an entry of the walk means; content.c compares, origin.c
+ * watch.c	what the host has meanwhile, noted for origin.c
  * change.c	the change list; sink.c carries it to the caller; select.c
  * uncovered.c	mounts below the lower; mountinfo.c
  * commit.c	the protocol, abort.c, recover.c, in terms of
@@ -245,7 +246,7 @@ bool is_root_name(const char *name);
 void clear_orphan_root(struct store *st, const char *name);
 
 /* origin.c */
-#define LOWERS_FILE "lowers"
+#define NOTES_FILE "notes"
 #define COPIED_FILE "copied"
 
 /* meta.c */

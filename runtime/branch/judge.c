@@ -72,6 +72,7 @@ void judge_done(struct judge *j)
 	origins_free(j->origins);
 	free(j->chunk);
 	free(j->by_inode);
+	buf_done(&j->dir);
 	buf_done(&j->text);
 	buf_done(&j->xattrs);
 	buf_done(&j->before_target);
@@ -134,17 +135,23 @@ static bool is_as_made(const struct judge *j, const struct branch_record *r,
 	       time_compare(&r->mtime, &o->mtime) == 0;
 }
 
-/* Opened for writing only: known since settling, whatever the lower has now. */
-static bool is_equal_to_base(const struct judge *j, const struct walk_entry *e)
+/* Opened for writing only: was noted, whatever the lower has now. */
+static bool is_equal_to_base(struct judge *j, const struct walk_entry *e)
 {
 	const struct branch_meta *m = &j->branch->meta;
-	const struct branch_record *r =
-		m->n_equal && e->region == WALK_MERGED && S_ISREG(e->upper.mode)
-			? record_find(m->equal, m->n_equal, e->path)
-			: NULL;
+	const struct branch_record *r;
 
-	return r && is_as_made(j, r, e) &&
-	       time_compare(&r->ctime, &e->upper.ctime) == 0;
+	if (e->region != WALK_MERGED || !S_ISREG(e->upper.mode) ||
+	    e->upper.nlink != 1)
+		return false;
+	r = m->n_equal ? record_find(m->equal, m->n_equal, e->path) : NULL;
+	if (r && is_as_made(j, r, e) &&
+	    time_compare(&r->ctime, &e->upper.ctime) == 0)
+		return true;
+	/* Where the lower is as it was a comparison tells. */
+	return (!e->lower.mode || judge_base_changed(j, e->path, &e->lower)) &&
+	       origin_is_equal(&j->origins, j->branch, e->path, e->path_len,
+			       &e->upper, NULL);
 }
 
 static bool was_copied_up(struct judge *j, const struct walk_entry *e)
@@ -279,6 +286,13 @@ static const char *changed_words(struct judge *j, const struct walk_entry *e)
 	return "changed on the host since the branch began";
 }
 
+/* The lower had another one there, or none. */
+static bool is_another(struct judge *j, const struct walk_entry *e)
+{
+	return origin_is_another(&j->origins, j->branch, e->path, e->path_len,
+				 &e->lower);
+}
+
 /* A directory of both sides: only its own metadata can be in conflict. */
 static bool dir_in_conflict(struct judge *j, const struct walk_entry *e,
 			    const struct verdict *v)
@@ -287,7 +301,7 @@ static bool dir_in_conflict(struct judge *j, const struct walk_entry *e,
 	    !judge_base_changed(j, e->path, &e->lower))
 		return false;
 	/* Entries that come and go set mtime and ctime to the same. */
-	return !was_copied_up(j, e) ||
+	return !was_copied_up(j, e) || is_another(j, e) ||
 	       time_compare(&e->lower.ctime, &e->lower.mtime) != 0;
 }
 
@@ -307,33 +321,49 @@ static bool is_in_copied_up(struct judge *j, const struct walk_entry *e)
 
 /*
  * The branch made the directory that @e is in, where there was none, or copied
- * another one up, and the lower has one by now: what is in that is not what the
- * branch saw, however old. So it is with a directory that another branch has
- * published meanwhile.
+ * another one up (that, or one above it), and the lower has one by now: what is
+ * in that is not what the branch saw, however old. So it is with a directory
+ * that another branch has published meanwhile.
  */
-static bool is_in_anothers(struct judge *j, const struct walk_entry *e)
+static bool is_anothers(struct judge *j, const struct walk_entry *e, char *path)
 {
-	auto_free char *path = strndup(e->path, (size_t)(e->name - e->path));
-	auto_close int fd = -1;
+	bool copied = is_in_copied_up(j, e);
+	auto_close int fd =
+		openat(e->lower_dirfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct object dir;
 	char *end;
 
-	if (!path || e->name == e->path || e->region != WALK_MERGED ||
-	    is_in_copied_up(j, e))
-		return false;
-	fd = openat(e->lower_dirfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	while (fd >= 0 && (end = strrchr(path, '/'))) {
 		int up;
 
 		*end = '\0';
 		if (object_stat(fd, "", &dir) == 0 &&
-		    judge_base_changed(j, path, &dir))
+		    ((!copied && judge_base_changed(j, path, &dir)) ||
+		     origin_is_another(&j->origins, j->branch, path,
+				       strlen(path), &dir)))
 			return true;
 		up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		(void)close(fd);
 		fd = up;
 	}
 	return false;
+}
+
+/* Asked of one entry after the other of a directory. */
+static bool is_in_anothers(struct judge *j, const struct walk_entry *e)
+{
+	size_t len = (size_t)(e->name - e->path);
+	auto_free char *path = NULL;
+
+	if (!len || e->region != WALK_MERGED)
+		return false;
+	if (j->dir.len == len && memcmp(j->dir.data, e->path, len) == 0)
+		return j->dir_is_anothers;
+	path = strndup(e->path, len);
+	buf_clear(&j->dir);
+	j->dir_is_anothers = path && is_anothers(j, e, path);
+	buf_add(&j->dir, e->path, len);
+	return j->dir_is_anothers;
 }
 
 static int find_conflict(struct judge *j, const struct walk_entry *e,
@@ -356,7 +386,8 @@ static int find_conflict(struct judge *j, const struct walk_entry *e,
 	} else if (copied && !lower_dir) {
 		say_conflict(j, v, "is no directory on the host now", NULL);
 	} else if (!e->lower.mode) {
-		int r = origin_had_lower(&j->origins, j->branch, e, err);
+		int r = origin_had_lower(&j->origins, j->branch, e->path,
+					 e->path_len, err);
 
 		if (r == 0)
 			r = lost_its_base(j, e, err);
@@ -375,16 +406,21 @@ static int find_conflict(struct judge *j, const struct walk_entry *e,
 		/* Even empty it is not what the branch saw there. */
 		if (r >= 0 && !v->conflict &&
 		    (is_hosts(j, e->path, &e->lower) || is_in_anothers(j, e) ||
-		     origin_is_another(&j->origins, j->branch, e, NULL) == 1))
+		     is_another(j, e)))
 			say_conflict(j, v, changed_words(j, e), NULL);
 		return r;
 	} else if (judge_base_changed(j, e->path, &e->lower)) {
 		say_conflict(j, v, changed_words(j, e), NULL);
-	} else if (origin_is_another(&j->origins, j->branch, e, NULL) == 1) {
+	} else if (is_another(j, e)) {
 		say_conflict(j, v, "another one is there on the host now",
 			     NULL);
 	} else if (is_in_anothers(j, e)) {
-		say_conflict(j, v, "made on the host, too", NULL);
+		say_conflict(j, v,
+			     is_in_copied_up(j, e)
+				     ? "its directory is another one on the "
+				       "host now"
+				     : "made on the host, too",
+			     NULL);
 	} else if (content_is_open_database(e->lower_dirfd, e->name,
 					    &e->lower)) {
 		say_conflict(j, v, "is a database that is open on the host",
@@ -481,6 +517,22 @@ static int same_content(struct judge *j, const struct walk_entry *e)
 	}
 }
 
+/* It was copied up for what is in it, and the host has changed its own. */
+static bool is_hosts_dir(struct judge *j, const struct walk_entry *e)
+{
+	auto_(xattrs) struct xattrs x = XATTRS_INIT;
+	struct object upper = e->upper;
+
+	if (!S_ISDIR(upper.mode) || e->region != WALK_MERGED ||
+	    !judge_base_changed(j, e->path, &e->lower) ||
+	    xattrs_read_visible(e->upper_dirfd, e->name, j->prefix, &x) < 0)
+		return false;
+	upper.uid = outside_uid(j, upper.uid);
+	upper.gid = outside_gid(j, upper.gid);
+	return origin_is_equal(&j->origins, j->branch, e->path, e->path_len,
+			       &upper, &x);
+}
+
 /* Same type on both sides, and no directory that replaces another. */
 static int judge_pair(struct judge *j, const struct walk_entry *e,
 		      struct verdict *v, struct error *err)
@@ -494,11 +546,15 @@ static int judge_pair(struct judge *j, const struct walk_entry *e,
 		return fail(e, -same, "compare", err);
 	v->changed = true;
 	v->kind = same ? CHANGE_META : CHANGE_MODIFY;
-	if (!j->details && (!same || attrs))
-		return 0;
-	same = compare_xattrs(j, e, v, &xattrs);
-	if (same < 0)
-		return fail(e, -same, "read the attributes of", err);
+	if (is_hosts_dir(j, e)) {
+		attrs = false;
+	} else {
+		if (!j->details && (!same || attrs))
+			return 0;
+		same = compare_xattrs(j, e, v, &xattrs);
+		if (same < 0)
+			return fail(e, -same, "read the attributes of", err);
+	}
 	if (v->kind == CHANGE_MODIFY || attrs || xattrs)
 		return 0;
 	v->opened_only = S_ISREG(u->mode);

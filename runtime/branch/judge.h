@@ -28,7 +28,9 @@ struct judge {
 	struct link_table *links;
 	struct origins *origins;
 	const struct branch_record **by_inode; /* meta.bases, sorted */
-	char *chunk; /* two buffers to compare contents with */
+	char *chunk;	/* two buffers to compare contents with */
+	struct buf dir; /* the last one that was looked at, with a slash */
+	bool dir_is_anothers;
 	struct buf text, xattrs, before_target, after_target;
 };
 

@@ -26,8 +26,8 @@ enum {
 struct origins {
 	struct link_table *handles, *looks; /* hashes; no paths */
 	bool is_collected;
-	bool has_numbers;	   /* the lower's inodes keep theirs */
-	struct buf lowers, copied; /* hashes, sorted */
+	bool has_numbers;	  /* the lower's inodes keep theirs */
+	struct buf notes, copied; /* hashes, sorted */
 };
 
 /* FNV-1a; never 0, to begin with 0. */
@@ -48,7 +48,7 @@ void origins_free(struct origins *o)
 		return;
 	links_free(o->handles);
 	links_free(o->looks);
-	buf_done(&o->lowers);
+	buf_done(&o->notes);
 	buf_done(&o->copied);
 	free(o);
 }
@@ -178,27 +178,78 @@ static void read_hashes(const struct branch *b, const char *name,
 		sort_hashes(ret);
 }
 
-void origin_note_lowers(const struct branch *b, struct buf *hashes)
-{
-	if (buf_failed(hashes) || hashes->len == 0)
-		return;
-	(void)fd_write_atomic(b->dir_fd, LOWERS_FILE, hashes->data, hashes->len,
-			      0600, false);
-}
-
 static uint64_t hash_both(const char *path, size_t len, uint64_t ino)
 {
 	return hash_bytes(hash_bytes(0, path, len), &ino, sizeof(ino));
 }
 
-void origin_add_lower(struct buf *hashes, const char *path, size_t len,
-		      uint64_t ino)
+/* A number is given again to what is made next; 0: nothing is there. */
+static uint64_t identity(const struct object *o)
+{
+	const uint64_t parts[] = { o->ino, (uint64_t)o->btime.tv_sec,
+				   (uint64_t)o->btime.tv_nsec };
+
+	return o->mode ? hash_bytes(0, parts, sizeof(parts)) : 0;
+}
+
+static uint64_t hash_equal(const char *path, size_t len, const struct object *o,
+			   const struct xattrs *x)
+{
+	bool is_dir = S_ISDIR(o->mode);
+	const uint64_t parts[] = {
+		hash_both(path, len, o->ino),
+		is_dir ? o->mode : (uint64_t)o->ctime.tv_sec,
+		is_dir ? (uint64_t)o->uid << 32 | o->gid
+		       : (uint64_t)o->ctime.tv_nsec,
+	};
+	uint64_t hash = hash_bytes(0, parts, sizeof(parts));
+
+	for (size_t i = 0; is_dir && i < x->n; i++) {
+		hash = hash_bytes(hash, x->v[i].key, strlen(x->v[i].key) + 1);
+		hash = hash_bytes(hash, x->v[i].value, x->v[i].len);
+	}
+	return hash;
+}
+
+void origin_add_lower(struct buf *notes, const char *path, size_t len,
+		      const struct object *lower)
 {
 	const uint64_t both[] = { hash_bytes(0, path, len),
-				  hash_both(path, len, ino) };
+				  hash_both(path, len, identity(lower)) };
 
 	/* Of what is not there, the second alone. */
-	buf_add(hashes, ino ? both : both + 1, (ino ? 2 : 1) * sizeof(*both));
+	buf_add(notes, lower->mode ? both : both + 1,
+		(lower->mode ? 2 : 1) * sizeof(*both));
+}
+
+void origin_add_equal(struct buf *notes, const char *path, size_t len,
+		      const struct object *upper, const struct xattrs *x)
+{
+	uint64_t hash = hash_equal(path, len, upper, x);
+
+	buf_add(notes, &hash, sizeof(hash));
+}
+
+void origin_read_notes(const struct branch *b, struct buf *ret)
+{
+	read_hashes(b, NOTES_FILE, ret);
+}
+
+bool origin_is_noted(const struct buf *notes, const char *path, size_t len)
+{
+	return has_hash(notes, hash_bytes(0, path, len)) ||
+	       has_hash(notes, hash_both(path, len, 0));
+}
+
+void origin_write_notes(const struct branch *b, const struct buf *notes,
+			struct buf *more)
+{
+	if (buf_failed(more) || more->len == 0)
+		return;
+	buf_add(more, notes->data, notes->len);
+	if (!buf_failed(more))
+		(void)fd_write_atomic(b->dir_fd, NOTES_FILE, more->data,
+				      more->len, 0600, false);
 }
 
 void origin_note_copies(const struct branch *b, struct merged *m)
@@ -243,7 +294,7 @@ static struct origins *origins_new(const struct branch *b)
 	o->has_numbers = b->lower_fd >= 0 && fstatfs(b->lower_fd, &fs) == 0 &&
 			 fs.f_type != FUSE_SUPER_MAGIC &&
 			 fs.f_type != OVERLAYFS_SUPER_MAGIC;
-	read_hashes(b, LOWERS_FILE, &o->lowers);
+	read_hashes(b, NOTES_FILE, &o->notes);
 	if (b->meta.notify)
 		read_hashes(b, COPIED_FILE, &o->copied);
 	return o;
@@ -259,27 +310,32 @@ static int open_origins(struct origins **origins, const struct branch *b,
 }
 
 int origin_had_lower(struct origins **origins, const struct branch *b,
-		     const struct walk_entry *e, struct error *err)
+		     const char *path, size_t len, struct error *err)
 {
 	int r = open_origins(origins, b, err);
 
 	return r < 0 ? r
-		     : has_hash(&(*origins)->lowers,
-				hash_bytes(0, e->path, e->path_len));
+		     : has_hash(&(*origins)->notes, hash_bytes(0, path, len));
 }
 
-int origin_is_another(struct origins **origins, const struct branch *b,
-		      const struct walk_entry *e, struct error *err)
+bool origin_is_another(struct origins **origins, const struct branch *b,
+		       const char *path, size_t len, const struct object *now)
 {
-	int r = origin_had_lower(origins, b, e, err);
+	int r = origin_had_lower(origins, b, path, len, NULL);
 
 	if (r == 0)
-		return has_hash(&(*origins)->lowers,
-				hash_both(e->path, e->path_len, 0));
-	if (r < 0 || !(*origins)->has_numbers)
-		return r < 0 ? r : 0;
-	return !has_hash(&(*origins)->lowers,
-			 hash_both(e->path, e->path_len, e->lower.ino));
+		return has_hash(&(*origins)->notes, hash_both(path, len, 0));
+	return r == 1 && (*origins)->has_numbers &&
+	       !has_hash(&(*origins)->notes,
+			 hash_both(path, len, identity(now)));
+}
+
+bool origin_is_equal(struct origins **origins, const struct branch *b,
+		     const char *path, size_t len, const struct object *upper,
+		     const struct xattrs *x)
+{
+	return open_origins(origins, b, NULL) == 0 &&
+	       has_hash(&(*origins)->notes, hash_equal(path, len, upper, x));
 }
 
 int origin_was_copied(struct origins **origins, const struct branch *b,

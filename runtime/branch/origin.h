@@ -8,11 +8,12 @@
  * directory whose mtime is older than the branch.
  *
  * What was not copied up but put in the place of something (a new file renamed
- * over the old one) tells nothing of that at all. So when a branch is settled
- * what the lower has at the places of upper's objects is noted: what is missing
- * there later was taken away by the host, and what is another one, or is there
- * at all, was put there by it, though it may be old (a directory was moved into
- * the place of another).
+ * over the old one) tells nothing of that at all. So what the lower has at the
+ * places of upper's objects is noted, a moment after they appear there
+ * (watch.h), else when the branch is settled: what is missing there later was
+ * taken away by the host, and what is another one, or is there at all, was put
+ * there by it, though it may be old (a directory was moved into the place of
+ * another).
  */
 #ifndef SANDLOCK_BRANCH_ORIGIN_H
 #define SANDLOCK_BRANCH_ORIGIN_H
@@ -25,8 +26,10 @@ struct branch;
 struct buf;
 struct error;
 struct merged;
+struct object;
 struct walk_entry;
 struct xattr;
+struct xattrs;
 
 /* The overlay's mark on what it has copied up; NULL: @e has none. */
 const struct xattr *origin_find(const struct branch *b,
@@ -42,12 +45,22 @@ bool origin_is_known(const struct buf *known, const char *path, size_t len,
 void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino);
 
 /*
- * What the lower has at a path of upper's (0: nothing), and all of them
- * together, in any order. Best effort.
+ * Notes: what the lower has at a path of upper's (mode 0: nothing), and that
+ * upper's is the same: a file as long as nothing touches it, a directory as
+ * long as it has its mode, owner and attributes. In any order.
  */
-void origin_add_lower(struct buf *hashes, const char *path, size_t len,
-		      uint64_t ino);
-void origin_note_lowers(const struct branch *b, struct buf *hashes);
+void origin_add_lower(struct buf *notes, const char *path, size_t len,
+		      const struct object *lower);
+void origin_add_equal(struct buf *notes, const char *path, size_t len,
+		      const struct object *upper, const struct xattrs *x);
+/*
+ * The notes of a branch, to be searched; whether there is one of a path; and
+ * all of them again, with new ones. Best effort.
+ */
+void origin_read_notes(const struct branch *b, struct buf *ret);
+bool origin_is_noted(const struct buf *notes, const char *path, size_t len);
+void origin_write_notes(const struct branch *b, const struct buf *notes,
+			struct buf *more);
 
 /*
  * What the lower has, or had a place for, under something of upper's: all that
@@ -74,12 +87,18 @@ bool origin_is_of_dir(struct origins **origins, const struct branch *b,
 int origin_is_lost(struct origins **origins, const struct branch *b,
 		   const struct walk_entry *e, struct error *err);
 
-/* 1 if the lower had something at @e's path when the branch was settled. */
+/* 1 if the lower had something at @path when that was noted. */
 int origin_had_lower(struct origins **origins, const struct branch *b,
-		     const struct walk_entry *e, struct error *err);
+		     const char *path, size_t len, struct error *err);
 
-/* 1 if that was another object than the one that it has now, or none. */
-int origin_is_another(struct origins **origins, const struct branch *b,
-		      const struct walk_entry *e, struct error *err);
+/* If that was another object than the one that it has @now, or none. */
+bool origin_is_another(struct origins **origins, const struct branch *b,
+		       const char *path, size_t len, const struct object *now);
+
+/* If upper's is as it was copied up, whatever the lower has now; @x for a
+ * directory. */
+bool origin_is_equal(struct origins **origins, const struct branch *b,
+		     const char *path, size_t len, const struct object *upper,
+		     const struct xattrs *x);
 
 #endif

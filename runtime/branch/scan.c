@@ -18,6 +18,7 @@
 #include "branch/modes.h"
 #include "branch/origin.h"
 #include "branch/scan.h"
+#include "branch/walk.h"
 
 static void close_kept(struct scan *s)
 {
@@ -31,6 +32,7 @@ static void close_kept(struct scan *s)
 void scan_done(struct scan *s)
 {
 	close_kept(s);
+	buf_done(&s->notes);
 	buf_done(&s->lowers);
 }
 
@@ -49,7 +51,7 @@ struct level {
 	size_t path_len; /* of the path in front of it */
 };
 
-struct walk {
+struct tour {
 	const struct branch *b;
 	struct scan *s;
 	bool inside;
@@ -64,7 +66,7 @@ static void close_level(struct level *l)
 	cleanup_close(&l->lower_fd);
 }
 
-static void walk_done(struct walk *w)
+static void tour_done(struct tour *w)
 {
 	while (w->depth > 0)
 		close_level(&w->levels[--w->depth]);
@@ -114,7 +116,7 @@ static int keep_file(struct scan *s, int dir_fd, const char *name)
 }
 
 /* The lower's part of the directory that is about to be entered. */
-static void open_lower(const struct walk *w, const char *name,
+static void open_lower(const struct tour *w, const char *name,
 		       struct level *ret)
 {
 	const struct level *above = w->depth ? &w->levels[w->depth - 1] : NULL;
@@ -137,7 +139,7 @@ static void open_lower(const struct walk *w, const char *name,
 }
 
 /* Goes down into @fd, which is taken over. */
-static int enter_dir(struct walk *w, int fd, const char *name, size_t path_len)
+static int enter_dir(struct tour *w, int fd, const char *name, size_t path_len)
 {
 	auto_close int owned = fd;
 	int r = keep_dir(w->s, fd);
@@ -153,7 +155,7 @@ static int enter_dir(struct walk *w, int fd, const char *name, size_t path_len)
 	return 0;
 }
 
-static void leave_name(struct walk *w, size_t path_len)
+static void leave_name(struct tour *w, size_t path_len)
 {
 	if (w->path.data) {
 		w->path.len = path_len;
@@ -161,7 +163,7 @@ static void leave_name(struct walk *w, size_t path_len)
 	}
 }
 
-static int enter_child(struct walk *w, int dir_fd, const char *name,
+static int enter_child(struct tour *w, int dir_fd, const char *name,
 		       size_t path_len)
 {
 	int fd;
@@ -178,7 +180,7 @@ static int enter_child(struct walk *w, int dir_fd, const char *name,
 }
 
 /* The records hold ids as they are outside. */
-static void map_ids(const struct walk *w, struct stat *st)
+static void map_ids(const struct tour *w, struct stat *st)
 {
 	uint32_t id;
 
@@ -190,14 +192,14 @@ static void map_ids(const struct walk *w, struct stat *st)
 		st->st_gid = id;
 }
 
-static void look_at_mode(struct walk *w, struct stat *st)
+static void look_at_mode(struct tour *w, struct stat *st)
 {
 	if (modes_keep_out(st))
 		w->s->shut = true;
 	modes_tell(&w->b->meta, buf_str(&w->path), st);
 }
 
-static bool is_as_made(const struct walk *w, const struct stat *st)
+static bool is_as_made(const struct tour *w, const struct stat *st)
 {
 	const struct branch_meta *m = &w->b->meta;
 	const struct branch_record *r =
@@ -207,7 +209,7 @@ static bool is_as_made(const struct walk *w, const struct stat *st)
 }
 
 /* A directory that was copied up because of what happened in it. */
-static bool is_in_lower(const struct walk *w)
+static bool is_in_lower(const struct tour *w)
 {
 	auto_close int fd = -1;
 
@@ -218,21 +220,20 @@ static bool is_in_lower(const struct walk *w)
 	return fd >= 0;
 }
 
-static void note_lower(struct walk *w, const char *name)
+static void note_lower(struct tour *w, const char *name)
 {
 	const struct level *l = &w->levels[w->depth - 1];
-	struct stat lower = { .st_ino = 0 };
+	struct object lower;
 
-	if (l->lower_fd < 0 && !l->is_new)
+	if ((l->lower_fd < 0 && !l->is_new) ||
+	    origin_is_noted(&w->s->notes, w->path.data, w->path.len))
 		return;
-	if (l->lower_fd < 0 ||
-	    fstatat(l->lower_fd, name, &lower, AT_SYMLINK_NOFOLLOW) == 0 ||
-	    errno == ENOENT)
+	if (object_stat(l->lower_fd, name, &lower) == 0)
 		origin_add_lower(&w->s->lowers, w->path.data, w->path.len,
-				 lower.st_ino);
+				 &lower);
 }
 
-static int count(struct walk *w, int dir_fd, const char *name,
+static int count(struct tour *w, int dir_fd, const char *name,
 		 const struct stat *st)
 {
 	w->s->n_objects++;
@@ -245,7 +246,7 @@ static int count(struct walk *w, int dir_fd, const char *name,
 	return keep_file(w->s, dir_fd, name);
 }
 
-static int visit(struct walk *w, const char *name)
+static int visit(struct tour *w, const char *name)
 {
 	int dir_fd = dirfd(w->levels[w->depth - 1].dir);
 	size_t start = w->path.len;
@@ -271,7 +272,7 @@ static int visit(struct walk *w, const char *name)
 	return 0;
 }
 
-static void leave_dir(struct walk *w)
+static void leave_dir(struct tour *w)
 {
 	struct level *l = &w->levels[--w->depth];
 
@@ -279,7 +280,7 @@ static void leave_dir(struct walk *w)
 	leave_name(w, l->path_len);
 }
 
-static int step(struct walk *w)
+static int step(struct tour *w)
 {
 	const struct dirent *d;
 
@@ -301,7 +302,7 @@ static int step(struct walk *w)
  * kernel puts its mtime back when it copies up a child: only the rest of its
  * metadata is counted.
  */
-static int visit_root(struct walk *w, int fd)
+static int visit_root(struct tour *w, int fd)
 {
 	const struct branch_meta *m = &w->b->meta;
 	const struct branch_record *r = record_find(m->made, m->n_made, "");
@@ -321,10 +322,12 @@ static int visit_root(struct walk *w, int fd)
 
 int scan_upper(const struct branch *b, bool inside, struct scan *s)
 {
-	auto_(walk) struct walk w = { .b = b, .s = s, .inside = inside };
+	auto_(tour) struct tour w = { .b = b, .s = s, .inside = inside };
 	int fd = openat(b->upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int r = fd < 0 ? -errno : visit_root(&w, fd);
 
+	if (s->note_lowers)
+		origin_read_notes(b, &s->notes);
 	if (r < 0)
 		cleanup_close(&fd);
 	else

@@ -21,8 +21,9 @@ struct scan {
 	bool over;	  /* too many objects to be kept open */
 	bool shut;	  /* something keeps its owner out (modes.h) */
 	bool cut;	  /* the counts are lower bounds: too deep */
-	/* With note_lowers: what the lower has there (origin_add_lower). */
-	struct buf lowers;
+	/* With note_lowers: what was noted, and what the lower has where
+	 * nothing was (origin_add_lower). */
+	struct buf notes, lowers;
 	/* To be synced unless @over: changed files, and all directories. */
 	int files[SCAN_MAX], dirs[SCAN_MAX];
 	size_t n_files, n_dirs;

@@ -77,7 +77,7 @@ static int scan_and_sync(void *data, int out_fd, struct error *err)
 	if (r == 0 && w->sync && s.n_objects > 0)
 		r = sync_upper(w->b, &s);
 	if (r == 0)
-		origin_note_lowers(w->b, &s.lowers);
+		origin_write_notes(w->b, &s.notes, &s.lowers);
 	w->found = (struct found){ s.n_objects, s.n_changes, s.bytes, s.cut,
 				   s.shut };
 	if (r == 0 && out_fd >= 0)

@@ -683,7 +683,7 @@ int remove_small(struct branch *b, int parent_fd, const char *name)
 	if (r == 0)
 		r = unlink_if_there(b->dir_fd, "work", AT_REMOVEDIR);
 	if (r == 0)
-		r = unlink_if_there(b->dir_fd, LOWERS_FILE, 0);
+		r = unlink_if_there(b->dir_fd, NOTES_FILE, 0);
 	if (r == 0)
 		r = unlink_if_there(b->dir_fd, COPIED_FILE, 0);
 	if (r == 0)

@@ -13,6 +13,7 @@
 #include "sandbox/plan.h"
 #include "sandbox/rootfs.h"
 #include "sandbox/state.h"
+#include "sandbox/watching.h"
 
 struct clone_args;
 struct request;
@@ -60,7 +61,8 @@ struct create {
 	sigset_t original_mask; /* the payload's */
 	bool mask_is_saved;
 	int pidfd;
-	struct buf made; /* NUL-separated paths that init reported */
+	struct watching watching; /* of what a foreground run writes */
+	struct buf made;	  /* NUL-separated paths that init reported */
 };
 
 /* Makes everything up to READY. On failure all is undone. */

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/quiet_thread.h"
+#include "branch/watch.h"
 #include "kernel/cgroup.h"
 #include "kernel/tty.h"
 #include "sandbox/asked_bundle.h"
@@ -313,11 +314,30 @@ static int quiet_listener(const struct create *c)
 	return c->mediation ? mediation_idle_fd(c->mediation) : c->traps_fd;
 }
 
+/*
+ * What ends the wait of poll(2): the time that the sandbox has, and that after
+ * which it is worth watching. -1: nothing does.
+ */
+static int wait_ms(int64_t end_ms, int64_t watch_ms)
+{
+	int64_t left = end_ms < 0 ? INT_MAX : end_ms - clock_now_ms();
+
+	if (watch_ms >= 0 && watch_ms - clock_now_ms() < left)
+		left = watch_ms - clock_now_ms();
+	if (left < 0)
+		return 0;
+	if (left < INT_MAX)
+		return (int)left;
+	return end_ms < 0 ? -1 : INT_MAX;
+}
+
 /* Until the process has ended, or has to. A negative errno. */
 static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 		    struct error *err)
 {
 	const struct command_hooks *h = hooks_of(c);
+	int64_t watch_ms =
+		c && c->branch ? clock_now_ms() + BRANCH_WATCH_AFTER_MS : -1;
 	struct pollfd p[] = {
 		{ .fd = pidfd, .events = POLLIN },
 		{ .fd = signal_fd, .events = POLLIN },
@@ -327,16 +347,16 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 	};
 
 	while (!(p[0].revents & POLLIN)) {
-		int64_t left = end_ms < 0 ? -1 : end_ms - clock_now_ms();
-
-		if (end_ms >= 0 && left <= 0)
+		if (end_ms >= 0 && clock_now_ms() >= end_ms)
 			return WAIT_TIMEOUT;
-		if (left > INT_MAX)
-			left = INT_MAX;
-		if (poll(p, ARRAY_LEN(p), (int)left) < 0) {
+		if (poll(p, ARRAY_LEN(p), wait_ms(end_ms, watch_ms)) < 0) {
 			if (errno == EINTR)
 				continue;
 			return error_set(err, ERR_SYSTEM, errno, "poll");
+		}
+		if (watch_ms >= 0 && clock_now_ms() >= watch_ms) {
+			watching_begin(&c->watching, c->branch, c->pidfd);
+			watch_ms = -1;
 		}
 		if (p[1].revents & POLLIN)
 			forward_signal(signal_fd, pidfd);
@@ -386,8 +406,10 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 	int status = 0, sig = 0, r = 0;
 
 	/* The relay waits for its own. */
-	if (console_master >= 0 && c)
+	if (console_master >= 0 && c) {
 		begin_serving(c);
+		watching_begin(&c->watching, c->branch, c->pidfd);
+	}
 	if (console_master >= 0)
 		r = asktty_relay(c, console_master, pidfd, signal_fd, end_ms,
 				 err);
@@ -484,6 +506,7 @@ static int run_foreground(struct create *c, int signal_fd,
 	if (r < 0)
 		(void)pidfd_signal(c->pidfd, SIGKILL);
 	end_notifying(&notifier);
+	watching_end(&c->watching);
 	serve_stop(c);
 	mediation_end(c->mediation);
 	if (r == 0 && c->plan->notify)

@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
+#include "branch/watch.h"
 #include "control/protocol.h"
 #include "sandbox/create.h"
 #include "sandbox/denied.h"
@@ -28,7 +30,7 @@ enum {
 	OUT_OF_THE_WAY = 16,
 };
 
-enum { OWN_POLLS = 4 };
+enum { OWN_POLLS = 5 };
 
 static const char *waiter_program(const struct sandbox_env *env)
 {
@@ -154,6 +156,8 @@ struct waiter {
 	struct sandbox_bundle bundle;
 	struct create *create; /* NULL: nobody has asked for anything */
 	struct lobby lobby;    /* empty once there is a create */
+	int64_t watch_ms;      /* when to begin to watch, or -1 */
+	struct branch_watch *watch;
 };
 
 static int given(int fd)
@@ -301,8 +305,32 @@ static bool has_lobby(const struct waiter *w)
 	return !w->create && w->guard;
 }
 
+/* What is written is watched from here, best effort. */
+static void begin_watching(struct waiter *w)
+{
+	auto_ptr(store_close) struct store *st = NULL;
+	auto_ptr(branch_close) struct branch *b = NULL;
+
+	w->watch_ms = -1;
+	if (store_open(w->store, NULL, &st, NULL) < 0 ||
+	    branch_find(st, w->name, &b, NULL) < 0)
+		return;
+	w->watch = branch_watch_open(b);
+	if (w->watch)
+		branch_watch_scan(w->watch);
+}
+
+/* Milliseconds until that; -1: it has begun. */
+static int until_watching(const struct waiter *w)
+{
+	int64_t left = w->watch_ms < 0 ? -1 : w->watch_ms - clock_now_ms();
+
+	return w->watch_ms >= 0 && left < 0 ? 0 : (int)left;
+}
+
 static void wait_for_init(struct waiter *w)
 {
+	w->watch_ms = clock_now_ms() + BRANCH_WATCH_AFTER_MS;
 	for (;;) {
 		const struct create *c = w->create;
 		struct pollfd p[OWN_POLLS + LOBBY_MAX] = {
@@ -312,14 +340,20 @@ static void wait_for_init(struct waiter *w)
 			  .events = POLLIN },
 			{ .fd = c ? c->traps_fd : w->traps_fd,
 			  .events = POLLIN },
+			{ .fd = w->watch ? branch_watch_fd(w->watch) : -1,
+			  .events = POLLIN },
 		};
 		bool asked, needed;
 
 		lobby_poll(&w->lobby, p + OWN_POLLS);
-		if (poll(p, OWN_POLLS + w->lobby.n, -1) < 0)
+		if (poll(p, OWN_POLLS + w->lobby.n, until_watching(w)) < 0)
 			continue;
+		if (p[4].revents)
+			branch_watch_read(w->watch);
 		if (p[0].revents)
 			return;
+		if (until_watching(w) == 0)
+			begin_watching(w);
 		if (p[1].revents) {
 			end_guard(w);
 			if (make_guard(w) < 0)
@@ -346,6 +380,9 @@ static void stop_serving(struct waiter *w)
 		serve_stop(w->create);
 		mediation_end(w->create->mediation);
 	}
+	if (w->watch)
+		branch_watch_read(w->watch);
+	branch_watch_free(take_ptr(&w->watch));
 	drop_fd(&w->socket_fd);
 	(void)unlinkat(WAITER_DIR, control_socket_name, 0);
 	end_guard(w);

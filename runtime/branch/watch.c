@@ -1,0 +1,375 @@
+#include "branch/watch.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "branch/internal.h"
+#include "branch/judge.h"
+#include "branch/origin.h"
+#include "branch/walk.h"
+#include "branch/xattr.h"
+
+enum {
+	DIRS_MAX = 16 * 1024, /* that are watched */
+	NOTES_MAX = 32 << 20, /* bytes, of one root */
+	RECENT = 1024,	      /* notes that are not written again */
+	EVENTS_BYTES = 32 * 1024,
+	COMPARED_MAX = 64 << 20, /* bytes of what was copied up, together */
+	WANTED = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR,
+};
+
+struct watched_root {
+	int dir_fd, upper_fd, lower_fd;
+	int notes_fd; /* -1: there are none yet */
+	const char *prefix;
+	struct timespec base_time;
+	struct buf notes; /* not written yet */
+	size_t written;
+};
+
+/* A directory of upper that the lower has, too. */
+struct watched {
+	struct watched_root *root;
+	char *path;
+};
+
+struct branch_watch {
+	int fd;
+	struct watched_root *roots;
+	size_t n_roots;
+	struct watched *dirs; /* by their watch descriptors */
+	size_t cap, n_dirs;
+	struct watched *todo; /* to be looked into */
+	size_t n_todo, cap_todo;
+	uint64_t recent[RECENT];
+	uint64_t n_compared;
+	char *chunk;
+};
+
+static bool open_root(struct watched_root *r, const struct branch *b)
+{
+	*r = (struct watched_root){
+		.dir_fd = fcntl(b->dir_fd, F_DUPFD_CLOEXEC, 3),
+		.upper_fd = fcntl(b->upper_fd, F_DUPFD_CLOEXEC, 3),
+		.lower_fd = fcntl(b->lower_fd, F_DUPFD_CLOEXEC, 3),
+		.notes_fd = -1,
+		.prefix = branch_xattr_prefix(b),
+		.base_time = b->meta.base_time,
+		.notes = BUF_INIT,
+	};
+	return r->dir_fd >= 0 && r->upper_fd >= 0 && r->lower_fd >= 0;
+}
+
+static void close_root(struct watched_root *r)
+{
+	cleanup_close(&r->dir_fd);
+	cleanup_close(&r->upper_fd);
+	cleanup_close(&r->lower_fd);
+	cleanup_close(&r->notes_fd);
+	buf_done(&r->notes);
+}
+
+struct branch_watch *branch_watch_open(struct branch *b)
+{
+	auto_ptr(branch_watch_free) struct branch_watch *w =
+		calloc(1, sizeof(*w));
+	size_t n = branch_n_roots(b);
+
+	if (!w)
+		return NULL;
+	w->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	w->chunk = malloc(2 * (size_t)CONTENT_CHUNK);
+	w->roots = calloc(n, sizeof(*w->roots));
+	if (w->fd < 0 || !w->chunk || !w->roots)
+		return NULL;
+	while (w->n_roots < n) {
+		size_t i = w->n_roots++;
+
+		if (!open_root(&w->roots[i], branch_root(b, i)))
+			return NULL;
+	}
+	return take_ptr(&w);
+}
+
+void branch_watch_free(struct branch_watch *w)
+{
+	if (!w)
+		return;
+	for (size_t i = 0; i < w->n_roots; i++)
+		close_root(&w->roots[i]);
+	for (size_t i = 0; i < w->cap; i++)
+		free(w->dirs[i].path);
+	while (w->n_todo > 0)
+		free(w->todo[--w->n_todo].path);
+	free(w->roots);
+	free(w->dirs);
+	free(w->todo);
+	free(w->chunk);
+	if (w->fd >= 0)
+		fd_let_go(w->fd);
+	free(w);
+}
+
+int branch_watch_fd(const struct branch_watch *w)
+{
+	return w->fd;
+}
+
+/* Grows *@v to hold index @i; what is new is empty. */
+static bool reserve(struct watched **v, size_t *cap, size_t i)
+{
+	size_t wanted = i < 64 ? 64 : 2 * i;
+	struct watched *grown;
+
+	if (i < *cap)
+		return true;
+	grown = reallocarray(*v, wanted, sizeof(*grown));
+	if (!grown)
+		return false;
+	memset(grown + *cap, 0, (wanted - *cap) * sizeof(*grown));
+	*v = grown;
+	*cap = wanted;
+	return true;
+}
+
+static void forget(struct branch_watch *w, size_t wd)
+{
+	if (wd >= w->cap || !w->dirs[wd].path)
+		return;
+	free(w->dirs[wd].path);
+	w->dirs[wd].path = NULL;
+	w->n_dirs--;
+}
+
+/* Also where it is now, if it was moved. */
+static void watch_dir(struct branch_watch *w, const struct watched *d, int fd)
+{
+	char link[FD_PATH_MAX];
+	char *path = NULL;
+	int wd = w->n_dirs < DIRS_MAX
+			 ? inotify_add_watch(w->fd, fd_proc_path(fd, link),
+					     WANTED)
+			 : -1;
+
+	if (wd < 0)
+		return;
+	if (reserve(&w->dirs, &w->cap, (size_t)wd))
+		path = strdup(d->path);
+	if (!path) {
+		(void)inotify_rm_watch(w->fd, wd);
+		return;
+	}
+	forget(w, (size_t)wd);
+	w->dirs[wd] = (struct watched){ d->root, path };
+	w->n_dirs++;
+}
+
+static void look_into_later(struct branch_watch *w, struct watched_root *root,
+			    const char *path)
+{
+	char *copy = strdup(path);
+
+	if (copy && reserve(&w->todo, &w->cap_todo, w->n_todo))
+		w->todo[w->n_todo++] = (struct watched){ root, copy };
+	else
+		free(copy);
+}
+
+static int open_dir(int root_fd, const char *path, int flags)
+{
+	if (!*path)
+		return openat(root_fd, ".", flags | O_DIRECTORY | O_CLOEXEC);
+	return fd_open_beneath(root_fd, path, flags | O_DIRECTORY | O_NOFOLLOW,
+			       0);
+}
+
+/* Nothing has touched it since we looked. */
+static bool is_untouched(int dirfd, const char *name, const struct object *was)
+{
+	struct object o;
+
+	return object_stat(dirfd, name, &o) == 0 && o.ino == was->ino &&
+	       time_compare(&o.ctime, &was->ctime) == 0;
+}
+
+/* A name in upper, and what there is. */
+struct pair {
+	const char *name;
+	int up_fd, low_fd;
+	struct object up, low;
+};
+
+/*
+ * The mtime that copying up has given a file says for most that it is worth a
+ * comparison.
+ */
+static bool has_same_content(struct branch_watch *w,
+			     const struct watched_root *r, const struct pair *p)
+{
+	if (p->up.nlink != 1 || p->up.size != p->low.size ||
+	    time_compare(&p->up.mtime, &p->low.mtime) != 0 ||
+	    time_compare(&p->low.ctime, &r->base_time) > 0 ||
+	    w->n_compared + p->up.size > COMPARED_MAX)
+		return false;
+	w->n_compared += p->up.size;
+	return content_compare(p->up_fd, p->name, &p->up, p->low_fd, p->name,
+			       &p->low, w->chunk) == 1;
+}
+
+/* It was only opened for writing so far, or copied up for what is in it. */
+static void note_equal(struct branch_watch *w, struct watched_root *r,
+		       const struct pair *p, const struct buf *path)
+{
+	auto_(xattrs) struct xattrs up = XATTRS_INIT;
+	auto_(xattrs) struct xattrs low = XATTRS_INIT;
+	bool is_dir = S_ISDIR(p->up.mode);
+
+	if ((!is_dir && !S_ISREG(p->up.mode)) || p->up.mode != p->low.mode ||
+	    p->up.uid != p->low.uid || p->up.gid != p->low.gid ||
+	    (!is_dir && !has_same_content(w, r, p)) ||
+	    xattrs_read_visible(p->up_fd, p->name, r->prefix, &up) < 0 ||
+	    xattrs_read_visible(p->low_fd, p->name, r->prefix, &low) < 0 ||
+	    !xattrs_equal(&up, &low))
+		return;
+	if (is_dir || (is_untouched(p->up_fd, p->name, &p->up) &&
+		       is_untouched(p->low_fd, p->name, &p->low)))
+		origin_add_equal(&r->notes, path->data, path->len, &p->up, &up);
+}
+
+/* Those that were made just now are not made again. */
+static void drop_known(struct branch_watch *w, struct buf *notes, size_t from)
+{
+	size_t kept = from;
+	uint64_t hash;
+
+	if (buf_failed(notes))
+		return;
+	for (size_t at = from; at < notes->len; at += sizeof(hash)) {
+		memcpy(&hash, notes->data + at, sizeof(hash));
+		if (w->recent[hash % RECENT] == hash)
+			continue;
+		w->recent[hash % RECENT] = hash;
+		memcpy(notes->data + kept, &hash, sizeof(hash));
+		kept += sizeof(hash);
+	}
+	notes->len = kept;
+}
+
+/* What the lower has where upper's directory @d has @name. */
+static void note(struct branch_watch *w, const struct watched *d, int up_fd,
+		 int low_fd, const char *name)
+{
+	auto_(buf) struct buf path = BUF_INIT;
+	struct watched_root *r = d->root;
+	size_t from = r->notes.len;
+	struct pair p = { .name = name, .up_fd = up_fd, .low_fd = low_fd };
+
+	buf_printf(&path, "%s%s%s", d->path, *d->path ? "/" : "", name);
+	if (buf_failed(&path) || object_stat(up_fd, name, &p.up) < 0 ||
+	    !p.up.mode || object_stat(low_fd, name, &p.low) < 0)
+		return;
+	origin_add_lower(&r->notes, path.data, path.len, &p.low);
+	note_equal(w, r, &p, &path);
+	drop_known(w, &r->notes, from);
+	if (S_ISDIR(p.up.mode) && S_ISDIR(p.low.mode) && !p.low.is_mount)
+		look_into_later(w, r, path.data);
+}
+
+static void look_into(struct branch_watch *w, const struct watched *d)
+{
+	auto_close int low_fd = open_dir(d->root->lower_fd, d->path, O_PATH);
+	int up_fd = low_fd < 0 ? -1
+			       : open_dir(d->root->upper_fd, d->path, O_RDONLY);
+	const struct dirent *e;
+	DIR *dir;
+
+	if (up_fd < 0)
+		return;
+	watch_dir(w, d, up_fd);
+	dir = fdopendir(up_fd);
+	if (!dir) {
+		(void)close(up_fd);
+		return;
+	}
+	while ((e = readdir(dir)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			note(w, d, up_fd, low_fd, e->d_name);
+	(void)closedir(dir);
+}
+
+static void write_notes(struct watched_root *r)
+{
+	const int flags =
+		O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
+
+	if (!buf_failed(&r->notes) && r->notes.len > 0 &&
+	    r->written < NOTES_MAX) {
+		if (r->notes_fd < 0)
+			r->notes_fd =
+				openat(r->dir_fd, NOTES_FILE, flags, 0600);
+		if (r->notes_fd >= 0)
+			(void)fd_write_full(r->notes_fd, r->notes.data,
+					    r->notes.len);
+		r->written += r->notes.len;
+	}
+	buf_clear(&r->notes);
+}
+
+/* All that is still to be looked into. */
+static void finish(struct branch_watch *w)
+{
+	while (w->n_todo > 0) {
+		struct watched d = w->todo[--w->n_todo];
+
+		look_into(w, &d);
+		free(d.path);
+	}
+	for (size_t i = 0; i < w->n_roots; i++)
+		write_notes(&w->roots[i]);
+}
+
+void branch_watch_scan(struct branch_watch *w)
+{
+	for (size_t i = 0; i < w->n_roots; i++)
+		look_into_later(w, &w->roots[i], "");
+	finish(w);
+}
+
+static void take_event(struct branch_watch *w, const struct inotify_event *e)
+{
+	auto_close int up_fd = -1, low_fd = -1;
+	const struct watched *d = &w->dirs[e->wd];
+
+	if (e->mask & IN_IGNORED)
+		forget(w, (size_t)e->wd);
+	if (!e->len || !d->path)
+		return;
+	up_fd = open_dir(d->root->upper_fd, d->path, O_PATH);
+	low_fd = open_dir(d->root->lower_fd, d->path, O_PATH);
+	if (up_fd >= 0 && low_fd >= 0)
+		note(w, d, up_fd, low_fd, e->name);
+}
+
+void branch_watch_read(struct branch_watch *w)
+{
+	_Alignas(struct inotify_event) char events[EVENTS_BYTES];
+	ssize_t n;
+
+	while ((n = read(w->fd, events, sizeof(events))) > 0) {
+		for (const char *p = events; p < events + n;) {
+			const struct inotify_event *e = (const void *)p;
+
+			if (e->mask & IN_Q_OVERFLOW)
+				branch_watch_scan(w);
+			else if (e->wd >= 0 && (size_t)e->wd < w->cap)
+				take_event(w, e);
+			p += sizeof(*e) + e->len;
+		}
+		finish(w);
+	}
+}

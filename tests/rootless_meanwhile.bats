@@ -1,0 +1,1 @@
+meanwhile.bats
