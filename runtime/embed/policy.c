@@ -277,17 +277,23 @@ static struct sandlock_event event_of(const struct event_view *v)
 	};
 }
 
-static void answer_now(struct sandlock_approval *a, int verdict)
+static void ask_later(struct policy *p, const struct asklink_question *q,
+		      const struct sandlock_event *e)
 {
-	(void)sandlock_approval_resolve(a, verdict);
-	sandlock_approval_free(a);
+	struct sandlock_context ctx = { p };
+	struct sandlock_approval *a =
+		approval_new(p->link, q->number, q->deadline_ns);
+
+	if (a)
+		p->deferred(p->data, e, &ctx, a);
+	else
+		send_answer(p->link, q->number, ENOMEM);
 }
 
 static void ask(struct policy *p, const char *text, size_t n)
 {
 	auto_(event_view) struct event_view v = { .syscall = NULL };
 	struct sandlock_context ctx = { p };
-	struct sandlock_approval *a;
 	struct asklink_question q;
 	struct sandlock_event e;
 
@@ -300,23 +306,20 @@ static void ask(struct policy *p, const char *text, size_t n)
 		send_answer(p->link, q.number, ENOMEM);
 		return;
 	}
-	a = approval_new(p->link, q.number, q.deadline_ns);
-	if (!a) {
-		send_answer(p->link, q.number, ENOMEM);
-		return;
-	}
-	e = event_of(&v);
 	/* Its time may be over, while another one was decided. */
-	if (sandlock_approval_is_cancelled(a))
-		sandlock_approval_free(a);
-	else if (p->deferred && !v.starts)
-		p->deferred(p->data, &e, &ctx, a);
-	else if (p->deferred) {
+	if (clock_now_ns() >= q.deadline_ns)
+		return;
+	e = event_of(&v);
+	if (!p->deferred) {
+		send_answer(p->link, q.number,
+			    error_of(p->fn(p->data, &e, &ctx)));
+	} else if (v.starts) {
 		/* Who could answer waits for the start, maybe. */
 		p->deferred(p->data, &e, &ctx, NULL);
-		answer_now(a, SANDLOCK_VERDICT_ALLOW);
-	} else
-		answer_now(a, p->fn(p->data, &e, &ctx));
+		send_answer(p->link, q.number, 0);
+	} else {
+		ask_later(p, &q, &e);
+	}
 }
 
 /* There is nothing to decide. */

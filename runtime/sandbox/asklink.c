@@ -19,6 +19,7 @@
 #include "sandbox/audit.h"
 #include "sandbox/create.h"
 #include "sandbox/live_limits.h"
+#include "supervise/act.h"
 #include "supervise/approvals.h"
 #include "supervise/denials.h"
 #include "supervise/denied_paths.h"
@@ -313,6 +314,8 @@ static void take_order(struct asklink *l, size_t n)
 
 	if (json_parse(l->data, n, &limits, "order", &j, NULL) < 0)
 		return;
+	/* By who asks, maybe. */
+	act_settle();
 	if (json_get(j, "seen"))
 		count_seen(l, json_int_or(j, "seen", 0));
 	else if (json_get(j, "restrict_network"))

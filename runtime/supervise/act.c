@@ -19,6 +19,17 @@ static _Thread_local struct us {
 	size_t n_groups;
 } us;
 
+/* It was left without capabilities. */
+static _Thread_local bool lingers;
+
+void act_settle(void)
+{
+	if (!lingers)
+		return;
+	lingers = false;
+	(void)caps_set_effective(UINT64_MAX);
+}
+
 static int read_who(struct call *c, struct who *w)
 {
 	int r = who_read(call_tid(c), w);
@@ -59,6 +70,7 @@ int act_begin(struct act *a, struct call *c)
 	int r;
 
 	*a = (struct act){ .changed = false };
+	act_settle();
 	if (!w)
 		return -ENOMEM;
 	r = read_who(c, w);
@@ -104,9 +116,11 @@ int act_begin_bare(struct act *a, const struct who *w)
 	int r = 0;
 
 	*a = (struct act){ .is_bare = true };
-	if (!is_like_us(w))
+	if (!is_like_us(w)) {
+		act_settle();
 		r = geteuid() == 0 ? become(a, w) : -EACCES;
-	if (r == 0 && caps_set_effective(0) < 0)
+	}
+	if (r == 0 && !lingers && caps_set_effective(0) < 0)
 		r = -EACCES;
 	if (r < 0)
 		act_end(a);
@@ -118,7 +132,18 @@ void act_end(struct act *a)
 	/* Before what takes them. */
 	if (a->is_bare)
 		(void)caps_set_effective(UINT64_MAX);
+	lingers = false;
 	if (a->changed)
 		become_root();
+	*a = (struct act){ .changed = false };
+}
+
+void act_linger(struct act *a)
+{
+	if (a->changed) {
+		act_end(a);
+		return;
+	}
+	lingers = true;
 	*a = (struct act){ .changed = false };
 }

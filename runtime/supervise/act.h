@@ -34,5 +34,14 @@ int act_begin(struct act *a, struct call *c);
  */
 int act_begin_bare(struct act *a, const struct who *w);
 void act_end(struct act *a);
+/*
+ * The end of one that was begun bare, but a thread that became nobody else
+ * stays without capabilities until somebody needs them: two system calls less
+ * where the next thing it does is the same. Every row of a handler but those
+ * that say so (is_bare) begins with all of them, and so does every thread.
+ */
+void act_linger(struct act *a);
+/* The calling thread has all its capabilities again. */
+void act_settle(void);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "supervise/act.h"
 #include "supervise/denials.h"
 #include "supervise/denied_paths.h"
 #include "supervise/internal.h"
@@ -34,6 +35,7 @@ static void record(const struct asker *a, struct call *c, const struct event *e,
 		.is_told = is_told,
 	};
 
+	act_settle();
 	denials_add_call(a->denials, c, &d);
 }
 
@@ -168,6 +170,7 @@ static bool is_denied(const struct asker *a, struct call *c,
 	if (!o->is_veiled &&
 	    !denied_paths_has(a->denied_paths, o->path, o->real))
 		return false;
+	act_settle();
 	denials_add_call(a->denials, c, &d);
 	return true;
 }
@@ -187,6 +190,8 @@ void ask_fill_caller(struct event *e, struct call *c)
 {
 	char link[32], path[PATH_MAX];
 
+	if (!e->program || !c->tgid || !c->ppid)
+		act_settle();
 	e->pid = call_tgid(c);
 	e->parent_pid = call_ppid(c);
 	if (e->program)

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/uapi.h"
 #include "kernel/pidfd.h"
+#include "supervise/act.h"
 #include "supervise/internal.h"
 
 /* Strings are read in pieces that do not cross a page. */
@@ -356,6 +357,8 @@ static enum progress carry_out(struct call *c, enum lane lane,
 	for (const struct handler *h = all.row; h < all.end; h++) {
 		if (!h->account || !h->account->instead)
 			continue;
+		if (!h->is_bare)
+			act_settle();
 		*ret = h->account->instead(c, h->data, lane == LANE_EXTERNAL);
 		if (ret->kind == OUTCOME_HELD && lane < LANE_EXTERNAL)
 			return CALL_MUST_PARK;
@@ -375,6 +378,8 @@ enum progress call_run(struct call *c, enum lane lane, struct outcome *ret)
 			return CALL_DONE;
 		if (h->lane > lane)
 			return CALL_MUST_PARK;
+		if (!h->is_bare)
+			act_settle();
 		*ret = h->fn(c, h->data);
 		if (ret->kind == OUTCOME_HELD)
 			return CALL_HELD;
@@ -495,6 +500,7 @@ static void let_go_on(struct call *c)
 {
 	int e;
 
+	act_settle();
 	/* Accounts may look at the caller again. */
 	atomic_store(&c->is_finishing, true);
 	e = settle_accounts(c);

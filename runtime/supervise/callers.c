@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/uapi.h"
+#include "supervise/act.h"
 #include "supervise/handler.h"
 #include "supervise/who.h"
 
@@ -129,11 +130,14 @@ static void remember(struct callers *k, struct caller *new)
 static int read_caller(struct callers *k, struct call *c, struct who *ret,
 		       struct caller **ret_caller)
 {
+	auto_close int fd = -1, root_fd = -1;
 	pid_t tid = call_tid(c);
-	auto_close int fd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
-	auto_close int root_fd = call_open_root(c);
-	int r = root_fd < 0 ? root_fd : who_read(tid, ret);
+	int r;
 
+	act_settle();
+	fd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
+	root_fd = call_open_root(c);
+	r = root_fd < 0 ? root_fd : who_read(tid, ret);
 	if (r < 0)
 		return r;
 	/* The number meant the caller for as long as it waits. */
@@ -214,6 +218,7 @@ char *callers_program(struct callers *k, struct caller *who, struct call *c)
 
 	if (known)
 		return known;
+	act_settle();
 	(void)snprintf(link, sizeof(link), "/proc/%d/exe", (int)call_tid(c));
 	if (fd_read_link(AT_FDCWD, link, path) < 0 || !call_is_valid(c))
 		return NULL;

@@ -93,6 +93,9 @@ struct handler {
 	/* Calls of 32-bit programs come, too, if they are trapped: with this
 	 * machine's number, and arguments in the same places. */
 	bool takes_32;
+	/* It, and what is done instead, may run without the thread's
+	 * capabilities, and sees to what it needs (act_settle). */
+	bool is_bare;
 };
 
 int call_nr(const struct call *c);

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "policy/ask.h"
+#include "supervise/act.h"
 #include "supervise/internal.h"
 #include "supervise/object.h"
 #include "supervise/who.h"
@@ -162,6 +163,11 @@ static int read_path(struct call *c, unsigned int i, struct snapshot *s)
 {
 	int r = call_peek_string(c, call_arg(c, i), s->path, sizeof(s->path));
 
+	if (r == -EPERM) {
+		act_settle();
+		r = call_peek_string(c, call_arg(c, i), s->path,
+				     sizeof(s->path));
+	}
 	if (r == 0 && !*s->path)
 		return -ENOENT;
 	/* Below another root the path is another one. */
@@ -199,6 +205,7 @@ static void find_caller(const struct open_asker *a, struct call *c,
 		callers_find(&a->opener->callers, c, x->s.how.flags & O_CREAT,
 			     &x->who, &x->caller) == 0;
 	if (!x->has_who) {
+		act_settle();
 		x->root_fd = call_open_root(c);
 		return;
 	}
@@ -229,6 +236,8 @@ static int find_first(const struct open_asker *a, struct call *c,
 		may_open =
 			opener_find(a->opener, c, &x->who, root_of(x), s->path,
 				    how, follows(how), &found, real);
+	if (found.fd < 0 || *s->path != '/')
+		act_settle();
 	r = object_find_from(c, root_of(x), s->dirfd, s->path, follows(how),
 			     x->has_who ? &found : NULL, &s->object);
 	if (may_open && r == 0)
@@ -248,8 +257,11 @@ static int capture(const struct open_asker *a, struct call *c,
 {
 	struct snapshot *s = &x->s;
 	unsigned int i = 0;
-	int r = open_call_read(c, &s->dirfd, &s->how, &i);
+	int r;
 
+	if (a->asker->finder || call_nr(c) == SYS_openat2)
+		act_settle();
+	r = open_call_read(c, &s->dirfd, &s->how, &i);
 	if (r == 0)
 		r = read_path(c, i, s);
 	if (r < 0)
@@ -333,6 +345,7 @@ static struct outcome open_instead(struct call *c, void *data, bool may_wait)
 		return fd < 0 ? OUTCOME_GO
 			      : OUTCOME_OPEN(fd, how->flags & O_CLOEXEC);
 	}
+	act_settle();
 	if (root_of(x) < 0)
 		x->root_fd = call_open_root(c);
 	fd = opener_open(a->opener, c, &x->who, &x->s.object, root_of(x),
@@ -433,7 +446,8 @@ size_t open_rows(struct open_asker *a, struct handler ret[OPEN_ROWS])
 	const struct handler row = { .lane = LANE_LOCAL,
 				     .fn = before_open,
 				     .data = a,
-				     .account = &account };
+				     .account = &account,
+				     .is_bare = true };
 
 	return open_family_rows(&row, ret);
 }

@@ -374,6 +374,7 @@ int opener_open(struct opener *o, struct call *c, const struct who *who,
 	struct act act;
 	int r;
 
+	act_settle();
 	if (!is_ours_to_open(o, shown, how) || takes_fsetid(shown, how, who) ||
 	    !has_our_label(o, c))
 		return -EAGAIN;
@@ -426,7 +427,7 @@ bool opener_find(struct opener *o, struct call *c, const struct who *who,
 		return false;
 	ret->fd = fd_open_in_root(root_fd, path,
 				  O_PATH | (follows ? 0 : O_NOFOLLOW), 0);
-	act_end(&act);
+	act_linger(&act);
 	if (ret->fd >= 0 &&
 	    object_read_stat(ret->fd, &ret->st, &ret->mount) < 0) {
 		(void)close(ret->fd);
@@ -452,7 +453,7 @@ int opener_open_found(struct opener *o, struct call *c, const struct who *who,
 		r = reopen(o, found_fd, (int)how->flags);
 		call_effect_end(c);
 	}
-	act_end(&act);
+	act_linger(&act);
 	return r < 0 ? -EAGAIN : r;
 }
 

@@ -20,6 +20,7 @@
 #include "kernel/cpu.h"
 #include "kernel/pidfd.h"
 #include "policy/syscalls.h"
+#include "supervise/act.h"
 #include "supervise/internal.h"
 
 #if defined(__x86_64__)
@@ -388,6 +389,7 @@ static enum role receive(struct thread *t)
 	struct supervisor *s = l->s;
 	int r;
 
+	act_settle();
 	hurry(t, true);
 	while (!atomic_load(&s->stopping)) {
 		call_reset(t->call);

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "supervise/act.h"
 #include "supervise/internal.h"
 
 /* How often a receiver that may have missed its signal gets another one. */
@@ -77,6 +78,8 @@ int thread_start(struct supervisor *s, void *(*fn)(void *), void *arg)
 {
 	int r;
 
+	/* It has the capabilities of who makes it. */
+	act_settle();
 	(void)pthread_mutex_lock(&s->lock);
 	s->n_threads++;
 	(void)pthread_mutex_unlock(&s->lock);
