@@ -11,7 +11,8 @@
  *
  * Life of one, seen from the sandbox that writes:
  *
- *	branch_create           directories and meta.json; nothing is synced
+ *	branch_begin            what will be made where; nothing is there yet
+ *	branch_make             directories and meta.json; nothing is synced
  *	branch_overlay          a detached overlay mount of lower and upper
  *	branch_set_running      what the runtime made in it, who lives in it
  *	branch_settle           init is gone: durable, status, pending
@@ -87,10 +88,18 @@ struct branch_options {
 };
 
 /*
- * Claims the name and makes the directories. ERR_EXISTS if a branch of that
- * name waits in the store ("commit or abort it first"). On failure nothing is
- * left.
+ * Finds and checks what a branch of that name needs: its lowers are open, and
+ * its paths known. ERR_EXISTS if one waits in the store ("commit or abort it
+ * first").
  */
+int branch_begin(struct store *st, const struct branch_options *o,
+		 struct branch **ret, struct error *err);
+/*
+ * Claims the name, which somebody may have taken since (ERR_EXISTS), and makes
+ * the directories. On failure nothing is left, and it is only to be closed.
+ */
+int branch_make(struct branch *b, struct error *err);
+/* Both at once. */
 int branch_create(struct store *st, const struct branch_options *o,
 		  struct branch **ret, struct error *err);
 
@@ -101,15 +110,16 @@ void branch_close(struct branch *b); /* closes fds; disk is left alone */
 CLEANUP_PTR(struct branch, branch_close);
 
 /*
- * Removes an unused branch right after branch_create, because the rest of the
- * creation failed; nothing of it is alive. To be closed all the same.
+ * Removes an unused branch right after branch_make, because the rest of the
+ * creation failed; nothing of it is alive. One that was not made needs nothing.
+ * To be closed all the same.
  */
 void branch_discard(struct branch *b);
 
 /*
  * A detached mount of the overlay (fsmount fd, no attributes set). Must be
  * called in the user namespace of options.idmap; with an empty idmap by root.
- * Options are DESIGN section 5's; a child forked after branch_create may call
+ * Options are DESIGN section 5's; a child forked after branch_make may call
  * it, all fds are open.
  */
 int branch_overlay(const struct branch *b, int *ret_mount_fd,
@@ -121,7 +131,7 @@ int branch_overlay(const struct branch *b, int *ret_mount_fd,
  * relative to it ("dev/console", "proc", "" for the root itself). Each is
  * looked up in upper now; while it stays as it is now it is no change. Parents
  * of what is listed, and the root, are recorded by this function. Lets go of
- * the branch lock, which was held since branch_create.
+ * the branch lock, which was held since branch_make.
  */
 int branch_set_running(struct branch *b, const char *const *paths, size_t n,
 		       const struct proc_id *init, struct error *err);
@@ -135,7 +145,7 @@ void branch_expect_running(struct branch *b);
  * One branch for several sandboxes, one after the other. When one has ended the
  * branch is handed on, unsettled: @owner keeps it alive until the next one
  * joins. With @owner->pid 0 it is let go of. Joining takes the branch lock, as
- * branch_create does. ERR_STATE where it is not @owner's.
+ * branch_make does. ERR_STATE where it is not @owner's.
  */
 int branch_hand_on(struct branch *b, const struct proc_id *owner,
 		   struct error *err);

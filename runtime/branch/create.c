@@ -467,30 +467,30 @@ static int set_home(struct branch *b, const struct branch_options *o,
 }
 
 static int prepare(struct branch *b, const struct branch_options *o,
-		   struct stat *ret_lower, struct error *err)
+		   struct error *err)
 {
+	struct stat st;
 	char *lower = NULL;
 	int r = open_lower(o->lower, &b->lower_fd, &lower, err);
 
 	if (r < 0)
 		return r;
-	if (fstat(b->lower_fd, ret_lower) < 0) {
+	if (fstat(b->lower_fd, &st) < 0) {
 		free(lower);
 		return error_set(err, ERR_SYSTEM, errno, "cannot stat '%s'",
 				 o->lower);
 	}
-	r = fill_meta(&b->meta, o, lower, ret_lower);
+	r = fill_meta(&b->meta, o, lower, &st);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot make branch '%s'",
 				 o->name);
 	return set_home(b, o, err);
 }
 
-int root_create(struct store *st, const struct branch_options *o,
-		struct branch **ret, struct error *err)
+int root_begin(struct store *st, const struct branch_options *o,
+	       struct branch **ret, struct error *err)
 {
 	auto_ptr(branch_close) struct branch *b = NULL;
-	struct stat lower;
 	int r;
 
 	if (o->quota_bytes) {
@@ -506,13 +506,28 @@ int root_create(struct store *st, const struct branch_options *o,
 	if (!b)
 		return error_set(err, ERR_SYSTEM, ENOMEM,
 				 "cannot make branch '%s'", o->name);
-	r = prepare(b, o, &lower, err);
+	r = prepare(b, o, err);
 	if (r == 0 && !store_is_stale(st, o->name))
 		r = name_taken(o->name, err);
-	if (r == 0)
-		r = build_and_claim(b, &lower, err);
 	if (r < 0)
 		return r;
 	*ret = take_ptr(&b);
 	return 0;
+}
+
+int root_make(struct branch *b, struct error *err)
+{
+	struct stat lower;
+	int r;
+
+	if (fstat(b->lower_fd, &lower) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot stat '%s'",
+				 b->meta.lower);
+	r = build_and_claim(b, &lower, err);
+	/* Nothing is there to be discarded: the name may be somebody's. */
+	if (r < 0) {
+		cleanup_close(&b->dir_fd);
+		b->dir_fd = -1;
+	}
+	return r;
 }

@@ -225,8 +225,9 @@ int branch_save(struct branch *b, bool durable, struct error *err);
  * which is no name that anybody could give.
  */
 enum { ROOTS_MAX = 64, ROOT_NAME_MAX = LIMIT_NAME + 8 };
-int root_create(struct store *st, const struct branch_options *o,
-		struct branch **ret, struct error *err);
+int root_begin(struct store *st, const struct branch_options *o,
+	       struct branch **ret, struct error *err);
+int root_make(struct branch *b, struct error *err);
 int root_find(struct store *st, const char *name, struct branch **ret,
 	      struct error *err);
 void root_discard(struct branch *b);
@@ -277,7 +278,7 @@ void records_free(struct branch_record *r, size_t n);
  * branch.c: takes the branch lock, waiting up to @timeout_ms, and reads
  * meta.json again if another process wrote it meanwhile. ERR_LOCKED;
  * ERR_NOT_FOUND if the branch was committed or aborted meanwhile. Taking it
- * again while it is held is a no-op. Between branch_create and
+ * again while it is held is a no-op. Between branch_make and
  * branch_set_running it is held by the creator.
  */
 int branch_lock(struct branch *b, int timeout_ms, struct error *err);

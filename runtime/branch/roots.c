@@ -135,8 +135,8 @@ void clear_orphan_root(struct store *st, const char *name)
 		(void)branch_remove_all(b, NULL);
 }
 
-static int create_other(struct store *st, const struct branch_options *o,
-			size_t i, struct branch **ret, struct error *err)
+static int begin_other(struct store *st, const struct branch_options *o,
+		       size_t i, struct branch **ret, struct error *err)
 {
 	struct branch_options part = *o;
 	char name[ROOT_NAME_MAX];
@@ -148,16 +148,7 @@ static int create_other(struct store *st, const struct branch_options *o,
 	part.more_lowers = NULL;
 	part.n_more_lowers = 0;
 	r = clear_orphan(st, name, err);
-	return r < 0 ? r : root_create(st, &part, ret, err);
-}
-
-static void discard_others(struct branch **v, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		root_discard(v[i]);
-		branch_close(v[i]);
-	}
-	free(v);
+	return r < 0 ? r : root_begin(st, &part, ret, err);
 }
 
 static int check_options(struct store *st, const struct branch_options *o,
@@ -187,31 +178,55 @@ static int check_options(struct store *st, const struct branch_options *o,
 			  o->name);
 }
 
-int branch_create(struct store *st, const struct branch_options *o,
-		  struct branch **ret, struct error *err)
+int branch_begin(struct store *st, const struct branch_options *o,
+		 struct branch **ret, struct error *err)
 {
-	struct branch **others = NULL;
-	size_t n = 0;
+	auto_ptr(branch_close) struct branch *b = NULL;
 	int r = check_options(st, o, err);
 
+	if (r == 0)
+		r = root_begin(st, o, &b, err);
 	if (r == 0 && o->n_more_lowers) {
-		others = calloc(o->n_more_lowers, sizeof(struct branch *));
-		if (!others)
+		b->others = calloc(o->n_more_lowers, sizeof(struct branch *));
+		if (!b->others)
 			r = error_set(err, ERR_SYSTEM, ENOMEM,
 				      "cannot make branch '%s'", o->name);
 	}
-	while (r == 0 && n < o->n_more_lowers) {
-		r = create_other(st, o, n + 1, &others[n], err);
-		n += r == 0;
+	while (r == 0 && b->n_others < o->n_more_lowers) {
+		r = begin_other(st, o, b->n_others + 1, &b->others[b->n_others],
+				err);
+		b->n_others += r == 0;
 	}
-	if (r == 0)
-		r = root_create(st, o, ret, err);
-	if (r < 0) {
-		discard_others(others, n);
+	if (r < 0)
 		return r;
-	}
-	(*ret)->others = others;
-	(*ret)->n_others = n;
+	*ret = take_ptr(&b);
+	return 0;
+}
+
+int branch_make(struct branch *b, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < b->n_others; i++)
+		r = root_make(b->others[i], err);
+	if (r == 0)
+		r = root_make(b, err);
+	if (r < 0)
+		branch_discard(b);
+	return r;
+}
+
+int branch_create(struct store *st, const struct branch_options *o,
+		  struct branch **ret, struct error *err)
+{
+	auto_ptr(branch_close) struct branch *b = NULL;
+	int r = branch_begin(st, o, &b, err);
+
+	if (r == 0)
+		r = branch_make(b, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(&b);
 	return 0;
 }
 

@@ -25,8 +25,9 @@ void netns_begin(struct netns *n)
 	pthread_attr_t attr;
 	sigset_t all, old;
 
+	if (n->begun)
+		return;
 	n->fd = -1;
-	n->begun = false;
 	if (pthread_attr_init(&attr))
 		return;
 	/* Signals are for those who wait for them. */

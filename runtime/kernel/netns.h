@@ -5,11 +5,11 @@
  * clones before that: setresuid(3) and its like would wait in the child for a
  * lock that the thread had.
  *
- *	netns_begin -> (anything) -> netns_take | netns_done
+ *	zeroed -> netns_begin -> (anything) -> netns_take | netns_done
  *
  * The namespace belongs to the caller's user namespace, and its loopback device
  * is up. Where no thread can be had, or it fails, there is no fd, and the
- *caller makes the namespace the ordinary way.
+ * caller makes the namespace the ordinary way.
  */
 #ifndef SANDLOCK_KERNEL_NETNS_H
 #define SANDLOCK_KERNEL_NETNS_H
@@ -23,7 +23,7 @@ struct netns {
 	int fd; /* of the thread, until it is joined */
 };
 
-/* @n must stay where it is until netns_take or netns_done. */
+/* @n must stay where it is until netns_take or netns_done; once is enough. */
 void netns_begin(struct netns *n);
 /* Waits for the thread. The fd is the caller's; -1: there is none. */
 int netns_take(struct netns *n);

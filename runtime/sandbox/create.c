@@ -27,6 +27,7 @@
 #include "kernel/userns.h"
 #include "sandbox/launcher.h"
 #include "sandbox/listener.h"
+#include "sandbox/mediate.h"
 #include "sandbox/scratch.h"
 #include "sandbox/sdnotify.h"
 #include "sandbox/stale.h"
@@ -128,7 +129,7 @@ static int note_uncovered(void *data, const struct change *c)
 	return 0;
 }
 
-static void warn_of_uncovered(struct create *c)
+static void warn_of_uncovered(const struct create *c)
 {
 	auto_(buf) struct buf b = BUF_INIT;
 	struct uncovered u = { .n = 0 };
@@ -175,11 +176,17 @@ static void warn_of_all_written(const struct create *c)
 		warn_of_written(c, r->write.v[i]);
 }
 
-static int make_branch(struct create *c, struct error *err)
+static void warn_of_branch(const struct create *c)
+{
+	if (!c->branch || !c->plan->host || create_is_later(c))
+		return;
+	warn_of_uncovered(c);
+	warn_of_all_written(c);
+}
+
+static int begin_branch(struct create *c, struct error *err)
 {
 	const struct plan *p = c->plan;
-	int r;
-
 	struct branch_options o = {
 		.name = p->name,
 		.lower = p->lowers.n ? p->lowers.v[0] : p->spec->root_path,
@@ -202,12 +209,13 @@ static int make_branch(struct create *c, struct error *err)
 		return check_branch_name(c, err);
 	if (create_is_later(c))
 		return join_branch(c, err);
-	r = branch_create(c->store, &o, &c->branch, err);
-	if (r == 0 && p->host) {
-		warn_of_uncovered(c);
-		warn_of_all_written(c);
-	}
-	return r;
+	return branch_begin(c->store, &o, &c->branch, err);
+}
+
+static int make_branch(struct create *c, struct error *err)
+{
+	return c->branch && !create_is_later(c) ? branch_make(c->branch, err)
+						: 0;
 }
 
 static int claim_name(struct create *c, struct error *err)
@@ -221,7 +229,7 @@ static int claim_name(struct create *c, struct error *err)
 			plan_make_name(c->plan->name, i);
 		r = claim_once(c, err);
 		if (r == 0) {
-			r = make_branch(c, err);
+			r = begin_branch(c, err);
 			if (r < 0) {
 				if (c->slot)
 					(void)rundir_remove(c->slot, NULL);
@@ -453,7 +461,13 @@ static void begin_netns(struct create *c)
 
 	if ((flags & CLONE_NEWNET) && !(flags & CLONE_NEWUSER) &&
 	    !c->plan->detour)
-		netns_begin(&c->netns);
+		netns_begin(&c->plan->netns);
+}
+
+/* While init mounts what comes before the branch. */
+static bool makes_branch_beside(const struct create *c)
+{
+	return c->rootfs && rootfs_makes_branch(c->rootfs);
 }
 
 static int make_all(struct create *c, struct error *err)
@@ -484,6 +498,8 @@ static int make_all(struct create *c, struct error *err)
 		r = scratch_make(c, err);
 	else if (r == 0)
 		r = make_rootfs(c, err);
+	if (r == 0 && !makes_branch_beside(c))
+		r = make_branch(c, err);
 	return r;
 }
 
@@ -641,13 +657,23 @@ static int give_branch(void *data, int fd, struct error *err)
 		       : 0;
 }
 
+static int mount_branch(struct create *c, struct error *err)
+{
+	int r;
+
+	if (!makes_branch_beside(c))
+		return 0;
+	r = make_branch(c, err);
+	return r == 0 ? rootfs_make_branch(c->rootfs, give_branch, c, err) : r;
+}
+
 static int drive_init(struct create *c, struct error *err)
 {
 	struct sandbox_state *s = c->state;
 	int r = spawn_init(c, &s->init.pid, err);
 
-	if (r == 0 && c->rootfs)
-		r = rootfs_make_branch(c->rootfs, give_branch, c, err);
+	if (r == 0)
+		r = mount_branch(c, err);
 	if (r < 0)
 		return r;
 	r = proc_id_of(s->init.pid, &s->init);
@@ -670,6 +696,10 @@ static int drive_init(struct create *c, struct error *err)
 		r = write_pids(c, err);
 	if (r == 0 && c->branch)
 		branch_expect_running(c->branch);
+	if (r == 0)
+		warn_of_branch(c);
+	if (r == 0 && c->plan->host)
+		r = mediation_begin(c, err);
 	if (r == 0)
 		r = create_pump(c, SYNC_READY, err);
 	if (r == 0)

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#include "kernel/netns.h"
 #include "kernel/seccomp.h"
 #include "sandbox/plan.h"
 #include "sandbox/rootfs.h"
@@ -52,7 +51,6 @@ struct create {
 	bool inline_start;  /* run: GO comes over sync_fd, there is no fifo */
 	bool die_with_parent;
 	bool time_is_set;	/* in the child: it is in its time namespace */
-	struct netns netns;	/* made beside the rest, where possible */
 	int netns_fd;		/* init enters it, or -1: by clone */
 	int mounts_fd;		/* its mount namespace, or -1: let_go.h */
 	int notify_fd;		/* of sd_notify, or -1: sdnotify.h */

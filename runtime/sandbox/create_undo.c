@@ -100,7 +100,6 @@ void create_done(struct create *c)
 	approvals_free(c->approvals);
 	denied_paths_free(c->denied_paths);
 	live_limits_free(c->limits);
-	netns_done(&c->netns);
 	cleanup_close(&c->netns_fd);
 	cleanup_close(&c->mounts_fd);
 	rootfs_free(c->rootfs);

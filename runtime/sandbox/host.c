@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/path.h"
 #include "base/utf8.h"
 #include "kernel/landlock.h"
@@ -323,11 +324,26 @@ static int take_workdirs(struct plan *p, struct host_context *h)
 	return r;
 }
 
+/*
+ * The plan takes as long as the namespace does. One that belongs to a user
+ * namespace of the sandbox's own can only be made there. Its descriptor must
+ * not get the number of a standard stream that is closed.
+ */
+static void begin_netns(struct plan *p, const struct host_context *h)
+{
+	if (!h->notify && !net_is_shared(h->request) &&
+	    idmap_is_empty(&h->idmap) && fd_ensure_std() == 0)
+		netns_begin(&p->netns);
+}
+
 static int fill_plan(struct plan *p, struct host_context *h,
 		     const struct sandbox_env *env, struct error *err)
 {
 	const struct request *r = h->request;
-	int n = host_environment(h, err);
+	int n;
+
+	begin_netns(p, h);
+	n = host_environment(h, err);
 
 	if (n == 0)
 		n = host_network(h, err);

@@ -8,7 +8,7 @@
  * are begun once init exists and add rows of handlers (supervise/handler.h).
  *
  *	mediate_decide		in the plan: the traps, for the filter
- *	mediation_begin		init is ready and waits: features make their
+ *	mediation_begin		init exists, and no payload: features make their
  *				rows; nothing runs yet
  *	mediation_take		a listener; exec brings more
  *	mediation_wake		the first call waits in it, or there will be

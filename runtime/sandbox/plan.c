@@ -362,6 +362,7 @@ void plan_free(struct plan *p)
 {
 	if (!p)
 		return;
+	netns_done(&p->netns);
 	for (int i = 0; i < SPEC_NS_COUNT; i++)
 		cleanup_close(&p->join_fds[i]);
 	spec_free(p->spec);

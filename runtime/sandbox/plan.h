@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
+#include "kernel/netns.h"
 #include "policy/net.h"
 #include "sandbox/sandbox.h"
 #include "spec/spec.h"
@@ -33,9 +34,10 @@ struct plan {
 	struct spec *spec; /* owned */
 	struct buf config; /* the bytes it was read from */
 	char name[256];
-	bool privileged; /* root with CAP_SYS_ADMIN in our user namespace */
-	bool initial;	 /* our user namespace is the initial one */
-	int new_flags;	 /* CLONE_NEW* for one clone3 */
+	bool privileged;    /* root with CAP_SYS_ADMIN in our user namespace */
+	bool initial;	    /* our user namespace is the initial one */
+	int new_flags;	    /* CLONE_NEW* for one clone3 */
+	struct netns netns; /* made beside the rest, where it has begun */
 	bool new_cgroup_ns, new_time_ns; /* made by the child itself */
 	bool detour;		     /* namespaces are joined: see spawn.c */
 	int join_fds[SPEC_NS_COUNT]; /* -1 where nothing is joined */

@@ -107,17 +107,22 @@ static bool gets_root(const struct rootfs *r)
 	return r->parent_opens && r->o.branch && !r->o.skeleton;
 }
 
+bool rootfs_makes_branch(const struct rootfs *r)
+{
+	return r->parent_opens && r->o.branch;
+}
+
 int rootfs_make_branch(struct rootfs *r, rootfs_give_fn *give, void *data,
 		       struct error *err)
 {
 	int e = 0;
 
+	if (!rootfs_makes_branch(r))
+		return 0;
 	if (gets_root(r)) {
 		e = branch_overlay(r->o.branch, &r->root_fd, err);
 		return e == 0 ? give(data, r->root_fd, err) : e;
 	}
-	if (!r->parent_opens)
-		return 0;
 	while (e == 0 && r->n_branches < n_roots(r)) {
 		e = open_branch(r, err);
 		if (e == 0)

@@ -38,7 +38,9 @@ struct rootfs;
 
 struct rootfs_options {
 	const struct spec *spec;
-	struct branch *branch; /* NULL: writes go to the directory */
+	/* NULL: writes go to the directory. It need not be made before
+	 * rootfs_make_branch, or rootfs_build where that is the child's. */
+	struct branch *branch;
 	/*
 	 * The root is an empty tmpfs instead of root.path, and the roots of the
 	 * branch, if any, are mounted over their lowers, over everything else.
@@ -92,6 +94,9 @@ typedef int rootfs_give_fn(void *data, int fd, struct error *err);
  */
 int rootfs_make_branch(struct rootfs *r, rootfs_give_fn *give, void *data,
 		       struct error *err);
+
+/* Is it that which mounts the branch, and not the child? */
+bool rootfs_makes_branch(const struct rootfs *r);
 
 /* What was given, in the order in which it was. */
 typedef int rootfs_take_fn(void *data, int *ret_fd, struct error *err);

@@ -226,8 +226,8 @@ static int begin_mediation(struct create *c, struct error *err)
 		return c->plan->spec->hooks.n[SPEC_HOOK_START_CONTAINER]
 			       ? serve_calls(c, err)
 			       : 0;
-	r = mediation_begin(c, err);
-
+	/* Of a host command it was begun while init mounted. */
+	r = c->mediation ? 0 : mediation_begin(c, err);
 	if (r < 0 || !c->mediation)
 		return r;
 	r = sync_want_sender(c->sync_fd);

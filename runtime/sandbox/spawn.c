@@ -279,7 +279,7 @@ static int clone_child(struct create *c, struct error *err, pid_t *ret)
 
 	if (!p->detour)
 		args.flags |= (unsigned int)p->new_flags;
-	c->netns_fd = netns_take(&c->netns);
+	c->netns_fd = netns_take(&c->plan->netns);
 	if (c->netns_fd >= 0)
 		args.flags &= ~(uint64_t)CLONE_NEWNET;
 	if (cgroup_fd >= 0) {

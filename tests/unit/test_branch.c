@@ -217,6 +217,29 @@ static void a_branch_that_is_being_made_is_alive(void **state)
 	teardown(&w);
 }
 
+static void a_name_that_was_taken_meanwhile_is_left_to_its_owner(void **state)
+{
+	struct branch_options o = { .name = "web" };
+	struct branch *late = NULL;
+	char lower[300];
+	struct world w;
+
+	setup(&w);
+	(void)snprintf(lower, sizeof(lower), "%s/lower", w.dir);
+	o.lower = lower;
+	assert_int_equal(branch_begin(w.st, &o, &late, &err), 0);
+	create_web(&w);
+	assert_int_equal(branch_make(late, &err), -EEXIST);
+	assert_int_equal(err.kind, ERR_EXISTS);
+	branch_discard(late);
+	branch_close(late);
+	assert_int_equal(access(branch_upper(w.b), F_OK), 0);
+	late = NULL;
+	assert_int_equal(branch_find(w.st, "web", &late, &err), 0);
+	branch_close(late);
+	teardown(&w);
+}
+
 static void a_reboot_before_settling_tears(void **state)
 {
 	const struct exit_status unknown = { .kind = EXIT_UNKNOWN };
@@ -468,6 +491,8 @@ int main(void)
 		cmocka_unit_test(a_branch_lives_as_long_as_its_overlay),
 		cmocka_unit_test(a_branch_lives_as_long_as_init),
 		cmocka_unit_test(a_branch_that_is_being_made_is_alive),
+		cmocka_unit_test(
+			a_name_that_was_taken_meanwhile_is_left_to_its_owner),
 		cmocka_unit_test(a_reboot_before_settling_tears),
 		cmocka_unit_test(a_durable_branch_has_no_marker),
 		cmocka_unit_test(a_reboot_before_the_disposition_tears),
