@@ -39,11 +39,11 @@
 	{                                \
 		(i), (v), 0, SCMP_CMP_NE \
 	}
-/* Neither 0 nor all ones: some bit differs from bit 31. */
-#define DIFFERS(b)                                                             \
-	MASKED(0, UINT64_C(1) << 31 | UINT64_C(1) << (b), UINT64_C(1) << (b)), \
-		MASKED(0, UINT64_C(1) << 31 | UINT64_C(1) << (b),              \
-		       UINT64_C(1) << 31)
+/* Bit @b is set and the one above it, or of 31 the lowest, is not. So it is for
+ * some bit of all that are neither 0 nor all ones. */
+#define FALLS_AFTER(b)                                                  \
+	MASKED(0, UINT64_C(1) << (b) | UINT64_C(1) << (((b) + 1) % 32), \
+	       UINT64_C(1) << (b))
 #define ARGS(a) (a), ARRAY_LEN(a)
 
 /* clang-format off */
@@ -54,13 +54,14 @@ static const struct spec_seccomp_arg new_namespaces[] = {
 	HAS_BIT(0, CLONE_NEWNET),
 };
 static const struct spec_seccomp_arg personas[] = {
-	DIFFERS(0),  DIFFERS(1),  DIFFERS(2),  DIFFERS(3),  DIFFERS(4),
-	DIFFERS(5),  DIFFERS(6),  DIFFERS(7),  DIFFERS(8),  DIFFERS(9),
-	DIFFERS(10), DIFFERS(11), DIFFERS(12), DIFFERS(13), DIFFERS(14),
-	DIFFERS(15), DIFFERS(16), DIFFERS(17), DIFFERS(18), DIFFERS(19),
-	DIFFERS(20), DIFFERS(21), DIFFERS(22), DIFFERS(23), DIFFERS(24),
-	DIFFERS(25), DIFFERS(26), DIFFERS(27), DIFFERS(28), DIFFERS(29),
-	DIFFERS(30),
+	FALLS_AFTER(0), FALLS_AFTER(1), FALLS_AFTER(2), FALLS_AFTER(3),
+	FALLS_AFTER(4), FALLS_AFTER(5), FALLS_AFTER(6), FALLS_AFTER(7),
+	FALLS_AFTER(8), FALLS_AFTER(9), FALLS_AFTER(10), FALLS_AFTER(11),
+	FALLS_AFTER(12), FALLS_AFTER(13), FALLS_AFTER(14), FALLS_AFTER(15),
+	FALLS_AFTER(16), FALLS_AFTER(17), FALLS_AFTER(18), FALLS_AFTER(19),
+	FALLS_AFTER(20), FALLS_AFTER(21), FALLS_AFTER(22), FALLS_AFTER(23),
+	FALLS_AFTER(24), FALLS_AFTER(25), FALLS_AFTER(26), FALLS_AFTER(27),
+	FALLS_AFTER(28), FALLS_AFTER(29), FALLS_AFTER(30), FALLS_AFTER(31),
 };
 static const struct spec_seccomp_arg prctl_options[] = {
 	IS(0, PR_SET_DUMPABLE), IS(0, PR_SET_SECUREBITS), IS(0, PR_SET_MM),
