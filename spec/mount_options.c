@@ -26,6 +26,7 @@ enum effect {
 	IDMAP,
 	RIDMAP,
 	TMPCOPYUP,
+	SCRATCH,
 	COPY_SYMLINK,
 	SRC_NOFOLLOW,
 	DEST_NOFOLLOW,
@@ -101,6 +102,7 @@ static const struct option options[] = {
 	{ "rsymfollow",	   REC_CLEAR,	  MOUNT_ATTR_NOSYMFOLLOW },
 	{ "runbindable",   PROPAGATION,	  MS_UNBINDABLE | MS_REC },
 	{ "rw",		   CLEAR,	  MS_RDONLY },
+	{ "scratch",	   SCRATCH,	  0 },
 	{ "shared",	   PROPAGATION,	  MS_SHARED },
 	{ "silent",	   SET,		  MS_SILENT },
 	{ "slave",	   PROPAGATION,	  MS_SLAVE },
@@ -203,6 +205,9 @@ static void apply(struct spec_mount *m, const struct option *o)
 		break;
 	case TMPCOPYUP:
 		m->tmpcopyup = true;
+		break;
+	case SCRATCH:
+		m->scratch = true;
 		break;
 	case COPY_SYMLINK:
 		m->copy_symlink = true;

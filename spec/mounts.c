@@ -98,6 +98,10 @@ static int check_mount(const struct at *at, void *obj)
 			     m->kind == SPEC_MOUNT_BIND))
 		return at_fail_member(at, "options",
 				      "'tmpcopyup' is only for tmpfs");
+	if (m->scratch && (m->kind != SPEC_MOUNT_BIND || m->idmap))
+		return at_fail_member(at, "options",
+				      "'scratch' is only for bind mounts "
+				      "without id mappings");
 	return check_maps(at, m);
 }
 

@@ -121,6 +121,7 @@ struct spec_mount {
 	uint64_t rec_set, rec_clear;
 	char *data; /* file-system options, comma-separated */
 	bool tmpcopyup, copy_symlink, src_nofollow, dest_nofollow;
+	bool scratch; /* what is written to a bind is lost at the end */
 	bool idmap, idmap_recursive;
 	bool ours; /* not asked for: it may come from a place of ours */
 	struct idmap mappings;

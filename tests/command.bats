@@ -277,6 +277,33 @@ no_branch() {
 	refute_output secret
 }
 
+@test "command: where something can be downloaded tools write to their caches, in vain" {
+	mkdir -p "$W/home/.npm/sub" "$W/home/.cargo" "$W/home/.m2" "$W/home/.pyenv"
+	echo old >"$W/home/.npm/f"
+	echo token >"$W/home/.cargo/credentials.toml"
+	chmod 711 "$W/home/.npm"
+	"$SNAP" "$W/home" >"$W/before"
+	HOME=$W/home run sandlock run --net-allow 127.0.0.1:1 -- sh -c '
+		cd ~/.npm && cat f && echo new >f && mv f sub/g && rm -r sub &&
+		mkdir sub && stat -c %a . && touch ../.m2/x && cd ../.cargo &&
+		cat credentials.toml; mv credentials.toml x; ls; touch ../.pyenv/x'
+	expect_exactly "old
+711
+mv: cannot move 'credentials.toml' to 'x': Device or resource busy
+credentials.toml
+touch: cannot touch '../.pyenv/x': Read-only file system"
+	HOME=$W/home run sandlock run -- touch "$W/home/.npm/g"
+	expect_output "Read-only file system"
+	"$SNAP" "$W/home" >"$W/after"
+	same "$W/before" "$W/after"
+	no_branch
+}
+
+@test "command: its host is called as the host is, and so found in the hosts file" {
+	run sandlock run -- uname -n
+	expect_exactly "$(uname -n)"
+}
+
 @test "command: fds that LISTEN_FDS counts stay outside" {
 	exec 5<"$W/dir/f"
 	LISTEN_FDS=3 run sandlock run -- sh -c 'env | grep LISTEN; cat <&5'

@@ -267,7 +267,8 @@ int host_config(struct host_context *h, struct buf *ret, struct error *err)
 	json_out_bool_member(o, "readonly",
 			     !h->notify && host_root_is_read_only(h));
 	json_out_object_end(o);
-	if (!h->notify)
+	/* Else the host's, which its hosts file has an address for. */
+	if (h->chroot)
 		json_out_str_member(o, "hostname", h->name);
 	add_process(h, o);
 	json_out_key(o, "mounts");

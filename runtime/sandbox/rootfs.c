@@ -186,7 +186,7 @@ int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
 		return error_set(err, ERR_SYSTEM, ENOMEM, "root file system");
 	r->o = *o;
 	r->dir_fd = r->root_fd = -1;
-	r->null_fd = r->cover_fd = r->proc_fd = -1;
+	r->null_fd = r->cover_fd = r->proc_fd = r->scratch_fd = -1;
 	r->own_mounts = o->spec->ns[SPEC_NS_MOUNT].want == SPEC_NS_NEW;
 	r->parent_opens = r->own_mounts && (o->privileged || !o->new_userns);
 	n = o->skeleton ? 0 : open_root_dir(r, err);
@@ -232,6 +232,7 @@ void rootfs_free(struct rootfs *r)
 	free(r->branch_fds);
 	cleanup_close(&r->null_fd);
 	cleanup_close(&r->cover_fd);
+	cleanup_close(&r->scratch_fd);
 	cleanup_close(&r->proc_fd);
 	rootfs_free_hidden(r);
 	free(r->path);

@@ -270,11 +270,12 @@ static int change_atime(const struct spec_mount *m, int fd,
 }
 
 static int change_bind(const struct rootfs *r, const struct spec_mount *m,
-		       int fd, struct error *err)
+		       int fd, bool is_source, struct error *err)
 {
 	struct mount_change c = { .set = mount_attrs(m->set),
 				  .clear = mount_attrs(m->clear) };
 	struct mount_change tree = {
+		.set = m->scratch && is_source ? MOUNT_ATTR_RDONLY : 0,
 		.propagation = rootfs_default_propagation(r),
 		.recursive = true,
 	};
@@ -290,11 +291,11 @@ static int change_bind(const struct rootfs *r, const struct spec_mount *m,
 					      "locked cannot be cleared");
 		return n;
 	}
-	if (!m->propagation) {
-		n = mount_change(fd, &tree);
-		if (n < 0)
-			return error_set(err, ERR_SYSTEM, -n, "propagation");
-	}
+	if (m->propagation)
+		tree.propagation = 0;
+	n = mount_change(fd, &tree);
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n, "propagation");
 	return rootfs_change_recursive(r, m, fd, err);
 }
 
@@ -351,7 +352,7 @@ int rootfs_mount_bind(struct rootfs *r, size_t i, struct error *err)
 {
 	const struct spec_mount *m = &r->o.spec->mounts[i];
 	auto_(target) struct target t = TARGET_INIT;
-	auto_close int fd = -1;
+	auto_close int fd = -1, scratch_fd = -1;
 	struct stat st;
 	bool hides;
 	int n;
@@ -370,11 +371,14 @@ int rootfs_mount_bind(struct rootfs *r, size_t i, struct error *err)
 	if (n == 0)
 		n = rootfs_mount_target(r, m, rootfs_is_proc(fd),
 					!S_ISDIR(st.st_mode), &t, err);
+	if (n == 0 && m->scratch && S_ISDIR(st.st_mode) && !hides)
+		rootfs_mount_scratch(r, m, fd, &t, &scratch_fd);
 	if (n == 0)
-		n = change_bind(r, m, fd, err);
+		n = change_bind(r, m, scratch_fd >= 0 ? scratch_fd : fd,
+				scratch_fd < 0, err);
 	if (n < 0)
 		return n;
-	n = mount_attach(fd, t.fd);
+	n = mount_attach(scratch_fd >= 0 ? scratch_fd : fd, t.fd);
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n, "mount on '/%s'", t.path);
 	return hides ? rootfs_cover_hidden(r, fd, &st, err) : 0;

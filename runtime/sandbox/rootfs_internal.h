@@ -5,6 +5,7 @@
  * rootfs_target.c	destinations: resolved inside the root, created
  * rootfs_mounts.c	the entries of "mounts"
  * rootfs_bind.c	bind mounts and their sources
+ * rootfs_scratch.c	bind mounts whose changes are lost
  * rootfs_hosts.c		a hosts file of its own
  * rootfs_hidden.c	covers over the store and the runtime directory
  * rootfs_cgroup.c	entries of type cgroup
@@ -53,6 +54,8 @@ struct rootfs {
 	int null_fd;  /* the host's /dev/null */
 	int cover_fd; /* empty read-only tmpfs, attached by its first use */
 	bool cover_used;
+	int scratch_fd; /* tmpfs of what is written to binds in vain, or -1 */
+	unsigned int n_scratch;
 	int proc_fd;		    /* procfs of our own */
 	struct buf made;	    /* see rootfs_made */
 	struct hidden_step *hidden; /* directories above hidden paths */
@@ -113,6 +116,13 @@ int rootfs_change_recursive(const struct rootfs *r, const struct spec_mount *m,
 /* rootfs_bind.c */
 int rootfs_take_sources(struct rootfs *r, struct error *err);
 int rootfs_mount_bind(struct rootfs *r, size_t i, struct error *err);
+
+/*
+ * rootfs_scratch.c: a detached overlay over the source @fd of @m, which will go
+ * to @t; its upper layer is in memory. Where there can be none @ret_fd stays.
+ */
+void rootfs_mount_scratch(struct rootfs *r, const struct spec_mount *m, int fd,
+			  const struct target *t, int *ret_fd);
 
 /* rootfs_hosts.c: over /etc/hosts, if the options have one. */
 int rootfs_mount_hosts(struct rootfs *r, struct error *err);

@@ -18,6 +18,7 @@ static const struct spec_case cases[] = {
 	{ MOUNT("'type':'tmpfs','options':'ro'"), "mounts[0].options: must be an array" },
 	{ OPTIONS("1"), "mounts[0].options[0]: must be a string" },
 	{ BIND(",'tmpcopyup'"), "'tmpcopyup' is only for tmpfs" },
+	{ MOUNT("'type':'tmpfs','options':['scratch']"), "'scratch' is only for bind mounts without id mappings" },
 	{ MOUNT("'type':'proc','options':['tmpcopyup']"), "'tmpcopyup' is only for tmpfs" },
 	{ OPTIONS("'idmap'"), "mounts[0]: only bind mounts can have id mappings" },
 	{ BIND(",'idmap'"), "mounts[0]: the option 'idmap' needs uidMappings and gidMappings, or a user namespace" },
@@ -144,12 +145,12 @@ static void recursive_options_become_attributes(void **state)
 static void switches_are_set(void **state)
 {
 	auto_ptr(spec_free) struct spec *s = with_options("'tmpcopyup'");
-	auto_ptr(spec_free) struct spec *b = spec_good(
-		BIND(",'copy-symlink','src-nofollow','dest-nofollow'"));
+	auto_ptr(spec_free) struct spec *b = spec_good(BIND(
+		",'copy-symlink','src-nofollow','dest-nofollow','scratch'"));
 
 	assert_true(s->mounts[0].tmpcopyup);
 	assert_true(b->mounts[0].copy_symlink && b->mounts[0].src_nofollow &&
-		    b->mounts[0].dest_nofollow);
+		    b->mounts[0].dest_nofollow && b->mounts[0].scratch);
 }
 
 static void mappings_come_from_three_places(void **state)
