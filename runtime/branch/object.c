@@ -3,10 +3,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/uapi.h"
 #include "branch/walk.h"
 
 int time_compare(const struct timespec *a, const struct timespec *b)
@@ -62,6 +66,18 @@ int object_set_mtime(int dirfd, const char *name, struct timespec mtime)
 	int flags = AT_SYMLINK_NOFOLLOW | (name[0] ? 0 : AT_EMPTY_PATH);
 
 	return utimensat(dirfd, name, times, flags) < 0 ? -errno : 0;
+}
+
+int object_set_mode(int dirfd, const char *name, mode_t mode)
+{
+	if (syscall(SYS_fchmodat2, dirfd, name, mode, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	/* Before Linux 6.6, or a filter that does not know it, libc does it by
+	 * a descriptor. */
+	if (errno != ENOSYS && errno != EPERM)
+		return -errno;
+	return fchmodat(dirfd, name, mode, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
+								    : 0;
 }
 
 bool object_is_whiteout(const struct object *o)

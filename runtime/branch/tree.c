@@ -166,9 +166,8 @@ int tree_set_metadata(const char *prefix, int from_dirfd, const char *from,
 		r = -errno;
 	if (r == 0)
 		r = xattrs_apply(to_dirfd, to, &inherited, &x);
-	if (r == 0 && !S_ISLNK(o->mode) &&
-	    fchmodat(to_dirfd, to, o->mode & 07777, 0) < 0)
-		r = -errno;
+	if (r == 0 && !S_ISLNK(o->mode))
+		r = object_set_mode(to_dirfd, to, o->mode & 07777);
 	return r < 0 ? r : object_set_mtime(to_dirfd, to, o->mtime);
 }
 

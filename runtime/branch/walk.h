@@ -49,6 +49,9 @@ int object_stat(int dirfd, const char *name, struct object *ret);
 /* Sets that alone, of what has that name, or with "" of @dirfd; a negative
  * errno. */
 int object_set_mtime(int dirfd, const char *name, struct timespec mtime);
+/* The mode of what has that name: of a link, which somebody may have put there
+ * meanwhile, it is an error. A negative errno. */
+int object_set_mode(int dirfd, const char *name, mode_t mode);
 /* Replaces *@fd by an O_PATH fd of its directory @name; a negative errno. */
 int object_descend(int *fd, const char *name);
 bool object_is_whiteout(const struct object *o);

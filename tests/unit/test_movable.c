@@ -7,6 +7,8 @@
 
 #include "branch/internal.h"
 #include "branch/movable.h"
+#include "branch/tree.h"
+#include "branch/walk.h"
 
 static const char lower_script[] =
 	"mkdir -p d/e/deep d/empty other; echo 1 > d/f; echo 2 > d/e/g; "
@@ -235,6 +237,34 @@ static void a_mount_below_leaves_it_to_the_kernel(void **state)
 	fixture_close(&f);
 }
 
+/* A payload may put a link in the place of what was just made. */
+static void a_link_in_the_place_of_a_directory_is_not_followed(void **state)
+{
+	char top[] = "/tmp/sandlock-movable-XXXXXX";
+	struct object o;
+	struct stat st;
+	int fd;
+
+	assert_non_null(mkdtemp(top));
+	fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(mkdirat(fd, "from", 0757), 0);
+	assert_int_equal(mkdirat(fd, "outside", 0700), 0);
+	assert_int_equal(symlinkat("outside", fd, "to"), 0);
+	assert_int_equal(object_stat(fd, "from", &o), 0);
+	assert_true(tree_set_metadata("user.none.", fd, "from", &o, fd, "to") <
+		    0);
+	assert_int_equal(fstatat(fd, "outside", &st, 0), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	assert_int_equal(
+		tree_set_metadata("user.none.", fd, "from", &o, fd, "outside"),
+		0);
+	assert_int_equal(unlinkat(fd, "to", 0), 0);
+	assert_int_equal(unlinkat(fd, "from", AT_REMOVEDIR), 0);
+	assert_int_equal(unlinkat(fd, "outside", AT_REMOVEDIR), 0);
+	(void)close(fd);
+	assert_int_equal(rmdir(top), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +274,8 @@ int main(void)
 		cmocka_unit_test(nor_where_its_parent_is_renamed_meanwhile),
 		cmocka_unit_test(a_full_store_fails_it_and_leaves_the_tree),
 		cmocka_unit_test(a_mount_below_leaves_it_to_the_kernel),
+		cmocka_unit_test(
+			a_link_in_the_place_of_a_directory_is_not_followed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
