@@ -263,6 +263,21 @@ no_branch() {
 	[ ! -e /tmp/y ]
 }
 
+@test "command: System V objects are those of the sandbox, as fakeroot and databases need" {
+	local key=$((0x51a10c00 + $$ % 256))
+
+	cat >shm.py <<-'E'
+		import ctypes, sys
+		print(ctypes.CDLL(None).shmget(int(sys.argv[1]), 4096, int(sys.argv[2], 8)) >= 0)
+	E
+	run sandlock run -- python3 shm.py "$key" 1600
+	expect_exactly True
+	run python3 shm.py "$key" 0
+	expect_exactly False
+	run sandlock run --extra-deny-syscall sysv_ipc -- python3 shm.py "$key" 1600
+	expect_exactly False
+}
+
 @test "command: secrets of a home behind a link are hidden in the workdir" {
 	mkdir -p "$W/real/.ssh"
 	echo secret >"$W/real/.ssh/id"

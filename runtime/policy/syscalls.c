@@ -263,7 +263,8 @@ static bool row_holds(const struct syscall_row *row, const struct request *r,
 	if (r->bundle)
 		return is_past(row, r, decides_by_path(r));
 	if (row->when & ~shared)
-		return false;
+		return syscall_groups[row->group].optional &&
+		       is_listed(&r->extra_deny, group);
 	/* Denied as a whole below. */
 	if (row->n_args && is_listed(&r->extra_deny, row->name))
 		return false;

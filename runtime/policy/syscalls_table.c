@@ -159,13 +159,15 @@ const struct syscall_group_row syscall_groups[SYSCALLS_GROUPS] = {
 	[SYSCALLS_KEYS]      = { "keys",      true,  "keyrings belong to the user, not to the sandbox" },
 	[SYSCALLS_HANDLES]   = { "handles",   false, "opens files by handle, past every path" },
 	[SYSCALLS_IO_URING]  = { "io_uring",  true,  "makes system calls that no filter sees" },
-	[SYSCALLS_SYSV_IPC]  = { "sysv_ipc",  true,  "objects that outlive their processes: some databases, fakeroot" },
+	[SYSCALLS_SYSV_IPC]  = { "sysv_ipc",  true,  "objects of the namespace, which would be the host's" },
 	[SYSCALLS_PROCESS]   = { "process",   false, "changes how the process is protected" },
 	[SYSCALLS_TERMINAL]  = { "terminal",  false, "types into the terminal of others" },
 	[SYSCALLS_NETWORK]   = { "network",   false, "sockets that no rule can judge" },
 };
 
 #define ROW(name, group, error) { name, SYSCALLS_##group, error }
+#define ROW_SHARED(name, group, error) \
+	{ name, SYSCALLS_##group, error, .when = SYSCALL_SHARED_ALL }
 #define ROW_IF(name, group, error, args, what) \
 	{ name, SYSCALLS_##group, error, ARGS(args), what }
 
@@ -244,19 +246,21 @@ const struct syscall_row syscall_rows[] = {
 	ROW("io_uring_enter", IO_URING, EPERM),
 	ROW("io_uring_register", IO_URING, EPERM),
 
-	ROW("shmget", SYSV_IPC, EPERM),
-	ROW("shmat", SYSV_IPC, EPERM),
-	ROW("shmdt", SYSV_IPC, EPERM),
-	ROW("shmctl", SYSV_IPC, EPERM),
-	ROW("msgget", SYSV_IPC, EPERM),
-	ROW("msgsnd", SYSV_IPC, EPERM),
-	ROW("msgrcv", SYSV_IPC, EPERM),
-	ROW("msgctl", SYSV_IPC, EPERM),
-	ROW("semget", SYSV_IPC, EPERM),
-	ROW("semop", SYSV_IPC, EPERM),
-	ROW("semctl", SYSV_IPC, EPERM),
-	ROW("semtimedop", SYSV_IPC, EPERM),
-	ROW("semtimedop_time64", SYSV_IPC, EPERM),
+	ROW_SHARED("shmget", SYSV_IPC, EPERM),
+	ROW_SHARED("shmat", SYSV_IPC, EPERM),
+	ROW_SHARED("shmdt", SYSV_IPC, EPERM),
+	ROW_SHARED("shmctl", SYSV_IPC, EPERM),
+	ROW_SHARED("msgget", SYSV_IPC, EPERM),
+	ROW_SHARED("msgsnd", SYSV_IPC, EPERM),
+	ROW_SHARED("msgrcv", SYSV_IPC, EPERM),
+	ROW_SHARED("msgctl", SYSV_IPC, EPERM),
+	ROW_SHARED("semget", SYSV_IPC, EPERM),
+	ROW_SHARED("semop", SYSV_IPC, EPERM),
+	ROW_SHARED("semctl", SYSV_IPC, EPERM),
+	ROW_SHARED("semtimedop", SYSV_IPC, EPERM),
+	ROW_SHARED("semtimedop_time64", SYSV_IPC, EPERM),
+	ROW_SHARED("mq_open", SYSV_IPC, EPERM),
+	ROW_SHARED("mq_unlink", SYSV_IPC, EPERM),
 
 	ROW_IF("personality", PROCESS, EPERM, personas, "to change it; asking for it and 0 are allowed"),
 	ROW_IF("prctl", PROCESS, EPERM, prctl_options, "PR_SET_DUMPABLE, PR_SET_SECUREBITS, PR_SET_MM, PR_SET_PTRACER"),
@@ -277,8 +281,6 @@ const struct syscall_row syscall_rows[] = {
 	ROW_IF("socketpair", NETWORK, EAFNOSUPPORT, other_families, "of a family other than unix, inet, inet6, netlink"),
 	{ "ioctl", SYSCALLS_NETWORK, EPERM, ARGS(interfaces), "SIOCGIF*, SIOCETHTOOL: interfaces of the host", SYSCALL_SHARED_NETWORK },
 
-	{ "mq_open", SYSCALLS_SYSV_IPC, EPERM, .when = SYSCALL_SHARED_ALL },
-	{ "mq_unlink", SYSCALLS_SYSV_IPC, EPERM, .when = SYSCALL_SHARED_ALL },
 	{ "prlimit64", SYSCALLS_PROCESS, EPERM, ARGS(other_process), "of a process by its number", SYSCALL_SHARED_ALL },
 	{ "setpriority", SYSCALLS_PROCESS, EPERM, ARGS(other_priority), "of others by their number", SYSCALL_SHARED_ALL },
 	{ "setpriority", SYSCALLS_PROCESS, EPERM, ARGS(user_priority), "PRIO_USER", SYSCALL_SHARED_ALL },

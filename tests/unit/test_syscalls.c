@@ -8,6 +8,7 @@
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/ipc.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -41,8 +42,8 @@ static void drop(struct spec_strings *list)
 }
 
 /* Runs @body under the filter; returns the wait status. */
-static int under(const struct request *r, unsigned int traps, bool shared,
-		 int (*body)(int listener))
+static int under(const struct request *r, unsigned int traps,
+		 unsigned int shared, int (*body)(int listener))
 {
 	struct seccomp_program p = { .insns = NULL };
 	struct spec_seccomp s = { .default_action = 0 };
@@ -136,7 +137,7 @@ static int others(int fd)
 	CHECK(5, REFUSED(syscall(SYS_keyctl, 0, 0, 0), EPERM));
 	CHECK(6, REFUSED(syscall(SYS_clock_settime, 0, 0), EPERM));
 	CHECK(7, REFUSED(syscall(SYS_kexec_file_load, 0, 0, 0, 0, 0), EPERM));
-	CHECK(8, REFUSED(syscall(SYS_shmget, 0, 4096, 0600), EPERM));
+	CHECK(8, syscall(SYS_shmctl, -1, IPC_STAT, NULL) < 0 && errno != EPERM);
 	CHECK(9, REFUSED(syscall(SYS_open_by_handle_at, 0, 0, 0), EPERM));
 	CHECK(10, getpid() > 0 && close(dup(2)) == 0);
 	return 0;
@@ -349,6 +350,24 @@ static int no_mkdir(int fd)
 	return 0;
 }
 
+static int no_sysv(int fd)
+{
+	CHECK(1, REFUSED(syscall(SYS_shmget, 0, 4096, 0600), EPERM));
+	CHECK(2, REFUSED(syscall(SYS_mq_unlink, "x"), EPERM));
+	return 0;
+}
+
+/* Where the namespace is the host's, or where it is said. */
+static void test_sysv(void **state)
+{
+	struct request r = { .exec = NULL };
+
+	check_ok(under(&r, 0, SYSCALL_SHARED_ALL, no_sysv));
+	add(&r.extra_deny, "sysv_ipc");
+	check_ok(under(&r, 0, 0, no_sysv));
+	drop(&r.extra_deny);
+}
+
 static void test_deny(void **state)
 {
 	auto_ptr(denials_free) struct denials *d = denials_new();
@@ -532,6 +551,7 @@ int main(void)
 		cmocka_unit_test(test_x32_is_killed),
 		cmocka_unit_test(test_allow),
 		cmocka_unit_test(test_deny),
+		cmocka_unit_test(test_sysv),
 		cmocka_unit_test(test_traps),
 		cmocka_unit_test(test_json),
 	};
