@@ -101,8 +101,11 @@ void cmd_note_pending(const struct ctx *ctx, const char *name, size_t n,
 			 name, name);
 		return;
 	}
-	(void)snprintf(what, sizeof(what), "%zu change%s wait%s", n,
-		       n == 1 ? "" : "s", n == 1 ? "s" : "");
+	if (n)
+		(void)snprintf(what, sizeof(what), "%zu change%s wait%s", n,
+			       n == 1 ? "" : "s", n == 1 ? "s" : "");
+	else /* They could not be counted. */
+		(void)snprintf(what, sizeof(what), "what it wrote waits");
 	if (why[0])
 		cmd_note(ctx, "%s; %s as '%s': sandlock diff %s", why, what,
 			 name, name);

@@ -129,10 +129,17 @@ static int add_value(struct parse *p, const struct opt *o, const char *value,
 	return 0;
 }
 
-static int missing_value(struct parse *p, const struct opt *o)
+/* The next word; "--" is what ends the options, and never meant as a value. */
+static int take_next(struct parse *p, const struct opt *o)
 {
-	return cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
-			 "option '--%s' needs a value: %s", o->name, o->arg);
+	const char *word = p->argv[p->i];
+
+	if (!word || strcmp(word, "--") == 0)
+		return cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
+				 "option '--%s' needs a value: %s", o->name,
+				 o->arg);
+	p->i++;
+	return add_value(p, o, word, false);
 }
 
 static int parse_long(struct parse *p)
@@ -165,9 +172,7 @@ static int parse_long(struct parse *p)
 	}
 	if (value)
 		return add_value(p, o, value + 1, false);
-	if (!p->argv[p->i])
-		return missing_value(p, o);
-	return add_value(p, o, p->argv[p->i++], false);
+	return take_next(p, o);
 }
 
 static int parse_short(struct parse *p)
@@ -194,9 +199,7 @@ static int parse_short(struct parse *p)
 		if (s[1])
 			return add_value(p, o, s[1] == '=' ? s + 2 : s + 1,
 					 false);
-		if (!p->argv[p->i])
-			return missing_value(p, o);
-		return add_value(p, o, p->argv[p->i++], false);
+		return take_next(p, o);
 	}
 	return 0;
 }

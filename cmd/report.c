@@ -188,6 +188,8 @@ int cmd_fail(struct ctx *ctx, const struct sandlock_error *err)
 		write_stderr("hint: ",
 			     "this kernel, or a filter above us, lacks a "
 			     "system call: Linux 5.12 has all of them");
+	else if (err->sys == EMFILE)
+		write_stderr("hint: ", "raise the limit: ulimit -n 1024");
 	return cmd_exit_status(ctx, err);
 }
 

@@ -1,3 +1,5 @@
+#include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -142,7 +144,35 @@ static int print_change(void *data, const struct sandlock_change *c)
 	return fd_write_full(*(int *)data, buf_str(&b), b.len);
 }
 
-/* One JSON line; a descriptor that is not open is the caller's mistake. */
+/* Before anything is run: it is the caller's mistake. */
+static int check_status_fd(const struct args *args, struct sandlock_error *err)
+{
+	const char *value = args_str(args, "status-fd");
+	int64_t fd = args_number(args, "status-fd", -1);
+
+	if (!value ||
+	    (fd >= 0 && fd <= INT_MAX && fcntl((int)fd, F_GETFD) >= 0))
+		return 0;
+	return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+			 "--status-fd: '%s' is no open file descriptor", value);
+}
+
+/* Without a branch nothing would come of these. */
+static int check_branch_options(const struct args *args,
+				struct sandlock_error *err)
+{
+	const char *branch = args_str(args, "branch");
+
+	if (!branch || strcmp(branch, "none") != 0 ||
+	    (!args_str(args, "on-exit") && !args_str(args, "on-error") &&
+	     !args_str(args, "storage") && !args_has(args, "dry-run")))
+		return 0;
+	(void)cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+			"there is no branch to commit, abort or store");
+	return cmd_hint(err, "drop --branch=none");
+}
+
+/* One JSON line. */
 static int tell_status(const struct args *args, const struct sandlock_result *r,
 		       size_t n_denials)
 {
@@ -215,6 +245,8 @@ static int run_request(struct ctx *ctx, const struct args *args,
 	auto_(last_denial) struct last_denial denied = { .n = 0 };
 	int out = STDERR_FILENO;
 
+	if (check_status_fd(args, &err) < 0)
+		return cmd_fail(ctx, &err);
 	if (args_has(args, "dry-run"))
 		sandlock_request_on_changes(q, print_change, &out);
 	sandlock_request_on_denials(q, last_denial_take, &denied);
@@ -246,6 +278,7 @@ int cmd_run_command(struct ctx *ctx, const struct args *args)
 	if (!q)
 		return cmd_fail_memory(ctx);
 	if (cmd_refuse_bundle_options(args, &err) < 0 ||
+	    check_branch_options(args, &err) < 0 ||
 	    load_profile(args, q, &err) < 0 ||
 	    cmd_set_request(args, q, &err) < 0 || set_words(args, q, &err) < 0)
 		return cmd_fail(ctx, &err);

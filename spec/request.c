@@ -560,6 +560,9 @@ int request_set(struct request *r, const char *key, const char *value,
 		n = add_origin(r, k, value, where);
 	if (n == -ENOMEM)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "%s", where);
+	if (n < 0 && !*value)
+		return error_say(err, ERR_USAGE, -n, "%s: nothing is given",
+				 where);
 	if (n < 0)
 		return error_say(err, ERR_USAGE, -n, "%s: '%s' is not %s",
 				 where, value, kind_form(k->kind));
@@ -622,6 +625,9 @@ int request_check(const struct request *r, struct error *err)
 				 "ask: '%s' is neither tty, socket, never nor "
 				 "the absolute path of a program",
 				 r->ask_by);
+	if (r->cwd && r->cwd[0] != '/')
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "--cwd: '%s' is no absolute path", r->cwd);
 	if (r->no_branch && r->workdirs.n)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "a workdir is always on a branch: drop it, or "

@@ -397,7 +397,7 @@ with_branch() {
 	run sandlock abort "$N"
 	expect_status 1
 	expect_output "no branch named '$N'"
-	expect_output "committed or discarded already?"
+	expect_output "committed, discarded or empty?"
 	create_running "$N"
 	eventually grep -qx up "$W/out"
 	run sandlock_oci kill "$N" KILL

@@ -387,6 +387,47 @@ os.waitpid(pid, 0)"
 	expect_match 'SigIgn:[[:space:]]+0000000000000000'
 }
 
+@test "command: what cannot be is refused by name, before anything runs" {
+	while IFS='|' read -r options text; do
+		# shellcheck disable=SC2086
+		run sandlock run $options -- touch ran
+		expect_status 125
+		expect_output "$text"
+	done <<-'E'
+		--net-allow|option '--net-allow' needs a value: RULE
+		--storage=|--storage: nothing is given
+		--status-fd 77|--status-fd: '77' is no open file descriptor
+		--status-fd -1|--status-fd: '-1' is no open file descriptor
+		--ask /nonexistent --ask-exec x|--ask '/nonexistent': No such file or directory
+		--cwd here|--cwd: 'here' is no absolute path
+		--cwd /nonexistent|hint: it does not exist inside, and cannot be made there
+		--branch=none --on-exit=commit|hint: drop --branch=none
+		--max-open-files 1|hint: raise the limit: ulimit -n
+	E
+	[ ! -e ran ]
+	run sandlock run -b "$W" --storage= "$N"
+	expect_status 125
+	ln -s "$W" "$W/link"
+	run sandlock --root "$W/link" ps
+	expect_output "runtime directory '$W/link' is a symbolic link"
+}
+
+@test "a full disk: the error says what to do, and what was written waits" {
+	skip_unless_root
+	mkdir "$W/small"
+	mount -t tmpfs -o size=2m none "$W/small"
+	run sandlock run --name "$N" --storage "$W/small/s" -- \
+		sh -c 'head -c 3000000 /dev/zero >big'
+	status_of_run=$status told=$output
+	run sandlock commit "$N"
+	full=$status full_told=$output
+	sandlock abort -q "$N"
+	eventually umount "$W/small"
+	[ "$status_of_run" != 0 ]
+	[[ $told == *"what it wrote waits as '$N'"* ]]
+	[[ $full == 1 && $full_told == *"hint: free some space where it is stored"* ]]
+}
+
 @test "a terminal that every process closed for a moment goes on when it is opened again" {
 	run timeout 60 script -qec "$SANDLOCK run --dry-run -- sh -c 't=\$(tty)
 		exec <&- >&- 2>&-; sleep 0.5; exec >\$t; echo once more; exit 4'" \

@@ -231,7 +231,7 @@ static int not_found(const char *name, struct error *err)
 {
 	(void)error_say(err, ERR_NOT_FOUND, ENOENT, "no branch named '%s'",
 			name);
-	(void)error_hint(err, "committed or discarded already? 'sandlock "
+	(void)error_hint(err, "committed, discarded or empty? 'sandlock "
 			      "branches' lists what waits");
 	/* Callers that only ask whether it exists pass no @err. */
 	return -ENOENT;

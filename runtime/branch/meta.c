@@ -239,9 +239,11 @@ int meta_write(int dir_fd, const struct branch_meta *m, bool durable,
 				    true);
 	else if (r == 0)
 		r = write_quickly(dir_fd, &b);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "cannot write 'meta.json' of branch '%s'",
-				 m->name);
-	return 0;
+	if (r == 0)
+		return 0;
+	(void)error_set(err, ERR_SYSTEM, -r,
+			"cannot write 'meta.json' of branch '%s'", m->name);
+	if (r == -ENOSPC || r == -EDQUOT)
+		(void)error_hint(err, "free some space where it is stored");
+	return r;
 }

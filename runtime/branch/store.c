@@ -67,6 +67,8 @@ int mount_id_of(int fd, uint64_t *ret_mnt, uint64_t *ret_dev)
 
 int storage_advise(int sys, struct error *err)
 {
+	if (sys == EMFILE || sys == ENFILE)
+		return -sys;
 	return error_hint(err, sys == ENOSPC || sys == EDQUOT
 				       ? "free some space there, or choose "
 					 "another place with --storage"
@@ -94,9 +96,14 @@ int storage_open_private(int dirfd, const char *where, const char *name,
 		}
 		fd = openat(dirfd, name, flags);
 	}
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, ERR_SYSTEM, errno, "cannot open '%s/%s'",
-				 where, name);
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		int sys = errno;
+
+		(void)error_set(err, ERR_SYSTEM, sys, "cannot open '%s/%s'",
+				where, name);
+		(void)storage_advise(sys, err);
+		return -sys;
+	}
 	if (st.st_uid != geteuid()) {
 		(void)error_say(err, ERR_SYSTEM, EPERM,
 				"'%s/%s' belongs to user %u", where, name,
@@ -180,16 +187,18 @@ int storage_open(const char *path, bool make, struct storage *ret,
 			(void)error_set(err, ERR_SYSTEM, -r,
 					"cannot make the branch store '%s'",
 					path);
-			return error_hint(err, "name a directory you may write "
-					       "to with --storage");
+			(void)storage_advise(-r, err);
+			return r;
 		}
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
 	if (fd < 0) {
-		(void)error_set(err, ERR_SYSTEM, errno,
+		int sys = errno;
+
+		(void)error_set(err, ERR_SYSTEM, sys,
 				"cannot open the branch store '%s'", path);
-		return error_hint(err, "name a directory you may write to "
-				       "with --storage");
+		(void)storage_advise(sys, err);
+		return -sys;
 	}
 	return fill_storage(fd, make, ret, err);
 }
@@ -386,6 +395,9 @@ static int choose_named(const char *path, uint64_t lower_mnt,
 	enum fs_use use;
 	int r;
 
+	if (!*path)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "--storage: nothing is given");
 	if (!absolute)
 		return error_set(err, ERR_SYSTEM, errno, "cannot open '%s'",
 				 path);

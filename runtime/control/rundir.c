@@ -98,6 +98,22 @@ static int make_root(const char *path, struct error *err)
 	return error_hint(err, "choose another one with --root");
 }
 
+static int cannot_open(const char *path, int sys, struct error *err)
+{
+	struct stat st;
+
+	if (sys == ENOTDIR && lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+		(void)error_say(err, ERR_SYSTEM, ENOTDIR,
+				"runtime directory '%s' is a symbolic link",
+				path);
+	else
+		(void)error_set(err, sys == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM,
+				sys, "cannot open runtime directory '%s'",
+				path);
+	(void)error_hint(err, "choose another one with --root");
+	return -sys;
+}
+
 /* runc's text, which engines look for. */
 static int not_found(const char *name, struct error *err)
 {
@@ -126,9 +142,7 @@ int rundir_open(const char *root, bool create, struct rundir **ret,
 		return r;
 	d->fd = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (d->fd < 0)
-		return error_set(
-			err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM,
-			errno, "cannot open runtime directory '%s'", d->path);
+		return cannot_open(d->path, errno, err);
 	r = check_owner(d->fd, d->path, err);
 	if (r < 0)
 		return r;

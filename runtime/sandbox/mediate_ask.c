@@ -162,6 +162,9 @@ static int make_book(struct create *c, struct ask_state *s, struct error *err)
 	};
 	if (strcmp(ask_by(c), "never") == 0)
 		return 0;
+	if (*ask_by(c) == '/' && access(ask_by(c), X_OK) < 0)
+		return error_set(err, ERR_USAGE, errno, "--ask '%s'",
+				 ask_by(c));
 	c->approvals = approvals_new(q->ask_limit);
 	if (!c->approvals)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "approvals");

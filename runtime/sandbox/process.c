@@ -129,10 +129,12 @@ static int check_cwd(const char *cwd, struct error *err)
 static int enter_cwd(struct process_setup *s, bool last, struct error *err)
 {
 	const char *cwd = s->process->cwd;
+	bool is_missing;
 
 	if (chdir(cwd) == 0 || (s->cwd_is_wish && chdir("/") == 0))
 		return check_cwd(cwd, err);
-	if (errno == ENOENT && !last && s->makes_cwd) {
+	is_missing = errno == ENOENT && !last && s->makes_cwd;
+	if (is_missing) {
 		auto_free char *copy = strdup(cwd);
 
 		for (char *p = copy ? strchr(copy + 1, '/') : NULL; p;
@@ -150,8 +152,11 @@ static int enter_cwd(struct process_setup *s, bool last, struct error *err)
 	/* A directory that only the payload's user may enter: after setuid. */
 	if (errno == EACCES && !last)
 		return 1;
-	return error_set(err, ERR_BUNDLE, errno,
-			 "cannot change to process.cwd '%s'", cwd);
+	(void)error_set(err, ERR_BUNDLE, errno,
+			"cannot change to process.cwd '%s'", cwd);
+	return is_missing ? error_hint(err, "it does not exist inside, and "
+					    "cannot be made there")
+			  : error_code(err);
 }
 
 static int check_executable(const char *path)
