@@ -95,6 +95,15 @@ void pidns_free(struct pidns *p)
 	free(p);
 }
 
+bool pidns_has(const struct pidns *p, pid_t pid)
+{
+	char path[40];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+	return stat(path, &st) == 0 && st.st_ino == p->ino;
+}
+
 /* Also of a namespace below. */
 static bool is_member(const struct pidns *p, pid_t pid)
 {

@@ -7,6 +7,7 @@
 #ifndef SANDLOCK_KERNEL_PIDNS_H
 #define SANDLOCK_KERNEL_PIDNS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -18,6 +19,8 @@ struct pidns;
  * to be left out, or 0. 0 or a negative errno. */
 int pidns_open(pid_t member, pid_t init, struct pidns **ret);
 void pidns_free(struct pidns *p); /* NULL is allowed */
+/* Is @pid in it, and not in one below? */
+bool pidns_has(const struct pidns *p, pid_t pid);
 CLEANUP_PTR(struct pidns, pidns_free);
 
 /*

@@ -25,6 +25,7 @@
 #include "kernel/process.h"
 #include "kernel/tty.h"
 #include "kernel/userns.h"
+#include "sandbox/host.h"
 #include "sandbox/launcher.h"
 #include "sandbox/listener.h"
 #include "sandbox/mediate.h"
@@ -176,7 +177,7 @@ static void warn_of_all_written(const struct create *c)
 		warn_of_written(c, r->write.v[i]);
 }
 
-static void warn_of_branch(const struct create *c)
+void create_warn_of_branch(const struct create *c)
 {
 	if (!c->branch || !c->plan->host || create_is_later(c))
 		return;
@@ -297,6 +298,18 @@ static int write_config(struct create *c, struct error *err)
 		return error_set(err, ERR_SYSTEM, -r, "cannot write '%s'",
 				 rundir_slot_path(c->slot));
 	return 0;
+}
+
+/* Nobody reads it before state.json is there. */
+static int write_filter(struct create *c, struct error *err)
+{
+	int r;
+
+	if (!c->slot || !c->plan->host)
+		return 0;
+	r = host_config_add_filter(&c->plan->config, c->plan->spec->seccomp,
+				   err);
+	return r == 0 ? write_config(c, err) : r;
 }
 
 /*
@@ -674,6 +687,8 @@ static int drive_init(struct create *c, struct error *err)
 
 	if (r == 0)
 		r = mount_branch(c, err);
+	if (r == 0)
+		r = write_filter(c, err);
 	if (r < 0)
 		return r;
 	r = proc_id_of(s->init.pid, &s->init);
@@ -696,8 +711,6 @@ static int drive_init(struct create *c, struct error *err)
 		r = write_pids(c, err);
 	if (r == 0 && c->branch)
 		branch_expect_running(c->branch);
-	if (r == 0)
-		warn_of_branch(c);
 	if (r == 0 && c->plan->host)
 		r = mediation_begin(c, err);
 	if (r == 0)

@@ -68,6 +68,8 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 		 const struct sandbox_bundle *b, struct error *err);
 /* Is it a later stage, which takes the branch of those before it? */
 bool create_is_later(const struct create *c);
+/* Says what the branch of a host command does not keep from the host. */
+void create_warn_of_branch(const struct create *c);
 /* Undoes what create_begin made, running poststop hooks where due. */
 void create_undo(struct create *c);
 /* Closes fds and frees; what is on disk and the processes stay. */

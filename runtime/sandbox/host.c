@@ -359,7 +359,7 @@ static int fill_plan(struct plan *p, struct host_context *h,
 			       h->workdirs.n ? h->workdirs.v[0] : "/", env->log,
 			       &p->spec, err);
 	if (n == 0)
-		n = host_config_filter(h, &p->config, &p->spec->seccomp, err);
+		n = host_config_filter(h, &p->spec->seccomp, err);
 	if (n < 0)
 		return n;
 	n = keep_process(&p->spec->process, h);

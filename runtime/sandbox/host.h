@@ -50,13 +50,17 @@ int host_plan(const struct sandbox_env *env, const struct request *r,
 /* Writes config.json, but for its filter. */
 int host_config(struct host_context *h, struct buf *ret, struct error *err);
 
+/* Makes the filter; @ret is freed with the spec that it becomes part of. */
+int host_config_filter(const struct host_context *h, struct spec_seccomp **ret,
+		       struct error *err);
+
 /*
- * Makes the filter, which is in config.json so that what `exec` adds is
- * confined alike, and adds it to the text. It is larger than all the rest, so
- * it is not parsed: @ret is it, freed with the spec that it becomes part of.
+ * Adds the filter to the text, so that what `exec` adds is confined alike. It
+ * is larger than all the rest, so it is not parsed, and written while init is
+ * at work already.
  */
-int host_config_filter(const struct host_context *h, struct buf *config,
-		       struct spec_seccomp **ret, struct error *err);
+int host_config_add_filter(struct buf *config, const struct spec_seccomp *s,
+			   struct error *err);
 
 /*
  * --chroot: is that directory the root, on a branch? Not with workdirs in it:

@@ -286,8 +286,8 @@ int host_config(struct host_context *h, struct buf *ret, struct error *err)
 /* The end of linux, which is the last member, and of the whole. */
 static const char config_end[] = "}}\n";
 
-static int add_to_text(const struct spec_seccomp *s, struct buf *config,
-		       struct error *err)
+int host_config_add_filter(struct buf *config, const struct spec_seccomp *s,
+			   struct error *err)
 {
 	const size_t end_len = sizeof(config_end) - 1;
 	struct json_out *o = json_out_new(false);
@@ -308,8 +308,8 @@ static int add_to_text(const struct spec_seccomp *s, struct buf *config,
 	return n;
 }
 
-int host_config_filter(const struct host_context *h, struct buf *config,
-		       struct spec_seccomp **ret, struct error *err)
+int host_config_filter(const struct host_context *h, struct spec_seccomp **ret,
+		       struct error *err)
 {
 	struct spec_seccomp *s = calloc(1, sizeof(*s));
 	int n;
@@ -326,8 +326,6 @@ int host_config_filter(const struct host_context *h, struct buf *config,
 		if (!s->listener_path)
 			n = error_set(err, ERR_SYSTEM, ENOMEM, "config.json");
 	}
-	if (n == 0)
-		n = add_to_text(s, config, err);
 	*ret = s;
 	return n;
 }

@@ -402,6 +402,8 @@ static bool is_inside(const struct create *c, pid_t pid)
 
 	if (c->plan->notify)
 		return tree_has(init, pid);
+	if (c->mediation && c->mediation->pidns)
+		return pidns_has(c->mediation->pidns, pid);
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
 	if (stat(path, &theirs) < 0)
 		return false;
@@ -455,6 +457,11 @@ static int open_pidns(struct mediation *m, pid_t pid, struct error *err)
 	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
 				 "cannot look at process %d", (int)pid)
 		     : 0;
+}
+
+void mediation_meet_init(struct mediation *m)
+{
+	(void)open_pidns(m, m->create->state->init.pid, NULL);
 }
 
 static int tell_features(struct mediation *m, pid_t pid, struct error *err)

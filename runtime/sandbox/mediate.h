@@ -10,6 +10,7 @@
  *	mediate_decide		in the plan: the traps, for the filter
  *	mediation_begin		init exists, and no payload: features make their
  *				rows; nothing runs yet
+ *	mediation_meet_init	while a host command's becomes what it will be
  *	mediation_take		a listener; exec brings more
  *	mediation_wake		the first call waits in it, or there will be
  *				some: the supervisor starts, with its threads
@@ -148,6 +149,11 @@ void mediation_signal(const struct mediation *m, int sig);
 
 /* Makes c->mediation where its plan has features. */
 int mediation_begin(struct create *c, struct error *err);
+/*
+ * Of a host command: init has the root and the procfs of what it will start. A
+ * caller who may not look at them yet does so when the listener comes.
+ */
+void mediation_meet_init(struct mediation *m);
 /*
  * Takes fd @remote_fd of process @pid, a listener. @pid must be of the
  * sandbox: what is not in its pid namespace is refused. Nothing is answered

@@ -235,6 +235,14 @@ static int begin_mediation(struct create *c, struct error *err)
 		     : 0;
 }
 
+/* Until the launcher has its filter nothing of the payload runs. */
+static void use_wait(struct create *c)
+{
+	if (c->plan->host)
+		mediation_meet_init(c->mediation);
+	create_warn_of_branch(c);
+}
+
 static int start_inline(struct create *c, struct error *err)
 {
 	const struct command_hooks *h = hooks_of(c);
@@ -248,6 +256,8 @@ static int start_inline(struct create *c, struct error *err)
 		r = tell_created(c, err);
 	if (r < 0)
 		return r;
+	if (!c->mediation)
+		create_warn_of_branch(c);
 	sent = sync_send(c->sync_fd, SYNC_GO, 0);
 	/* Where init failed after READY, the reason is there to be read. */
 	if (sent < 0 && sent != -EPIPE && sent != -ECONNRESET)
@@ -256,6 +266,8 @@ static int start_inline(struct create *c, struct error *err)
 	r = h->created ? 0 : write_created(c, err);
 	if (r < 0)
 		return r;
+	if (c->mediation)
+		use_wait(c);
 	r = create_wait_exec(
 		c->sync_fd, s->has_process ? s->process.args.v[0] : "",
 		c->mediation && awaits_listener(c) ? &listening : NULL, err);
@@ -382,9 +394,13 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 static int read_signal(pid_t init)
 {
 	auto_(buf) struct buf b = BUF_INIT;
+	siginfo_t si = { .si_pid = 0 };
 	char path[32];
 	int sig;
 
+	if (waitid(P_PID, (id_t)init, &si, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	    si.si_pid == init && si.si_status <= 128)
+		return 0;
 	(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)init);
 	if (fd_read_file(AT_FDCWD, path, 64, &b) < 0 ||
 	    sscanf(buf_str(&b), "signal %d", &sig) != 1)
