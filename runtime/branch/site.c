@@ -437,6 +437,26 @@ int site_clear_lower(struct branch *b, struct error *err)
 		     : 0;
 }
 
+/*
+ * Who owns the lower may have put a directory in the place of the one that we
+ * have made, in which copies would become links to other things. Ours belongs
+ * to whom a new file in it belongs to: not all file systems know owners.
+ */
+static int check_stage(int stage_fd)
+{
+	auto_close int fd =
+		openat(stage_fd, "branch",
+		       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	struct stat dir, file;
+
+	if (fd < 0 || fstat(stage_fd, &dir) < 0 || fstat(fd, &file) < 0 ||
+	    unlinkat(stage_fd, "branch", 0) < 0)
+		return -errno;
+	return dir.st_uid == file.st_uid && !(dir.st_mode & ~file.st_mode & 022)
+		       ? 0
+		       : -ESTALE;
+}
+
 static int make_lower_stage(struct site *s, struct error *err)
 {
 	char name[STAGE_NAME_LEN];
@@ -445,8 +465,11 @@ static int make_lower_stage(struct site *s, struct error *err)
 
 	if (r == 0)
 		r = make_stage(s, name);
+	branch_step("stage made");
 	if (r == 0)
 		r = open_dir(s->lower_fd, name, &s->stage_fd);
+	if (r == 0)
+		r = check_stage(s->stage_fd);
 	if (r == 0)
 		r = claim_stage(s);
 	if (r == 0)

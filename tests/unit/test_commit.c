@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "branch/internal.h"
+#include "branch/publish.h"
 
 static void commit(struct fixture *f, enum conflict_mode mode)
 {
@@ -117,6 +118,35 @@ static void the_name_of_the_stage_may_be_taken(void **state)
 	}
 }
 
+/* Whoever owns the lower puts a directory of his in the place of the stage. */
+static void usurp(const char *step)
+{
+	if (strcmp(step, "stage made") == 0)
+		shell(".", "mv .sandlock-b was; mkdir -m 700 .sandlock-b; "
+			   "chown 65534 .sandlock-b");
+}
+
+static void a_stage_of_somebody_else_is_not_worked_in(void **state)
+{
+	const struct commit_options o = { .lock_timeout_ms = 5000 };
+	struct commit_result result;
+	struct error err = ERROR_INIT;
+	struct fixture f;
+
+	open_on_tmpfs(&f, "echo 1 > f");
+	fixture_run(&f, "echo 2 > f", NULL);
+	assert_int_equal(chdir(f.lower), 0);
+	branch_step_hook = usurp;
+	assert_int_equal(branch_commit(f.branch, &o, &result, &err), -ESTALE);
+	branch_step_hook = NULL;
+	assert_int_equal(chdir("/"), 0);
+	shell(f.lower, "test $(cat f) = 1; test $(ls -A .sandlock-b | wc -l) "
+		       "= 0; rm -rf .sandlock-b was");
+	commit(&f, CONFLICT_REFUSE);
+	shell(f.lower, "test $(cat f) = 2; test ! -e .sandlock-b");
+	fixture_close(&f);
+}
+
 /* By a process that held the lock when ours came to it. */
 static void what_another_process_has_committed_is_done(void **state)
 {
@@ -206,11 +236,12 @@ static void what_cannot_be_written_down_is_not_begun(void **state)
 
 int main(void)
 {
-	enum { OWN = 6 };
+	enum { OWN = 7 };
 	struct CMUnitTest tests[ARRAY_LEN(rows) + OWN] = {
 		cmocka_unit_test(what_another_process_has_committed_is_done),
 		cmocka_unit_test(what_another_process_has_discarded_is_gone),
 		cmocka_unit_test(the_name_of_the_stage_may_be_taken),
+		cmocka_unit_test(a_stage_of_somebody_else_is_not_worked_in),
 		cmocka_unit_test(what_cannot_be_written_down_is_not_begun),
 		cmocka_unit_test(row_64_another_file_system),
 		cmocka_unit_test(row_65_another_mount),
