@@ -101,8 +101,8 @@ ask() {
 	chmod 711 "$W" "$SANDLOCK_ROOT" "$SANDLOCK_ROOT/$N"
 	chmod 666 "$SANDLOCK_ROOT/$N/control.sock"
 	run setpriv --reuid 65534 --regid 65534 --clear-groups /usr/bin/python3 \
-		"$TESTS/helpers/control.py" \
-		"$SANDLOCK_ROOT/$N/control.sock" '{"v":1,"verb":"kill"}'
+		- "$SANDLOCK_ROOT/$N/control.sock" '{"v":1,"verb":"kill"}' \
+		<"$TESTS/helpers/control.py"
 	expect_output 'permission denied'
 	run ask '{"v":1,"verb":"ports"}'
 	expect_output '"ok":true'

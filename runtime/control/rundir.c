@@ -117,9 +117,11 @@ static int cannot_open(const char *path, int sys, struct error *err)
 /* runc's text, which engines look for. */
 static int not_found(const char *name, struct error *err)
 {
-	(void)error_say(err, ERR_NOT_FOUND, ENOENT,
-			"container \"%s\" does not exist", name);
-	return error_hint(err, "'sandlock ps -a' lists them");
+	int r = error_say(err, ERR_NOT_FOUND, ENOENT,
+			  "container \"%s\" does not exist", name);
+
+	(void)error_hint(err, "'sandlock ps -a' lists them");
+	return r;
 }
 
 int rundir_open(const char *root, bool create, struct rundir **ret,
