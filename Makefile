@@ -190,7 +190,7 @@ fuzz-replay: $(fuzz_bin)
 
 # The threads of the supervisor, under ThreadSanitizer. To a child that a test
 # forks each thread that waits for being joined is a leak.
-tsan_unit := test_approvals test_gate test_hold test_lane test_net_calls test_net_ports test_processes test_supervise \
+tsan_unit := test_approvals test_askslot test_gate test_hold test_lane test_net_calls test_net_ports test_processes test_supervise \
 	test_supervise_stress test_capi test_handlers test_calllink
 
 tsan: $B/sandlock

@@ -18,12 +18,14 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/quiet_thread.h"
 #include "base/utf8.h"
 #include "embed/handle.h"
 #include "kernel/cpu.h"
 #include "sandbox/asklink.h"
+#include "sandbox/askslot.h"
 #include "spec/net_rule.h"
 #include "spec/request.h"
 
@@ -39,7 +41,8 @@ struct link {
 	pthread_cond_t sent;
 	unsigned int refs, n_sending;
 	int sock;
-	bool is_over; /* the run is */
+	struct askslot *slot; /* NULL: every answer is a message */
+	bool is_over;	      /* the run is */
 	struct sandlock_approval *open;
 };
 
@@ -103,6 +106,7 @@ static void link_put(struct link *l)
 		return;
 	(void)pthread_cond_destroy(&l->sent);
 	(void)pthread_mutex_destroy(&l->lock);
+	askslot_free(l->slot);
 	free(l);
 }
 
@@ -148,11 +152,15 @@ static int link_send(struct link *l, const void *data, size_t n)
 	(void)pthread_mutex_unlock(&l->lock);
 	if (!ok)
 		return -ECANCELED;
+	if (l->slot)
+		askslot_count_sent(l->slot, 1);
 	/* By any thread of the embedder, with what signals it has. */
 	do
 		r = send(l->sock, data, n, MSG_NOSIGNAL);
 	while (r < 0 && errno == EINTR);
 	ok = r >= 0;
+	if (!ok && l->slot)
+		askslot_count_sent(l->slot, -1);
 	(void)pthread_mutex_lock(&l->lock);
 	if (!--l->n_sending)
 		(void)pthread_cond_signal(&l->sent);
@@ -166,7 +174,8 @@ static void send_answer(struct link *l, uint64_t number, int error)
 				    .error = error,
 				    .number = number };
 
-	(void)link_send(l, &a, sizeof(a));
+	if (!l->slot || !askslot_answer(l->slot, number, error))
+		(void)link_send(l, &a, sizeof(a));
 }
 
 static int error_of(int verdict)
@@ -400,11 +409,24 @@ static void take_message(struct policy *p, const char *text, size_t n)
 
 /* --------------------------------------------------------------- thread -- */
 
+/* What the supervisor says first. 0 at the end. */
+static ssize_t greet(struct link *l)
+{
+	auto_close int fd = -1;
+	size_t n_fds = 1;
+	char hello;
+	ssize_t n = fd_recv(l->sock, &hello, 1, &fd, &n_fds);
+
+	if (n > 0 && n_fds)
+		l->slot = askslot_map(fd);
+	return n;
+}
+
 static void *serve(void *data)
 {
 	struct policy *p = data;
 	auto_free char *text = malloc(ASKLINK_MAX);
-	ssize_t n = text ? 1 : 0;
+	ssize_t n = text ? greet(p->link) : 0;
 
 	handle_calls_back(p->sandbox);
 	/* Questions overtake what was refused. */

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/quiet_thread.h"
 #include "kernel/pidfd.h"
+#include "sandbox/askslot.h"
 #include "sandbox/audit.h"
 #include "sandbox/create.h"
 #include "sandbox/live_limits.h"
@@ -43,7 +44,8 @@ struct asklink {
 	struct audit *audit;
 	const struct create *create;
 	int sock;
-	int wake_fd; /* our thread has to look */
+	struct askslot *slot; /* NULL: every answer is a message */
+	int wake_fd;	      /* our thread has to look */
 	pthread_t thread;
 	/*
 	 * Who asks reads the answer by itself; our thread, unless it has slept
@@ -60,6 +62,7 @@ struct asklink {
 	size_t n_sent;
 	uint64_t open[OPEN_MAX]; /* as it is now */
 	size_t n_open;
+	uint32_t n_received;
 	struct buf out;
 	char data[ASKLINK_MAX];
 	/* Who waits for an answer, how often somebody did, and what our thread
@@ -335,6 +338,15 @@ static void take_order(struct asklink *l, size_t n)
 }
 
 /* One that comes too late, or twice, changes nothing. */
+static void resolve(struct asklink *l, uint64_t number, int error)
+{
+	is_own = true;
+	if (approvals_resolve_by_program(l->book, number, NULL, error,
+					 "callback", NULL, NULL) == 0)
+		forget_sent(l, number);
+	is_own = false;
+}
+
 static void take_answer(struct asklink *l, size_t n)
 {
 	struct asklink_answer a;
@@ -342,13 +354,8 @@ static void take_answer(struct asklink *l, size_t n)
 	if (n != sizeof(a))
 		return;
 	memcpy(&a, l->data, sizeof(a));
-	if (a.error < 0 || a.error >= 4096)
-		return;
-	is_own = true;
-	if (approvals_resolve_by_program(l->book, a.number, NULL, a.error,
-					 "callback", NULL, NULL) == 0)
-		forget_sent(l, a.number);
-	is_own = false;
+	if (a.error >= 0 && a.error < 4096)
+		resolve(l, a.number, a.error);
 }
 
 static bool receive(struct asklink *l, int flags)
@@ -359,6 +366,7 @@ static bool receive(struct asklink *l, int flags)
 		return flags && (errno == EAGAIN || errno == EINTR);
 	if (n == 0)
 		return false;
+	l->n_received++;
 	if (*l->data == ASKLINK_ANSWER)
 		take_answer(l, (size_t)n);
 	else
@@ -389,6 +397,35 @@ static bool begin_quick(struct asklink *l)
 	return false;
 }
 
+/*
+ * Whatever was sent before an answer was left. It was counted before it was
+ * sent, so what is counted and not there yet comes from somebody else.
+ */
+static bool receive_sent(struct asklink *l)
+{
+	uint32_t left = askslot_sent(l->slot) - l->n_received;
+	uint32_t before;
+
+	for (; left; left--) {
+		before = l->n_received;
+		if (!receive(l, MSG_DONTWAIT))
+			return false;
+		if (l->n_received == before)
+			break;
+	}
+	return true;
+}
+
+static bool take_left_answer(struct asklink *l, uint64_t number)
+{
+	int error;
+
+	if (!askslot_wait(l->slot, number, &error) || !receive_sent(l))
+		return false;
+	resolve(l, number, error);
+	return true;
+}
+
 static void set_waiting(struct asklink *l, bool waits)
 {
 	(void)pthread_mutex_lock(&l->wait_lock);
@@ -411,7 +448,8 @@ static bool wait_quickly(struct asklink *l, struct approval_wait *w)
 	if (!atomic_exchange(&l->is_watched, true))
 		wake(l);
 	while (ok && approval_look(w, &error) == APPROVAL_WAITING)
-		ok = receive(l, 0);
+		ok = l->slot ? take_left_answer(l, approval_id(w))
+			     : receive(l, 0);
 	set_waiting(l, false);
 	return ok;
 }
@@ -439,6 +477,8 @@ static void ask_quickly(struct asklink *l, struct approval_wait *w)
 {
 	if (!atomic_exchange(&l->is_quick, true))
 		wake(l);
+	if (l->slot)
+		askslot_open(l->slot, approval_id(w));
 	if (send_questions(l) && wait_quickly(l, w)) {
 		l->lost = 0;
 		/* Of somebody who did not ask quickly. */
@@ -530,7 +570,17 @@ static void free_link(struct asklink *l)
 	(void)pthread_mutex_destroy(&l->lock);
 	(void)pthread_mutex_destroy(&l->wait_lock);
 	buf_done(&l->out);
+	askslot_free(l->slot);
 	free(l);
+}
+
+static void say_hello(struct asklink *l)
+{
+	const char hello = ASKLINK_HELLO;
+	auto_close int fd = -1;
+
+	(void)askslot_make(&l->slot, &fd);
+	(void)fd_send(l->sock, &hello, 1, &fd, fd >= 0);
 }
 
 struct asklink *asklink_start(struct approvals *book, struct net *net,
@@ -555,6 +605,7 @@ struct asklink *asklink_start(struct approvals *book, struct net *net,
 		free_link(l);
 		return NULL;
 	}
+	say_hello(l);
 	if (quiet_thread_make(&l->thread, serve, l) < 0) {
 		approvals_untell(book, l);
 		free_link(l);

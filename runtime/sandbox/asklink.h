@@ -3,11 +3,12 @@
  * call takes is in bytes, all else one JSON object a message.
  *
  * From the supervisor:
- *	struct asklink_question, and what event_pack writes
+ *	ASKLINK_HELLO			with the memory of askslot.h, if there
+ *is any; comes first struct asklink_question, and what event_pack writes
  *	{"closed":NUMBER}		it is not open any more
  *	ASKLINK_SAW, and what event_pack writes of one that was refused
  * From the embedder:
- *	struct asklink_answer
+ *	struct asklink_answer		unless it is left in that memory
  *	{"seen":N}			so many of those were looked at
  *	{"restrict_network":[RULE...],"pid":N}
  *	{"grant_network":[RULE...],"pid":N}
@@ -44,7 +45,12 @@ enum {
 };
 
 /* The first byte of a message; that of an object is '{'. */
-enum { ASKLINK_QUESTION = 'Q', ASKLINK_SAW = 'S', ASKLINK_ANSWER = 'A' };
+enum {
+	ASKLINK_HELLO = 'H',
+	ASKLINK_QUESTION = 'Q',
+	ASKLINK_SAW = 'S',
+	ASKLINK_ANSWER = 'A',
+};
 
 /* Without padding: what goes to another process is no leftover of a stack. */
 struct asklink_question {

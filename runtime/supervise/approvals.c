@@ -563,6 +563,11 @@ uint64_t approval_deadline_ns(const struct approval_wait *w)
 	return w->approval->deadline_ns;
 }
 
+uint64_t approval_id(const struct approval_wait *w)
+{
+	return w->approval->id;
+}
+
 const struct event *approval_expired(struct approval_wait *w)
 {
 	int error;

@@ -122,6 +122,7 @@ void approval_leave(struct approval_wait *w);
 /* Its state now; *@ret_error is the verdict, never 0 unless it was allowed. */
 enum approval_state approval_look(struct approval_wait *w, int *ret_error);
 uint64_t approval_deadline_ns(const struct approval_wait *w);
+uint64_t approval_id(const struct approval_wait *w);
 /* What was asked, if its deadline has passed without an answer; else NULL. Its
  * caller's numbers are those of who asked first. Until who has joined leaves.
  */
