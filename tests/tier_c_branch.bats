@@ -121,6 +121,27 @@ os.setxattr("caps", "security.capability", bytes([0,0,0,2,1]) + bytes(15))'
 	equal trusted "$(getfattr --only-values -n trusted.t caps)" 1
 }
 
+@test "branches: calls that are seldom made come back as without one" {
+	local how plain
+	[ "$(uname -m)" = x86_64 ] || skip "the numbers are those of x86-64"
+	mkdir -p "$W/odd/d/sub"
+	cd "$W/odd" || return 1
+	cp "$TESTS/helpers/odd_calls.py" .
+	echo x | tee d/x d/sub/x >file
+	ln -s d down
+	ln -s /etc/passwd out
+	ln -s ../nothing up
+	cp -a . "$W/plain"
+	plain=$(cd "$W/plain" && /usr/bin/python3 -B odd_calls.py)
+	[ "$(grep -c . <<<"$plain")" -ge 140 ]
+	for how in notify namespaces; do
+		run "$SANDLOCK" run --isolation=$how --on-exit=abort -- \
+			/usr/bin/python3 -B odd_calls.py
+		expect_status 0
+		equal "$how" "$(grep -v '^sandlock: ' <<<"$output")" "$plain"
+	done
+}
+
 @test "tier C: the lower is written to by no way around" {
 	local before
 	before=$(sum)

@@ -436,6 +436,8 @@ struct way {
 	size_t from;
 	bool is_real;
 	unsigned int links;
+	unsigned int flags; /* enum merged_flag */
+	const char *begin;  /* the path that it began with */
 };
 
 static void way_done(struct way *w)
@@ -498,6 +500,15 @@ static int go_up(struct way *w)
 	return dir_open(w->m, w->path, &w->dir);
 }
 
+/* To the directory that the way began in. */
+static int go_back(struct way *w)
+{
+	path_copy(w->path, w->begin);
+	merged_dir_done(&w->dir);
+	w->is_real = false;
+	return dir_open(w->m, w->path, &w->dir);
+}
+
 /* 1: the way goes on outside. */
 static int follow(struct way *w, const char *name, int dirfd,
 		  struct merged_place *ret)
@@ -509,11 +520,17 @@ static int follow(struct way *w, const char *name, int dirfd,
 
 	if (r < 0)
 		return r;
-	if (++w->links > LINKS_MAX)
+	if (++w->links > LINKS_MAX || (w->flags & MERGED_NO_LINKS))
 		return -ELOOP;
 	if (!*target)
 		return -ENOENT;
-	if (*target == '/') {
+	if (*target == '/' && (w->flags & MERGED_BENEATH))
+		return -EXDEV;
+	if (*target == '/' && (w->flags & MERGED_IN_ROOT)) {
+		r = go_back(w);
+		if (r < 0)
+			return r;
+	} else if (*target == '/') {
 		r = leave(w, target, ret);
 		return r < 0 ? r : 1;
 	}
@@ -592,8 +609,7 @@ static int end_here(struct way *w, struct merged_place *ret)
 	return 0;
 }
 
-static int step(struct way *w, const char *name, unsigned int flags,
-		struct merged_place *ret)
+static int step(struct way *w, const char *name, struct merged_place *ret)
 {
 	bool is_last = w->at[strspn(w->at, "/")] == '\0';
 	struct merged_entry e;
@@ -607,7 +623,7 @@ static int step(struct way *w, const char *name, unsigned int flags,
 		return r;
 	o = entry_seen(&e);
 	if (o && S_ISLNK(o->mode) &&
-	    (!is_last || (flags & MERGED_FOLLOW) || *w->at == '/')) {
+	    (!is_last || (w->flags & MERGED_FOLLOW) || *w->at == '/')) {
 		w->is_real = w->is_real && w->from == seen_at(&e);
 		return follow(w, name, part_of(&w->dir, seen_at(&e)), ret);
 	}
@@ -624,7 +640,23 @@ static int step(struct way *w, const char *name, unsigned int flags,
 	return r;
 }
 
-static int walk_way(struct way *w, unsigned int flags, struct merged_place *ret)
+/* ".."; 1: the way goes on outside. */
+static int step_up(struct way *w, struct merged_place *ret)
+{
+	bool is_begin = strcmp(w->path, w->begin) == 0;
+	int r;
+
+	if (is_begin && (w->flags & MERGED_BENEATH))
+		return -EXDEV;
+	if (is_begin && (w->flags & MERGED_IN_ROOT))
+		return 0;
+	if (*w->path)
+		return go_up(w);
+	r = leave(w, "..", ret);
+	return r < 0 ? r : 1;
+}
+
+static int walk_way(struct way *w, struct merged_place *ret)
 {
 	char name[NAME_MAX + 1];
 	int r = 0;
@@ -632,12 +664,8 @@ static int walk_way(struct way *w, unsigned int flags, struct merged_place *ret)
 	while (r == 0 && next_name(&w->at, name, &r)) {
 		if (strcmp(name, ".") == 0)
 			continue;
-		if (strcmp(name, "..") != 0)
-			r = step(w, name, flags, ret);
-		else if (*w->path)
-			r = go_up(w);
-		else
-			return leave(w, "..", ret);
+		r = strcmp(name, "..") == 0 ? step_up(w, ret)
+					    : step(w, name, ret);
 	}
 	if (r == 0)
 		r = end_here(w, ret);
@@ -666,9 +694,11 @@ int merged_resolve(struct merged *m, const char *dir, size_t from,
 	(void)pthread_mutex_lock(&m->lock);
 	r = dir_open(m, dir, &w->dir);
 	w->from = from;
+	w->flags = flags;
+	w->begin = dir;
 	w->is_real = part_of(&w->dir, from) >= 0;
 	if (r == 0)
-		r = walk_way(w, flags, ret);
+		r = walk_way(w, ret);
 	(void)pthread_mutex_unlock(&m->lock);
 	way_done(w);
 	free(w);

@@ -87,6 +87,10 @@ void merged_hold(struct merged *m, bool held);
 
 enum merged_flag {
 	MERGED_FOLLOW = 1 << 0, /* a link at the end, too */
+	/* As openat2(2) has them, where @dir is what it begins in: */
+	MERGED_NO_LINKS = 1 << 1,
+	MERGED_BENEATH = 1 << 2,
+	MERGED_IN_ROOT = 1 << 3,
 };
 
 struct merged_place {

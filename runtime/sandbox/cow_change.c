@@ -226,11 +226,33 @@ static int linked_fd(int dirfd, const char *text, int flags)
 	return -1;
 }
 
+/* A file of the lower stands for its path, as long as it is there. */
+static int link_lower(struct cow *w, struct call *c, const char *path,
+		      const struct stat *st, const struct cow_place *to)
+{
+	auto_free struct cow_place *p = calloc(1, sizeof(*p));
+	auto_close int fd = -1;
+	struct stat now;
+	int r = p ? cow_find_text(w, c, "/", path, 0, p) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	if (p->root != to->root || !p->at.exists)
+		return -EXDEV;
+	r = merged_find(p->root->merged, p->at.path, &fd);
+	if (r == 0 && (fstat(fd, &now) < 0 || now.st_ino != st->st_ino ||
+		       now.st_dev != st->st_dev))
+		r = -EXDEV;
+	return r < 0 ? r
+		     : merged_link(p->root->merged, p->at.path, to->at.path);
+}
+
 /*
  * The lower's files must not get a name by an fd. A number of the caller's is
  * another file a moment later: judged is the very fd that is used.
  */
-static int link_fd(struct call *c, int number, const struct cow_place *to)
+static int link_fd(struct cow *w, struct call *c, int number,
+		   const struct cow_place *to)
 {
 	auto_close int fd = call_open_dirfd(c, number);
 	char base[PATH_MAX];
@@ -246,7 +268,7 @@ static int link_fd(struct call *c, int number, const struct cow_place *to)
 	if (r < 0)
 		return r;
 	if (strncmp(base, to->root->upper, n) != 0 || base[n] != '/')
-		return -EXDEV;
+		return link_lower(w, c, base, &st, to);
 	return merged_link_fd(to->root->merged, fd, to->at.path);
 }
 
@@ -255,16 +277,21 @@ static struct outcome link_names(struct cow *w, struct call *c, int from_fd,
 				 uint64_t to)
 {
 	struct cow_place p, q;
-	int number, s;
-	int r = cow_find(w, c, from_fd, from,
-			 (flags & AT_SYMLINK_FOLLOW ? COW_FOLLOW : 0) |
-				 (flags & AT_EMPTY_PATH ? COW_EMPTY : 0),
-			 &p);
+	int number, s, r;
+
+	if (flags & ~(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH))
+		return OUTCOME_FAIL(EINVAL);
+	r = cow_find(w, c, from_fd, from,
+		     (flags & AT_SYMLINK_FOLLOW ? COW_FOLLOW : 0) |
+			     (flags & AT_EMPTY_PATH ? COW_EMPTY : 0),
+		     &p);
 
 	number = r == -EFAULT || r == -ESRCH ||
 				 r == -OUTCOME_ALWAYS_RESTART_ERRNO
 			 ? -1
 			 : linked_fd(from_fd, p.text, flags);
+	if (r == 0 && number < 0)
+		number = p.unnamed_fd;
 	if (r < 0 && number < 0)
 		return OUTCOME_FAIL(-r);
 	if (number < 0 && p.root && !p.at.exists)
@@ -279,7 +306,7 @@ static struct outcome link_names(struct cow *w, struct call *c, int from_fd,
 	if (q.root && q.at.wants_dir)
 		return OUTCOME_FAIL(ENOENT);
 	if (q.root && number >= 0)
-		return cow_outcome(link_fd(c, number, &q));
+		return cow_outcome(link_fd(w, c, number, &q));
 	if (p.root != q.root)
 		return OUTCOME_FAIL(EXDEV);
 	return cow_outcome(merged_link(p.root->merged, p.at.path, q.at.path));
@@ -317,13 +344,25 @@ static int truncate_at(const struct cow_place *p, int64_t length)
 	return r;
 }
 
+static struct outcome truncate_outside(const struct cow *w, struct call *c,
+				       const struct cow_place *p)
+{
+	auto_close int fd = cow_open_unnamed(w, c, p, O_WRONLY);
+
+	if (fd == -EAGAIN)
+		return OUTCOME_GO;
+	return cow_outcome(fd < 0				      ? fd
+			   : ftruncate(fd, (off_t)call_arg(c, 1)) < 0 ? -errno
+								      : 0);
+}
+
 struct outcome cow_truncate(struct cow *w, struct call *c)
 {
 	struct cow_place p;
 	int r = cow_find(w, c, AT_FDCWD, call_arg(c, 0), COW_FOLLOW, &p);
 
 	if (r == 0 && !p.root)
-		return OUTCOME_GO;
+		return truncate_outside(w, c, &p);
 	if (r == 0)
 		r = truncate_at(&p, (int64_t)call_arg(c, 1));
 	return r == -EWOULDBLOCK ? cow_wait(c) : cow_outcome(r);

@@ -53,13 +53,22 @@ struct outcome cow_chdir(struct cow *w, struct call *c)
 					});
 }
 
+/* Then it has no path, whatever it had. */
+static bool has_lost_cwd(struct call *c)
+{
+	auto_close int fd = call_open_cwd(c);
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink == 0;
+}
+
 struct outcome cow_getcwd(struct cow *w, struct call *c)
 {
 	char real[PATH_MAX], shown[PATH_MAX];
 	size_t n;
 	int r = cow_base(c, AT_FDCWD, real);
 
-	if (r < 0 || !cow_shown_path(w, real, shown))
+	if (r < 0 || !cow_shown_path(w, real, shown) || has_lost_cwd(c))
 		return OUTCOME_GO;
 	n = strlen(shown) + 1;
 	if (n > call_arg(c, 1))
@@ -177,33 +186,34 @@ static void opened_done(struct opened *d)
 	cleanup_close(&d->fd);
 }
 
-static int read_fdinfo(struct call *c, struct opened *d)
+int cow_read_fd_info(struct call *c, int number, struct cow_fd_info *ret)
 {
 	char path[64], text[256];
 	auto_close int fd = -1;
-	unsigned int flags;
 	long long at;
 	ssize_t n;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d",
-		       (int)call_tid(c), d->number);
+		       (int)call_tid(c), number);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	if (n <= 0 || !call_is_valid(c))
 		return -ESRCH;
 	text[n] = '\0';
-	if (sscanf(text, "pos: %lld flags: %o", &at, &flags) != 2)
+	if (sscanf(text, "pos: %lld flags: %o", &at, &ret->flags) != 2)
 		return -EIO;
-	d->at = at;
-	d->cloexec = flags & O_CLOEXEC;
+	ret->at = at;
 	return 0;
 }
 
 static int open_again(struct call *c, const struct cow_place *p,
 		      struct opened *d)
 {
-	int r = read_fdinfo(c, d);
+	struct cow_fd_info i = { .at = 0 };
+	int r = cow_read_fd_info(c, d->number, &i);
 
+	d->at = i.at;
+	d->cloexec = i.flags & O_CLOEXEC;
 	d->is_new = true;
 	return r < 0 ? r
 		     : merged_open(p->root->merged, p->at.path,

@@ -18,7 +18,15 @@
 #include "sandbox/cow_internal.h"
 #include "supervise/exec.h"
 
-enum { LINE_MAX_BYTES = 256 }; /* BINPRM_BUF_SIZE */
+#ifndef AT_EXECVE_CHECK
+#define AT_EXECVE_CHECK 0x10000
+#endif
+
+enum {
+	LINE_MAX_BYTES = 256, /* BINPRM_BUF_SIZE */
+	SCRIPTS_MAX = 5,      /* one that interprets the other */
+	EXEC_FLAGS = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_EXECVE_CHECK,
+};
 
 struct script {
 	char line[LINE_MAX_BYTES];
@@ -26,10 +34,11 @@ struct script {
 	char *arg; /* or NULL */
 };
 
-/* 1: it is one; 0: it is none, or the kernel is to say what it is. */
+/* 1: it is one; 0: it is none, or the kernel is to say what it is; -ENOEXEC. */
 static int read_script(const struct cow_place *p, struct script *ret)
 {
 	auto_close int fd = -1;
+	bool is_whole;
 	ssize_t n;
 	char *end, *at;
 
@@ -41,11 +50,15 @@ static int read_script(const struct cow_place *p, struct script *ret)
 		return 0;
 	ret->line[n] = '\0';
 	end = ret->line + strcspn(ret->line, "\n");
+	is_whole = n < (ssize_t)sizeof(ret->line) - 1 || *end;
 	while (end > ret->line && (end[-1] == ' ' || end[-1] == '\t'))
 		end--;
 	*end = '\0';
 	ret->interpreter = ret->line + 2 + strspn(ret->line + 2, " \t");
 	at = ret->interpreter + strcspn(ret->interpreter, " \t");
+	/* Arguments may be cut, it may not. */
+	if (!is_whole && !*at)
+		return -ENOEXEC;
 	ret->arg = NULL;
 	if (*at) {
 		*at++ = '\0';
@@ -79,44 +92,96 @@ static struct outcome go_there(struct call *c, const struct cow_reach *at,
 	return r < 0 ? OUTCOME_FAIL(-r) : redirect_call(c, to);
 }
 
+/* Where an interpreter is. */
+static int find_interpreter(struct cow *w, struct call *c,
+			    const struct script *s, struct cow_place *ret)
+{
+	char base[PATH_MAX] = "/";
+	int r = *s->interpreter == '/' ? 0 : cow_base(c, AT_FDCWD, base);
+
+	if (r == 0)
+		r = cow_find_text(w, c, base, s->interpreter, COW_FOLLOW, ret);
+	if (r == 0 && ret->root && !ret->at.exists)
+		r = -ENOENT;
+	return r;
+}
+
+/*
+ * What interprets it in the end, which may be a script, too: @s has room for
+ * SCRIPTS_MAX. How many they are.
+ */
+static int find_interpreters(struct cow *w, struct call *c,
+			     const struct cow_place *p, struct script *s,
+			     struct cow_place *ret, bool *ret_as_it_is)
+{
+	int n = 0, r = check_executable(p);
+
+	*ret_as_it_is = p->is_as_it_is;
+	while (r >= 0) {
+		r = find_interpreter(w, c, &s[n++], ret);
+		*ret_as_it_is &= r == 0 && ret->is_as_it_is;
+		if (r < 0 || !ret->root)
+			break;
+		r = check_executable(ret);
+		if (r < 0)
+			break;
+		r = n < SCRIPTS_MAX ? read_script(ret, &s[n]) : -ELOOP;
+		if (r <= 0)
+			break;
+	}
+	return r < 0 ? r : n;
+}
+
+/* As the kernel names a script that was given by a directory, which has to be
+ * there still for the interpreter. */
+static int name_script(struct call *c, int dirfd, const struct cow_place *p,
+		       char ret[PATH_MAX])
+{
+	bool is_path = *p->text == '/' || dirfd == AT_FDCWD;
+	struct cow_fd_info i = { .at = 0 };
+	int n, r = is_path ? 0 : cow_read_fd_info(c, dirfd, &i);
+
+	if (r < 0 || (i.flags & O_CLOEXEC))
+		return r < 0 ? r : -ENOENT;
+	n = is_path ? snprintf(ret, PATH_MAX, "%s", p->text)
+		    : snprintf(ret, PATH_MAX, "/dev/fd/%d/%s", dirfd, p->text);
+	return n < 0 || n >= PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
 static struct outcome run_script(struct cow *w, struct call *c, int dirfd,
-				 const struct cow_place *p,
-				 const struct script *s)
+				 const struct cow_place *p, struct script *s)
 {
 	auto_(cow_reach) struct cow_reach at = COW_REACH_INIT;
-	char base[PATH_MAX] = "/", whole[PATH_MAX];
-	const char *words[3];
+	const char *words[2 * SCRIPTS_MAX + 1];
 	struct redirect to = { .words = words };
 	struct cow_place q = { .root = NULL };
-	int n, r = check_executable(p);
+	char whole[PATH_MAX];
+	bool as_it_is;
+	int n = find_interpreters(w, c, p, s, &q, &as_it_is), r;
 
-	if (r == 0 && *s->interpreter != '/')
-		r = cow_base(c, AT_FDCWD, base);
-	if (r == 0)
-		r = cow_find_text(w, c, base, s->interpreter, COW_FOLLOW, &q);
-	if (r < 0)
-		return OUTCOME_FAIL(-r);
-	if (p->is_as_it_is && q.is_as_it_is)
+	if (as_it_is)
 		return OUTCOME_GO;
-	if (q.root && !q.at.exists)
-		return OUTCOME_FAIL(ENOENT);
-	r = q.root ? check_executable(&q) : 0;
+	r = n < 0 ? n : name_script(c, dirfd, p, whole);
 	if (r == 0)
 		r = cow_reach(&q, &at);
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	/* As the kernel names a script that was given by a directory. */
-	n = *p->text == '/' || dirfd == AT_FDCWD
-		    ? snprintf(whole, sizeof(whole), "%s", p->text)
-		    : snprintf(whole, sizeof(whole), "/dev/fd/%d/%s", dirfd,
-			       p->text);
-	if (n < 0 || (size_t)n >= sizeof(whole))
-		return OUTCOME_FAIL(ENAMETOOLONG);
-	words[to.n_words++] = s->interpreter;
-	if (s->arg)
-		words[to.n_words++] = s->arg;
+	/* So that it is called what it is called there. */
+	if (q.is_as_it_is)
+		path_copy(at.path, s[n - 1].interpreter);
+	while (n-- > 0) {
+		words[to.n_words++] = s[n].interpreter;
+		if (s[n].arg)
+			words[to.n_words++] = s[n].arg;
+	}
 	words[to.n_words++] = whole;
 	return go_there(c, &at, &to);
+}
+
+/* AT_EXECVE_CHECK: of what would be executed. */
+static struct outcome check_only(const struct cow_place *p)
+{
+	return p->is_as_it_is ? OUTCOME_GO : cow_outcome(check_executable(p));
 }
 
 struct outcome cow_exec(struct cow *w, struct call *c)
@@ -126,8 +191,8 @@ struct outcome cow_exec(struct cow *w, struct call *c)
 	unsigned int flags = is_at ? (unsigned int)call_arg(c, 4) : 0;
 	auto_(cow_reach) struct cow_reach at = COW_REACH_INIT;
 	struct redirect to = { .path = NULL };
+	struct script s[SCRIPTS_MAX];
 	struct cow_place p;
-	struct script s;
 	int r = cow_find(w, c, dirfd, call_arg(c, is_at),
 			 (flags & AT_SYMLINK_NOFOLLOW ? 0 : COW_FOLLOW) |
 				 (flags & AT_EMPTY_PATH ? COW_EMPTY : 0),
@@ -135,12 +200,19 @@ struct outcome cow_exec(struct cow *w, struct call *c)
 
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
-	if (!p.root || !*p.text)
+	/* What is said wrong the kernel says. */
+	if (!p.root || !*p.text || (flags & ~(unsigned int)EXEC_FLAGS))
 		return OUTCOME_GO;
 	if (!p.at.exists)
 		return OUTCOME_FAIL(ENOENT);
-	if (S_ISREG(p.at.mode) && read_script(&p, &s))
-		return run_script(w, c, dirfd, &p, &s);
+	if (flags & AT_EXECVE_CHECK)
+		return check_only(&p);
+	if (S_ISLNK(p.at.mode) && (flags & AT_SYMLINK_NOFOLLOW))
+		return OUTCOME_FAIL(ELOOP);
+	r = S_ISREG(p.at.mode) ? read_script(&p, s) : 0;
+	if (r)
+		return r < 0 ? OUTCOME_FAIL(-r)
+			     : run_script(w, c, dirfd, &p, s);
 	if (p.is_as_it_is)
 		return OUTCOME_GO;
 	r = check_executable(&p);

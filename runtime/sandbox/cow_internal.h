@@ -35,7 +35,11 @@ struct cow_place {
 	/* The kernel finds the same; of a directory with several parts, the
 	 * one that stands for it. */
 	bool is_as_it_is, is_home_dir;
-	bool is_hidden;		/* what is denied, but not what is in it */
+	bool is_hidden; /* what is denied, but not what is in it */
+	bool is_unsure; /* the kernel's resolve flags may say another place */
+	/* The way ended at a link of procfs to this descriptor of the caller,
+	 * whose file has no name any more, outside; else -1. */
+	int unnamed_fd;
 	char outside[PATH_MAX]; /* else: where the way ended, absolute */
 	/* As it was said, and a copy to take apart. */
 	char text[PATH_MAX];
@@ -46,6 +50,12 @@ enum cow_flag {
 	COW_EMPTY = 1 << 1, /* AT_EMPTY_PATH: "" is the fd itself, which the
 			       caller of these functions looks at */
 	COW_LOOK = 1 << 2,  /* also at what is denied */
+	/* As openat2(2) has them. All but the first take a way that begins in
+	 * a branch, and stays in it (EOPNOTSUPP). */
+	COW_NO_LINKS = 1 << 3,
+	COW_BENEATH = 1 << 4,
+	COW_IN_ROOT = 1 << 5,
+	COW_STAY = 1 << 6, /* another one */
 };
 
 /*
@@ -66,6 +76,19 @@ int cow_find_fd(struct cow *w, struct call *c, int fd, struct cow_place *ret);
 /* A path as somebody wrote it, from @base, absolute. */
 int cow_find_text(struct cow *w, struct call *c, const char *base,
 		  const char *text, unsigned int flags, struct cow_place *ret);
+/* 1: a path as the kernel calls it is of an upper, or was; -EROFS. */
+int cow_is_uppers(const struct cow *w, const char *real);
+/*
+ * Opens what p->unnamed_fd is, if it is a file of upper: -EAGAIN, if not.
+ */
+int cow_open_unnamed(const struct cow *w, struct call *c,
+		     const struct cow_place *p, int flags);
+/* Of a descriptor of the caller: what /proc/TID/fdinfo says. */
+struct cow_fd_info {
+	off_t at;
+	unsigned int flags; /* O_* */
+};
+int cow_read_fd_info(struct call *c, int number, struct cow_fd_info *ret);
 /* "/proc/TID/cwd" and the like. */
 int cow_base(struct call *c, int dirfd, char ret[PATH_MAX]);
 /* The real path of what is there, or of the directory that stands for it. */

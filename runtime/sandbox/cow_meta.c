@@ -21,7 +21,8 @@ struct subject {
 	int dirfd;
 	uint64_t addr;
 	unsigned int flags;
-	bool is_fd; /* dirfd is it */
+	unsigned int at_flags; /* what was said, AT_* */
+	bool is_fd;	       /* dirfd is it */
 	bool is_kernels;
 	mode_t mode;
 	int fd; /* O_PATH, upper's */
@@ -50,8 +51,7 @@ static bool is_in_work(const struct cow_root *root, const char *real)
 	       is_at_or_below(real + n, "work");
 }
 
-/* 1: it is of an upper. */
-static int is_uppers(const struct cow *w, const char *real)
+int cow_is_uppers(const struct cow *w, const char *real)
 {
 	for (size_t i = 0; i < w->n; i++) {
 		const struct cow_root *root = &w->roots[i];
@@ -74,7 +74,7 @@ static int take_fd_of(struct cow *w, struct call *c, int number,
 	int r = fd < 0 ? fd : fd_path(fd, base);
 
 	if (r == 0)
-		r = is_uppers(w, base);
+		r = cow_is_uppers(w, base);
 	if (r == 1)
 		s->fd = take_fd(&fd);
 	return r;
@@ -87,6 +87,12 @@ static int prepare(struct cow *w, struct call *c, struct subject *s,
 	int r;
 
 	s->fd = -1;
+	if (s->at_flags & ~(unsigned int)(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
+		return -EINVAL;
+	if (s->at_flags & AT_SYMLINK_NOFOLLOW)
+		s->flags &= ~(unsigned int)COW_FOLLOW;
+	if (s->at_flags & AT_EMPTY_PATH)
+		s->flags |= COW_EMPTY;
 	/* Only a path, if it is empty, stands for the working directory. */
 	if (s->is_fd && s->dirfd == AT_FDCWD && !(s->flags & COW_EMPTY))
 		return call_nr(c) == SYS_utimensat ? -EFAULT : -EBADF;
@@ -102,6 +108,11 @@ static int prepare(struct cow *w, struct call *c, struct subject *s,
 		r = cow_find(w, c, s->dirfd, s->addr, s->flags, &p);
 		if (r == 0 && (s->flags & COW_EMPTY) && !*p.text) {
 			s->is_fd = true;
+			return prepare(w, c, s, suits);
+		}
+		if (r == 0 && !p.root && p.unnamed_fd >= 0) {
+			s->is_fd = true;
+			s->dirfd = p.unnamed_fd;
 			return prepare(w, c, s, suits);
 		}
 	}
@@ -138,7 +149,6 @@ struct outcome cow_chmod(struct cow *w, struct call *c)
 {
 	auto_(subject) struct subject s = { .dirfd = AT_FDCWD, .fd = -1 };
 	mode_t mode = (mode_t)call_arg(c, 1);
-	unsigned int flags = 0;
 	int r;
 
 	s.flags = COW_FOLLOW;
@@ -152,11 +162,7 @@ struct outcome cow_chmod(struct cow *w, struct call *c)
 		mode = (mode_t)call_arg(c, 2);
 	}
 	if (call_nr(c) == SYS_fchmodat2)
-		flags = (unsigned int)call_arg(c, 3);
-	if (flags & AT_SYMLINK_NOFOLLOW)
-		s.flags &= ~(unsigned int)COW_FOLLOW;
-	if (flags & AT_EMPTY_PATH)
-		s.flags |= COW_EMPTY;
+		s.at_flags = (unsigned int)call_arg(c, 3);
 	r = prepare(w, c, &s, NULL);
 	if (r == 0 && !s.is_kernels) {
 		r = is_link(&s) ? -EOPNOTSUPP : 0;
@@ -171,7 +177,7 @@ struct outcome cow_chmod(struct cow *w, struct call *c)
 struct outcome cow_chown(struct cow *w, struct call *c)
 {
 	auto_(subject) struct subject s = { .dirfd = AT_FDCWD, .fd = -1 };
-	unsigned int i = 1, flags = 0;
+	unsigned int i = 1;
 	int r;
 
 	s.flags = COW_FOLLOW;
@@ -182,17 +188,13 @@ struct outcome cow_chown(struct cow *w, struct call *c)
 	} else if (call_nr(c) == SYS_fchownat) {
 		s.dirfd = (int)call_arg(c, 0);
 		s.addr = call_arg(c, 1);
-		flags = (unsigned int)call_arg(c, 4);
+		s.at_flags = (unsigned int)call_arg(c, 4);
 		i = 2;
 	}
 #ifdef SYS_lchown
 	if (call_nr(c) == SYS_lchown)
-		flags = AT_SYMLINK_NOFOLLOW;
+		s.at_flags = AT_SYMLINK_NOFOLLOW;
 #endif
-	if (flags & AT_SYMLINK_NOFOLLOW)
-		s.flags &= ~(unsigned int)COW_FOLLOW;
-	if (flags & AT_EMPTY_PATH)
-		s.flags |= COW_EMPTY;
 	r = prepare(w, c, &s, NULL);
 	if (r == 0 && !s.is_kernels &&
 	    fchownat(s.fd, "", (uid_t)call_arg(c, i), (gid_t)call_arg(c, i + 1),
@@ -237,14 +239,13 @@ struct outcome cow_utimes(struct cow *w, struct call *c)
 	struct timespec times[2] = { { .tv_nsec = UTIME_NOW },
 				     { .tv_nsec = UTIME_NOW } };
 	uint64_t from = call_arg(c, 1);
-	unsigned int flags = 0;
 	bool is_micro = true;
 	int r;
 
 	s.flags = COW_FOLLOW;
 	s.addr = call_arg(c, 0);
 	if (call_nr(c) == SYS_utimensat) {
-		flags = (unsigned int)call_arg(c, 3);
+		s.at_flags = (unsigned int)call_arg(c, 3);
 		is_micro = false;
 	}
 	if (call_nr(c) == SYS_utimensat
@@ -257,10 +258,6 @@ struct outcome cow_utimes(struct cow *w, struct call *c)
 		s.is_fd = !s.addr;
 		from = call_arg(c, 2);
 	}
-	if (flags & AT_SYMLINK_NOFOLLOW)
-		s.flags &= ~(unsigned int)COW_FOLLOW;
-	if (flags & AT_EMPTY_PATH)
-		s.flags |= COW_EMPTY;
 	r = !from ? 0
 #ifdef SYS_utime
 	    : call_nr(c) == SYS_utime ? read_utime(c, from, times)

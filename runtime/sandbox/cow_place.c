@@ -15,7 +15,7 @@
 #include "kernel/caps.h"
 #include "sandbox/cow_internal.h"
 
-enum { WAYS_MAX = 40 };
+enum { WAYS_MAX = 40, WITHIN = COW_BENEATH | COW_IN_ROOT | COW_STAY };
 
 /* A way through the tree of the host, until it enters a branch. */
 struct way {
@@ -24,7 +24,8 @@ struct way {
 	char at[PATH_MAX];   /* where it is, without links; "" is the root */
 	char todo[PATH_MAX]; /* behind it */
 	unsigned int links;
-	bool follow;
+	unsigned int flags; /* enum cow_flag */
+	int unnamed_fd;
 	const struct cow_root *root; /* that it has entered, */
 	size_t part;		     /* there, */
 	const char *rel;	     /* and where in it; in at */
@@ -153,12 +154,44 @@ static int follow_link(struct way *y, const char *target)
 {
 	char rest[PATH_MAX];
 
+	if (y->flags & COW_NO_LINKS)
+		return -ELOOP;
 	if (++y->links > WAYS_MAX)
 		return -ELOOP;
 	path_copy(rest, y->todo);
 	if (*target == '/')
 		*y->at = '\0';
 	return put(y->todo, target, rest);
+}
+
+/* "/proc/PID/fd" or "/proc/PID/task/TID/fd" of the caller itself. */
+static bool is_own_fds(const struct way *y)
+{
+	int pid, tid, end = 0;
+
+	if (sscanf(y->at, "/proc/%d/fd%n", &pid, &end) != 1 || !end) {
+		end = 0;
+		if (sscanf(y->at, "/proc/%d/task/%d/fd%n", &pid, &tid, &end) !=
+			    2 ||
+		    !end || tid != (int)call_tid(y->c))
+			return false;
+	}
+	return !y->at[end] && pid == (int)call_tgid(y->c);
+}
+
+/*
+ * What it says is the path that the file had, followed by this. A file that is
+ * called so has a name.
+ */
+static bool is_unnamed(const char *target)
+{
+	static const char mark[] = " (deleted)";
+	size_t n = strlen(target);
+	struct stat st;
+
+	return n > sizeof(mark) &&
+	       strcmp(target + n - (sizeof(mark) - 1), mark) == 0 &&
+	       lstat(target, &st) < 0;
 }
 
 /* One component; 1 at the end, outside. */
@@ -185,7 +218,12 @@ static int step(struct way *y)
 		*(slash ? slash : y->at) = '\0';
 		return 0;
 	}
-	r = is_last && !y->follow ? 0 : read_link(y, name, target);
+	r = is_last && !(y->flags & COW_FOLLOW) ? 0
+						: read_link(y, name, target);
+	if (r > 0 && is_last && is_own_fds(y) && is_unnamed(target)) {
+		y->unnamed_fd = (int)strtol(name, NULL, 10);
+		r = 0;
+	}
 	if (r > 0)
 		return follow_link(y, target);
 	if (r < 0)
@@ -230,7 +268,7 @@ static int begin(struct way *y, const char *base, const char *text)
 	bool exists;
 	int r;
 
-	if (*text == '/') {
+	if (*text == '/' && !(y->flags & COW_IN_ROOT)) {
 		*y->at = '\0';
 		r = put(whole, "", text);
 	} else {
@@ -240,7 +278,9 @@ static int begin(struct way *y, const char *base, const char *text)
 	if (r < 0)
 		return r;
 	path_copy(y->todo, text);
-	if (enters(y) || !is_plain(*whole ? whole : "/", y->follow, &exists))
+	if (enters(y))
+		return 0;
+	if (!is_plain(*whole ? whole : "/", y->flags & COW_FOLLOW, &exists))
 		return walk(y);
 	plain = path_normalize(whole);
 	if (!plain)
@@ -261,12 +301,18 @@ static int go_inside(struct way *y, struct cow_place *ret)
 	auto_free char *rel = strdup(y->rel);
 	const struct merged_place *at = &ret->at;
 	bool was_real = ret->is_as_it_is;
+	unsigned int flags = (y->flags & COW_FOLLOW ? MERGED_FOLLOW : 0) |
+			     (y->flags & COW_NO_LINKS ? MERGED_NO_LINKS : 0) |
+			     (y->flags & COW_BENEATH ? MERGED_BENEATH : 0) |
+			     (y->flags & COW_IN_ROOT ? MERGED_IN_ROOT : 0);
 	int r = rel ? merged_resolve(y->root->merged, rel, y->part, y->todo,
-				     y->follow ? MERGED_FOLLOW : 0, &ret->at)
+				     flags, &ret->at)
 		    : -ENOMEM;
 
 	if (r < 0)
 		return r;
+	if (at->is_outside && (y->flags & WITHIN))
+		return -EOPNOTSUPP;
 	ret->is_as_it_is = was_real && at->is_real;
 	if (!at->is_outside) {
 		ret->root = y->root;
@@ -302,6 +348,13 @@ static int go_inside(struct way *y, struct cow_place *ret)
 	return r < 0 ? r : 1;
 }
 
+static bool began_inside(const struct way *y, const char *base)
+{
+	size_t part;
+
+	return below(base, y->root->lower) || below_upper(y->root, base, &part);
+}
+
 int cow_find_text(struct cow *w, struct call *c, const char *base,
 		  const char *text, unsigned int flags, struct cow_place *ret)
 {
@@ -310,11 +363,15 @@ int cow_find_text(struct cow *w, struct call *c, const char *base,
 
 	if (!y)
 		return -ENOMEM;
-	*y = (struct way){ .w = w, .c = c, .follow = flags & COW_FOLLOW };
+	*y = (struct way){ .w = w, .c = c, .flags = flags, .unnamed_fd = -1 };
 	ret->root = NULL;
+	ret->unnamed_fd = -1;
 	ret->is_as_it_is = true;
 	ret->is_home_dir = false;
 	r = begin(y, base, text);
+	ret->is_unsure = (flags & WITHIN) && y->root && !began_inside(y, base);
+	if (ret->is_unsure)
+		y->flags &= ~(unsigned int)WITHIN;
 	do {
 		if (r < 0 || !y->root)
 			break;
@@ -322,6 +379,7 @@ int cow_find_text(struct cow *w, struct call *c, const char *base,
 	} while (r > 0);
 	if (r < 0)
 		return r;
+	ret->unnamed_fd = y->unnamed_fd;
 	if (!ret->root)
 		return put(ret->outside, y->at, y->todo);
 	return flags & COW_LOOK ? 0 : cow_check(w, c, ret);
@@ -387,6 +445,19 @@ static int find_deep(const struct cow *w, struct call *c, int dirfd)
 	return -ENAMETOOLONG;
 }
 
+/* A directory that was removed is there as long as somebody is in it. */
+static bool is_lost(struct call *c, int dirfd, const char *base,
+		    const char *text)
+{
+	auto_close int fd = -1;
+	struct stat st;
+
+	if (text[strspn(text, "./")] || strstr(text, "..") || !is_unnamed(base))
+		return false;
+	fd = call_open_dirfd(c, dirfd);
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink == 0;
+}
+
 /*
  * What is no path (a pipe), or has none any more, is outside. Of a directory
  * fd the kernel says what is wrong with it.
@@ -394,14 +465,17 @@ static int find_deep(const struct cow *w, struct call *c, int dirfd)
 static int find_from(struct cow *w, struct call *c, int dirfd,
 		     unsigned int flags, struct cow_place *ret)
 {
+	bool is_whole = *ret->text == '/' && !(flags & COW_IN_ROOT);
 	char base[PATH_MAX] = "/";
-	int r = *ret->text == '/' ? 0 : cow_base(c, dirfd, base);
+	int r = is_whole ? 0 : cow_base(c, dirfd, base);
 
-	if (r == 0 && *base == '/')
+	if (r == 0 && !is_whole && is_lost(c, dirfd, base, ret->text))
+		r = -EBADF;
+	else if (r == 0 && *base == '/')
 		r = cow_find_text(w, c, base, ret->text, flags, ret);
 	else if (r == 0)
 		r = -EBADF;
-	if (r == -ENAMETOOLONG && *ret->text != '/')
+	if (r == -ENAMETOOLONG && !is_whole)
 		r = find_deep(w, c, dirfd);
 	if (r != -EBADF)
 		return r;
@@ -434,6 +508,7 @@ int cow_find_said(struct cow *w, struct call *c, int dirfd, uint64_t addr,
 	int r;
 
 	ret->root = NULL;
+	ret->unnamed_fd = -1;
 	*ret->outside = '\0';
 	if (!*ret->text)
 		return flags & COW_EMPTY ? 0 : -ENOENT;
@@ -461,6 +536,7 @@ int cow_find_fd(struct cow *w, struct call *c, int fd, struct cow_place *ret)
 
 	*ret->text = *ret->outside = '\0';
 	ret->root = NULL;
+	ret->unnamed_fd = -1;
 	/* A pipe, or the like. */
 	if (r < 0 || *base != '/')
 		return r;

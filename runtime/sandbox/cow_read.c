@@ -85,6 +85,31 @@ static bool follows(const struct open_how *how)
 	       (how->flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
 }
 
+int cow_open_unnamed(const struct cow *w, struct call *c,
+		     const struct cow_place *p, int flags)
+{
+	auto_close int fd = -1;
+	char real[PATH_MAX];
+	struct stat st;
+	int r;
+
+	if (p->unnamed_fd < 0)
+		return -EAGAIN;
+	fd = call_open_dirfd(c, p->unnamed_fd);
+	r = fd < 0 ? fd : fd_path(fd, real);
+	if (r == 0)
+		r = cow_is_uppers(w, real);
+	if (r < 0)
+		return r;
+	if (r == 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return -EAGAIN;
+	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+		return -EEXIST;
+	if ((flags & O_DIRECTORY) || !call_is_valid(c))
+		return -ENOTDIR;
+	return fd_reopen(fd, flags & ~(O_CREAT | O_PATH));
+}
+
 static void read_mode(struct call *c, struct open_how *how)
 {
 	switch (call_nr(c)) {
@@ -226,11 +251,20 @@ static bool is_kernels(const struct cow *w, const struct cow_place *p,
  * The names in "/" are no secret, and a Landlock rule to list it would go down
  * to all that there is.
  */
-static struct outcome open_outside(const struct cow *w,
+static struct outcome open_outside(const struct cow *w, struct call *c,
 				   const struct cow_place *p,
 				   const struct open_how *how)
 {
+	struct open_how shown;
 	int fd;
+
+	if (p->unnamed_fd >= 0 && !open_shown(c, &shown)) {
+		fd = cow_open_unnamed(w, c, p, (int)how->flags);
+		if (fd != -EAGAIN)
+			return fd < 0 ? OUTCOME_FAIL(-fd)
+				      : OUTCOME_OPEN(fd,
+						     how->flags & O_CLOEXEC);
+	}
 
 	/* Landlock says nothing of it, and fstat asks nobody. */
 	if ((how->flags & O_PATH) && cow_sight(w, p) != COW_SEEN)
@@ -256,6 +290,31 @@ static int take_shown(const struct call *c, struct opening *x)
 	return cow_is_shown(&x->p, shown);
 }
 
+/* Another kind of link than these there is none of in a branch. */
+static unsigned int within(const struct open_how *how)
+{
+	return (how->resolve & RESOLVE_NO_SYMLINKS ? COW_NO_LINKS : 0) |
+	       (how->resolve & RESOLVE_BENEATH ? COW_BENEATH : 0) |
+	       (how->resolve & RESOLVE_IN_ROOT ? COW_IN_ROOT : 0) |
+	       (how->resolve & ~(uint64_t)RESOLVE_NO_SYMLINKS ? COW_STAY : 0);
+}
+
+/* The kernel looks at it before it looks at anything else. */
+static int check_how(const struct opening *x)
+{
+	struct open_how how = x->how;
+
+	if (syscall(SYS_openat2, -1, "none", &how, sizeof(how)) < 0 &&
+	    errno != EBADF)
+		return -errno;
+	if ((how.resolve & RESOLVE_BENEATH) && *x->p.text == '/')
+		return -EXDEV;
+	/* Nothing is told of what is cached. */
+	if (how.resolve & RESOLVE_CACHED)
+		return -EAGAIN;
+	return x->p.is_unsure ? -EOPNOTSUPP : 0;
+}
+
 static struct outcome open_once(struct cow *w, struct call *c)
 {
 	struct opening x = { .how.flags = 0 };
@@ -269,11 +328,11 @@ static struct outcome open_once(struct cow *w, struct call *c)
 	(void)open_shown(c, &x.how);
 	read_mode(c, &x.how);
 	r = cow_find(w, c, dirfd, call_arg(c, i),
-		     follows(&x.how) ? COW_FOLLOW : 0, &x.p);
+		     (follows(&x.how) ? COW_FOLLOW : 0) | within(&x.how), &x.p);
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
 	if (!x.p.root)
-		return open_outside(w, &x.p, &x.how);
+		return open_outside(w, c, &x.p, &x.how);
 	r = (x.how.flags & O_PATH) || open_is_write(&x.how)
 		    ? 0
 		    : cow_may(&x.p, R_OK);
@@ -281,9 +340,9 @@ static struct outcome open_once(struct cow *w, struct call *c)
 		return OUTCOME_FAIL(-r);
 	if (is_kernels(w, &x.p, &x.how))
 		return OUTCOME_GO;
-	if (x.how.resolve)
-		return OUTCOME_FAIL(EOPNOTSUPP);
-	r = take_shown(c, &x);
+	r = call_nr(c) == SYS_openat2 ? check_how(&x) : 0;
+	if (r == 0)
+		r = take_shown(c, &x);
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
 	o = open_at(w, c, &x);
@@ -308,6 +367,11 @@ struct outcome cow_open(struct cow *w, struct call *c)
 }
 
 /* ---------------------------------------------------------------- status -- */
+
+enum {
+	STAT_FLAGS = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH |
+		     AT_STATX_SYNC_TYPE
+};
 
 /* Of what is denied: a name, and whether it is a directory. */
 static void hide(struct stat *st)
@@ -342,6 +406,8 @@ struct outcome cow_stat(struct cow *w, struct call *c)
 	if (call_nr(c) == SYS_newfstatat) {
 		unsigned int flags = (unsigned int)call_arg(c, 3);
 
+		if (flags & ~(unsigned int)STAT_FLAGS)
+			return OUTCOME_FAIL(EINVAL);
 		at = (struct where){
 			(int)call_arg(c, 0), call_arg(c, 1),
 			(flags & AT_SYMLINK_NOFOLLOW ? 0 : COW_FOLLOW) |
@@ -380,8 +446,11 @@ struct outcome cow_statx(struct cow *w, struct call *c)
 	struct statx st;
 	int r;
 
-	/* A null path is the fd itself since 6.11. */
-	if (!at.addr)
+	/* A null path is the fd itself since 6.11. What is said wrong the
+	 * kernel says, of what is in our registers as of what is in its. */
+	if (!at.addr || (flags & ~(unsigned int)STAT_FLAGS) ||
+	    (flags & AT_STATX_SYNC_TYPE) == AT_STATX_SYNC_TYPE ||
+	    (call_arg(c, 3) & STATX__RESERVED))
 		return OUTCOME_GO;
 	r = find_fd(w, c, &at, &p, &fd);
 	if (r == 0 &&
@@ -420,8 +489,12 @@ struct outcome cow_access(struct cow *w, struct call *c)
 		mode = (int)call_arg(c, 1);
 	}
 #endif
+	if (mode & ~(R_OK | W_OK | X_OK))
+		return OUTCOME_FAIL(EINVAL);
 	if (call_nr(c) == SYS_faccessat2) {
 		flags = (int)call_arg(c, 3);
+		if (flags & ~(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
+			return OUTCOME_FAIL(EINVAL);
 		if (flags & AT_SYMLINK_NOFOLLOW)
 			at.flags = 0;
 		if (flags & AT_EMPTY_PATH)
