@@ -331,6 +331,13 @@ static int merge_bases(struct branch_meta *m, struct bases *add)
 	return 0;
 }
 
+/* Not the host's, which changed it while we were at work: a conflict. */
+static bool is_as_we_left(const struct stat *st, const struct dir_state *d)
+{
+	return st->st_mode == d->mode && st->st_uid == d->uid &&
+	       st->st_gid == d->gid;
+}
+
 /* The directories that we touched have a new ctime. */
 static int add_dir_bases(struct keeper *k, struct bases *b, bool undone)
 {
@@ -348,7 +355,7 @@ static int add_dir_bases(struct keeper *k, struct bases *b, bool undone)
 		r = cursor_open(&k->lower, i, &fd);
 		if (r == 0 && fstatat(fd, "", &st, AT_EMPTY_PATH) < 0)
 			r = -errno;
-		if (r == 0)
+		if (r == 0 && is_as_we_left(&st, undone ? &d->old : &d->new))
 			r = add_base(b, p, i, NULL, &st);
 	}
 	return r;

@@ -262,33 +262,51 @@ static int publish_op(struct publisher *pub, const struct plan_op *op,
 	return delete (pub, op, &target, err);
 }
 
-static int set_mtime(const struct place *p, int64_t sec, uint32_t nsec)
+static int set_mtime(int dirfd, const char *name, int64_t sec, uint32_t nsec)
 {
 	const struct timespec mtime = { .tv_sec = sec, .tv_nsec = nsec };
 
-	return object_set_mtime(p->dirfd, p->name, mtime);
+	return object_set_mtime(dirfd, name, mtime);
 }
 
-/* The directories that were published have the times that they had. */
+static bool is_published(const struct plan *p, uint64_t ino)
+{
+	for (size_t i = 0; i < p->n_ops; i++)
+		if (p->ops[i].kind == OP_PUT && p->ops[i].new_ino == ino)
+			return true;
+	return false;
+}
+
+static int keep_mtime(struct publisher *pub, uint32_t dir)
+{
+	const struct plan_dir *d = &pub->plan->dirs[dir];
+	struct object o = { .mode = 0 };
+	int fd, r = cursor_open(&pub->lower, dir, &fd);
+
+	if (r == 0)
+		r = object_stat(fd, "", &o);
+	if (r < 0 || is_mtime(&o, d->upper_mtime_s, d->upper_mtime_ns) ||
+	    !is_published(pub->plan, o.ino))
+		return r;
+	return set_mtime(fd, "", d->upper_mtime_s, d->upper_mtime_ns);
+}
+
+/*
+ * The directories that were published have the times that they had; what the
+ * host has put in their places has its own.
+ */
 static int keep_mtimes(struct publisher *pub, struct error *err)
 {
 	const struct plan *p = pub->plan;
 
 	for (uint32_t i = 0; pub->touches && i < p->n_dirs; i++) {
 		const struct plan_dir *d = &p->dirs[i];
-		struct place at = { .name = plan_text(p, d->name) };
-		struct object o;
 		int r;
 
 		if (!(d->flags & DIR_MOVED) || d->parent == PLAN_NONE ||
 		    (p->dirs[d->parent].flags & DIR_MOVED))
 			continue;
-		r = cursor_open(&pub->lower, d->parent, &at.dirfd);
-		if (r == 0)
-			r = object_stat(at.dirfd, at.name, &o);
-		if (r == 0 && S_ISDIR(o.mode) &&
-		    !is_mtime(&o, d->upper_mtime_s, d->upper_mtime_ns))
-			r = set_mtime(&at, d->upper_mtime_s, d->upper_mtime_ns);
+		r = keep_mtime(pub, i);
 		if (r < 0 && !is_meddling(r))
 			return op_error(pub, i, NULL, ERR_SYSTEM, -r,
 					"cannot set the time of", err);
@@ -324,7 +342,8 @@ static int keep_old_mtime(struct publisher *pub, const struct plan_op *op,
 	if (r || !S_ISDIR(o.mode) || o.ino != op->old_ino ||
 	    is_mtime(&o, op->old_mtime_s, op->old_mtime_ns))
 		return r < 0 ? r : 0;
-	return set_mtime(target, op->old_mtime_s, op->old_mtime_ns);
+	return set_mtime(target->dirfd, target->name, op->old_mtime_s,
+			 op->old_mtime_ns);
 }
 
 /* Is it where the op would have put it? Then take it back. */
@@ -464,34 +483,58 @@ int publish_modes(const struct site *s, const struct plan *p, bool open)
 
 /* Directories */
 
-static bool same_owner(const struct stat *st, const struct dir_state *to)
+static bool has_owner(const struct stat *st, const struct dir_state *d)
 {
-	return st->st_uid == to->uid && st->st_gid == to->gid;
+	return st->st_uid == d->uid && st->st_gid == d->gid;
 }
 
-/* chown clears set-id bits and an ACL changes the mode, so the mode is last. */
-static int set_state(int dirfd, const struct dir_state *to,
-		     const struct xattrs *from_x, const struct xattrs *to_x)
+/*
+ * Whether the mode is one that we have set or met, and not the host's, which
+ * stands: modes_let_in adds bits, and an ACL is told by those of the group.
+ */
+static bool is_our_mode(mode_t now, const struct dir_state *from,
+			const struct dir_state *to, bool has_acl)
+{
+	const mode_t mask = has_acl ? 07707 : 07777;
+
+	return ((now ^ from->mode) & mask) == 0 ||
+	       ((now ^ to->mode) & mask) == 0 ||
+	       ((now ^ (from->mode | S_IRWXU)) & mask) == 0 ||
+	       ((now ^ (to->mode | S_IRWXU)) & mask) == 0;
+}
+
+/*
+ * What the host has changed since the plan was made is left as it is. An ACL
+ * changes the mode, so that is last.
+ */
+static int set_state(int dirfd, const struct dir_state *from,
+		     const struct dir_state *to, const struct xattrs *from_x,
+		     const struct xattrs *to_x)
 {
 	const struct timespec mtime = { .tv_sec = to->mtime_s,
 					.tv_nsec = to->mtime_ns };
 	auto_close int fd =
 		openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
+	mode_t mode;
 	int r;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	branch_step("directory");
-	if (!same_owner(&st, to) && fchown(fd, to->uid, to->gid) < 0)
+	mode = is_our_mode(st.st_mode, from, to, from_x->n || to_x->n)
+		       ? to->mode
+		       : st.st_mode;
+	if (has_owner(&st, from) && !has_owner(&st, to) &&
+	    fchown(fd, to->uid, to->gid) < 0)
 		return -errno;
 	r = xattrs_apply(fd, "", from_x, to_x);
 	if (r < 0)
 		return r;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if ((st.st_mode & 07777) != (to->mode & 07777) &&
-	    fchmod(fd, to->mode & 07777) < 0)
+	if ((st.st_mode & 07777) != (mode & 07777) &&
+	    fchmod(fd, mode & 07777) < 0)
 		return -errno;
 	return object_set_mtime(fd, "", mtime);
 }
@@ -509,8 +552,8 @@ static int set_dir(const struct publisher *pub, uint32_t dir, int dirfd,
 	if (r < 0)
 		return r;
 	if (undo)
-		return set_state(dirfd, &d->old, &new, &old);
-	return set_state(dirfd, &d->new, &old, &new);
+		return set_state(dirfd, &d->new, &d->old, &new, &old);
+	return set_state(dirfd, &d->old, &d->new, &old, &new);
 }
 
 static bool is_to_set(const struct plan_dir *d, bool undo)

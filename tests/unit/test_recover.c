@@ -287,6 +287,63 @@ static void host_goes_on(void **state)
 	fixture_close(&f);
 }
 
+/* Modes and owners of directories that the host changes meanwhile stand. */
+static void host_changes_dirs(void **state)
+{
+	const enum verb *verb = *state;
+	struct error err = ERROR_INIT;
+	struct fixture f;
+	char *diff;
+	pid_t pid;
+
+	free(open_fixture(&f, false));
+	assert_int_equal(branch_find(f.store, "b", &f.branch, NULL), 0);
+	kill_at = "sync";
+	pid = fork();
+	if (pid == 0) {
+		branch_step_hook = kill_there;
+		_exit(run_verb(f.branch, COMMIT, &err) < 0);
+	}
+	assert_true(was_killed(pid));
+	shell(f.lower, "chmod 711 d/e; chmod 700 t; chown 9:9 ro");
+	if (run_verb(f.branch, *verb, &err) < 0)
+		fail_msg("%s", err.msg);
+	shell(f.lower, "test $(stat -c %a%u d/e)$(stat -c %a%u t) = 71107000; "
+		       "test $(stat -c %a%u ro) = 5559");
+	if (*verb == BACK) {
+		diff = diff_lines(&f, CHANGE_WANT_CONFLICTS);
+		if (!strstr(diff, "m t/ +user.is -user.was CONFLICT"))
+			fail_msg("%s", diff);
+		free(diff);
+	}
+	fixture_close(&f);
+}
+
+/* What it puts in the place of one that was published keeps its time. */
+static void host_replaces_dir(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct fixture f;
+	pid_t pid;
+
+	(void)state;
+	free(open_fixture(&f, false));
+	assert_int_equal(branch_find(f.store, "b", &f.branch, NULL), 0);
+	kill_at = "sync";
+	move_touches = true;
+	pid = fork();
+	if (pid == 0) {
+		branch_step_hook = kill_there;
+		_exit(run_verb(f.branch, COMMIT, &err) < 0);
+	}
+	assert_true(was_killed(pid));
+	shell(f.lower, "mv tree was; mkdir tree; touch -d @5 tree");
+	if (run_verb(f.branch, FORWARD, &err) < 0)
+		fail_msg("%s", err.msg);
+	shell(f.lower, "test $(stat -c %Y tree) = 5");
+	fixture_close(&f);
+}
+
 /* A damaged intent is refused as a whole. */
 static void torn_intent(void **state)
 {
@@ -325,6 +382,7 @@ int main(void)
 	/* What XFS does comes on top of what others do. */
 	static struct how here = { .touches = true }, staged = { true };
 	static struct how steps = { true, ~0U, false };
+	static enum verb on = FORWARD, back = BACK;
 	static struct how no_exchange = { true, RENAME_EXCHANGE, false };
 	const struct CMUnitTest tests[] = {
 		{ "kill_and_go_on", kill_and_go_on, NULL, reset, &here },
@@ -341,6 +399,11 @@ int main(void)
 		  kill_and_go_on, NULL, reset, &no_exchange },
 		{ "kill_and_go_back, to another, without exchanges",
 		  kill_and_go_back, NULL, reset, &no_exchange },
+		{ "host_changes_dirs, and on", host_changes_dirs, NULL, NULL,
+		  &on },
+		{ "host_changes_dirs, and back", host_changes_dirs, NULL, NULL,
+		  &back },
+		{ "host_replaces_dir", host_replaces_dir, NULL, reset, NULL },
 		cmocka_unit_test(torn_intent),
 		cmocka_unit_test(nothing_to_recover),
 	};
