@@ -130,10 +130,19 @@ int cmd_bundle(const struct ctx *ctx, const struct args *args,
 int cmd_preserve_fds(const struct args *args, unsigned int *ret,
 		     struct sandlock_error *err);
 
+CLEANUP_PTR(struct sandlock_request, sandlock_request_free);
+
 /* run_command.c: `run -- COMMAND`. */
 int cmd_run_command(struct ctx *ctx, const struct args *args);
 /* A bundle of which somebody is asked: as an option of these says. */
 bool cmd_asks(const struct args *args);
+/*
+ * The same where it is created or detached, into b->request; the caller frees
+ * *@ret, which stays NULL where nobody is asked.
+ */
+int cmd_asking_bundle(const struct args *args, struct sandlock_bundle *b,
+		      struct sandlock_request **ret,
+		      struct sandlock_error *err);
 int cmd_run_asking_bundle(struct ctx *ctx, const struct args *args);
 /* Sets what the options say; refuses those that are for bundles. */
 int cmd_set_request(const struct args *args, struct sandlock_request *q,

@@ -6,8 +6,6 @@
 #include "base/fd.h"
 #include "base/limits.h"
 
-CLEANUP_PTR(struct sandlock_request, sandlock_request_free);
-
 static int print_names(struct ctx *ctx, const struct args *args, char **names,
 		       size_t n)
 {

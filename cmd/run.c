@@ -112,6 +112,7 @@ static bool is_no_bundle(struct ctx *ctx, struct args *args)
 
 int cmd_run(struct ctx *ctx, struct args *args)
 {
+	auto_ptr(sandlock_request_free) struct sandlock_request *q = NULL;
 	struct sandlock_bundle b = SANDLOCK_BUNDLE_INIT;
 	struct sandlock_error err = { 0 };
 	struct sandlock_result result = { 0 };
@@ -142,10 +143,11 @@ int cmd_run(struct ctx *ctx, struct args *args)
 	}
 	if (check_current_bundle(ctx, args, &err) < 0)
 		return cmd_fail(ctx, &err);
-	if (!ctx->engine && cmd_asks(args))
+	if (!ctx->engine && !args_has(args, "detach") && cmd_asks(args))
 		return cmd_run_asking_bundle(ctx, args);
 	if (refuse_command_options(args, &err) < 0 ||
-	    cmd_bundle(ctx, args, &b, &err) < 0)
+	    cmd_bundle(ctx, args, &b, &err) < 0 ||
+	    cmd_asking_bundle(args, &b, &q, &err) < 0)
 		return cmd_fail(ctx, &err);
 	b.detach = args_has(args, "detach");
 	b.keep = args_has(args, "keep");

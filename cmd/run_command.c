@@ -9,8 +9,6 @@
 #include "diff.h"
 #include "spec/request.h"
 
-CLEANUP_PTR(struct sandlock_request, sandlock_request_free);
-
 static int set_one(struct sandlock_request *q, const struct request_key *k,
 		   const char *value, struct sandlock_error *err)
 {
@@ -37,10 +35,9 @@ static int set_waived(const struct args *args, const char *option,
 }
 
 /* An option of the command line is the key of a profile that has its name. */
-int cmd_set_request(const struct args *args, struct sandlock_request *q,
+static int set_keys(const struct args *args, struct sandlock_request *q,
 		    struct sandlock_error *err)
 {
-	const char *branch = args_str(args, "branch");
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < args->n_values; i++) {
@@ -57,6 +54,15 @@ int cmd_set_request(const struct args *args, struct sandlock_request *q,
 					    err);
 		}
 	}
+	return r;
+}
+
+int cmd_set_request(const struct args *args, struct sandlock_request *q,
+		    struct sandlock_error *err)
+{
+	const char *branch = args_str(args, "branch");
+	int r = set_keys(args, q, err);
+
 	if (r == 0 && args_str(args, "name"))
 		r = sandlock_request_set(q, "name", args_str(args, "name"),
 					 "--name", err);
@@ -229,11 +235,15 @@ static void tell_denials(const struct ctx *ctx, const struct last_denial *l,
 }
 
 /* Nobody is there to be asked, whatever a profile says. */
-static bool is_unattended(void)
+static int set_unattended(struct sandlock_request *q,
+			  struct sandlock_error *err)
 {
 	const char *ask = getenv("SANDLOCK_ASK");
 
-	return ask && strcmp(ask, "never") == 0;
+	return ask && strcmp(ask, "never") == 0
+		       ? sandlock_request_set(q, "ask.by", "never",
+					      "SANDLOCK_ASK", err)
+		       : 0;
 }
 
 static int run_request(struct ctx *ctx, const struct args *args,
@@ -250,8 +260,7 @@ static int run_request(struct ctx *ctx, const struct args *args,
 	if (args_has(args, "dry-run"))
 		sandlock_request_on_changes(q, print_change, &out);
 	sandlock_request_on_denials(q, last_denial_take, &denied);
-	if (is_unattended() && sandlock_request_set(q, "ask.by", "never",
-						    "SANDLOCK_ASK", &err) < 0)
+	if (set_unattended(q, &err) < 0)
 		return cmd_fail(ctx, &err);
 	if (sandlock_run_command(&ctx->env, q, terminal, &result, &err) < 0)
 		return cmd_fail(ctx, &err);
@@ -291,6 +300,24 @@ bool cmd_asks(const struct args *args)
 		if (strncmp(args->values[i].opt->name, "ask", 3) == 0)
 			return true;
 	return false;
+}
+
+int cmd_asking_bundle(const struct args *args, struct sandlock_bundle *b,
+		      struct sandlock_request **ret, struct sandlock_error *err)
+{
+	int r;
+
+	if (!cmd_asks(args))
+		return 0;
+	*ret = sandlock_request_new();
+	if (!*ret)
+		return cmd_error(err, SANDLOCK_ERR_SYSTEM, ENOMEM, "request");
+	b->request = *ret;
+	r = sandlock_request_set(*ret, "program.bundle",
+				 b->bundle ? b->bundle : ".", "--bundle", err);
+	if (r == 0)
+		r = set_keys(args, *ret, err);
+	return r == 0 ? set_unattended(*ret, err) : r;
 }
 
 int cmd_run_asking_bundle(struct ctx *ctx, const struct args *args)

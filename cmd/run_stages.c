@@ -4,7 +4,6 @@
 
 #include "cmd.h"
 
-CLEANUP_PTR(struct sandlock_request, sandlock_request_free);
 CLEANUP_PTR(struct sandlock_transaction, sandlock_transaction_free);
 
 static int refuse_options(const struct args *args, struct sandlock_error *err)

@@ -129,6 +129,7 @@ static struct sandbox_bundle bundle_of(const struct sandlock_bundle *b)
 		.keep = b->keep,
 		.no_control_socket = b->no_control_socket,
 		.no_supervisor = b->no_supervisor,
+		.request = b->request ? b->request->request : NULL,
 	};
 }
 

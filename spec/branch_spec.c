@@ -1,4 +1,4 @@
-/* The annotations io.sandlock.branch* and io.sandlock.landlock*. */
+/* The annotations io.sandlock.*. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,11 +133,47 @@ static int read_disabled(const struct at *at, const char *value, struct spec *s)
 	return read_protections(at, value, &s->landlock.disabled);
 }
 
+/* "/usr/bin/git,curl" */
+static int read_list(const struct at *at, const char *value,
+		     struct spec_strings *ret)
+{
+	auto_free char *copy = strdup(value);
+	char *save = NULL;
+
+	if (!copy)
+		return at_no_memory(at);
+	for (char *p = strtok_r(copy, ",", &save); p;
+	     p = strtok_r(NULL, ",", &save))
+		if (spec_strings_add(ret, p) < 0)
+			return at_no_memory(at);
+	return 0;
+}
+
+static int read_ask_exec(const struct at *at, const char *value, struct spec *s)
+{
+	return read_list(at, value, &s->ask.exec);
+}
+
+static int read_ask_open(const struct at *at, const char *value, struct spec *s)
+{
+	return read_list(at, value, &s->ask.open);
+}
+
+static int read_ask_timeout(const struct at *at, const char *value,
+			    struct spec *s)
+{
+	s->ask.timeout = strdup(value);
+	return s->ask.timeout ? 0 : at_no_memory(at);
+}
+
 /* clang-format off */
 static const struct {
 	const char *key;
 	int (*read)(const struct at *at, const char *value, struct spec *s);
 } keys[] = {
+	{ PREFIX "ask.exec",	    read_ask_exec },
+	{ PREFIX "ask.open",	    read_ask_open },
+	{ PREFIX "ask.timeout",	    read_ask_timeout },
 	{ PREFIX "branch",	    read_want },
 	{ PREFIX "branch.on-exit",  read_on_exit },
 	{ PREFIX "branch.on-error", read_on_error },

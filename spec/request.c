@@ -20,7 +20,7 @@
 
 /* clang-format off */
 const struct request_key request_keys[] = {
-	BOTH("program.bundle", NULL, REQUEST_STRING, bundle, "a bundle, instead of a command of the host"),
+	ROW("program.bundle", NULL, REQUEST_STRING, bundle, "a bundle, instead of a command of the host", REQUEST_OF_BUNDLE | REQUEST_PATH | REQUEST_OUTSIDE),
 	KEY("program.exec", NULL, REQUEST_STRING, exec, "the program"),
 	BOTH("program.args", NULL, REQUEST_LIST, args, "its arguments"),
 	KEY("program.env", "env", REQUEST_ENV, env, "variables that are added"),

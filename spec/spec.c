@@ -192,6 +192,9 @@ static void done_spec(void *obj)
 
 	free(s->bundle);
 	free(s->branch.storage);
+	spec_strings_done(&s->ask.exec);
+	spec_strings_done(&s->ask.open);
+	free(s->ask.timeout);
 }
 
 static const struct shape spec_shape = { SHAPE(struct spec, spec_fields),

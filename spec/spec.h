@@ -310,6 +310,12 @@ struct spec_branch {
 	uint64_t quota_bytes; /* 0: none */
 };
 
+/* io.sandlock.ask.*: as the section ask of a profile. */
+struct spec_ask {
+	struct spec_strings exec, open;
+	char *timeout;
+};
+
 /* io.sandlock.landlock*: host commands have it, bundles may ask for it. */
 struct spec_landlock {
 	bool wanted;
@@ -331,6 +337,7 @@ struct spec {
 	struct spec_hooks hooks;
 	struct spec_branch branch;
 	struct spec_landlock landlock;
+	struct spec_ask ask;
 
 	struct spec_namespace ns[SPEC_NS_COUNT];
 	struct idmap idmap;

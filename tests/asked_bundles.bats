@@ -185,6 +185,23 @@ teardown() { finish; }
 	expect_output 'is for a command of the host, not for a bundle'
 }
 
+@test "asked bundle: a profile names it below the home" {
+	set_args echo hello
+	# shellcheck disable=SC2016
+	printf '[program]\nbundle = "${HOME}/%s"\n' "$(basename "$B")" \
+		>"$W/p.toml"
+	HOME=$(dirname "$B") run sandlock run --profile-file "$W/p.toml"
+	expect_output hello
+}
+
+@test "asked bundle: created, it is answered by name until its waiter dies" {
+	created_is_asked
+}
+
+@test "asked bundle: detached, by annotations" {
+	detached_is_asked
+}
+
 @test "asked bundle: its pid 1 rewrites what a child of it executes" {
 	cat >"$R/data/peer.py" <<-'END'
 		import ctypes, mmap, os, time

@@ -1,6 +1,7 @@
 # The same for an ordinary user. tests/run starts this as one.
 load lib/common
 load lib/embed
+load lib/asking
 load lib/asked_bundles
 
 setup() {
@@ -22,4 +23,9 @@ teardown() { finish; }
 		sh -c 'echo $PPID; uname -s || :'
 	expect_output 4242
 	expect_output 'called 2'
+}
+
+@test "rootless asked bundle: created and detached, it is answered by name" {
+	created_is_asked
+	detached_is_asked
 }

@@ -11,6 +11,8 @@
 
 SANDLOCK_BEGIN
 
+struct sandlock_request; /* request.h */
+
 enum sandlock_branch_choice {
 	SANDLOCK_BRANCH_DEFAULT, /* a branch, unless the root is read-only */
 	SANDLOCK_BRANCH_NONE,	 /* writes go to the root file system */
@@ -44,6 +46,12 @@ struct sandlock_bundle {
 	 * of directories of the root file system are EXDEV in the branch.
 	 */
 	bool no_supervisor;
+	/*
+	 * Who is asked about its programs and files: the section ask of it,
+	 * borrowed; all else in it is left alone. NULL: nobody. What is created
+	 * or detached asks on its control socket, unless a program is named.
+	 */
+	const struct sandlock_request *request;
 };
 #define SANDLOCK_BUNDLE_INIT                                            \
 	{                                                               \

@@ -1,9 +1,14 @@
 #include "sandbox/asked_bundle.h"
 
 #include <errno.h>
+#include <string.h>
 
+#include "base/buf.h"
 #include "base/error.h"
+#include "base/fd.h"
+#include "base/limits.h"
 #include "control/rundir.h"
+#include "policy/ask.h"
 #include "sandbox/plan.h"
 #include "sandbox/sandbox.h"
 #include "spec/request.h"
@@ -75,5 +80,135 @@ int asked_bundle_plan(const struct sandbox_env *env,
 	if (o->hooks)
 		p->spec->process.terminal = false;
 	*ret = take_ptr(&p);
+	return 0;
+}
+
+static int check_detached(const struct request *q,
+			  const struct sandbox_bundle *b, struct error *err)
+{
+	const char *by = q->ask_by;
+
+	if (by && strcmp(by, "tty") == 0) {
+		(void)error_say(err, ERR_USAGE, EINVAL,
+				"--ask=tty: what is created or detached has no "
+				"terminal to be asked on");
+		return error_hint(err, "--ask=socket, and sandlock approve; or "
+				       "the path of a program");
+	}
+	if (b->no_control_socket && !(by && *by == '/'))
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "without a control socket nobody can answer "
+				 "for '%s'",
+				 b->name ? b->name : q->bundle);
+	return 0;
+}
+
+int asked_bundle_check(const struct request *q, const struct sandbox_bundle *b,
+		       struct error *err)
+{
+	int r = q ? request_check(q, err) : 0;
+
+	if (!q || r < 0)
+		return r;
+	if (request_asks_callback(q) || q->handled.n)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "there is nobody to be called back");
+	r = ask_check_paths(&q->ask_exec, "ask.exec", err);
+	if (r == 0)
+		r = ask_check_paths(&q->ask_open, "ask.open", err);
+	return r == 0 && b->detach ? check_detached(q, b, err) : r;
+}
+
+static int set_all(struct request *q, const char *key,
+		   const struct spec_strings *v, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < v->n; i++)
+		r = request_set(q, key, v->v[i], "annotations", err);
+	return r;
+}
+
+int asked_bundle_annotated(const struct spec *s, struct request **ret,
+			   struct error *err)
+{
+	auto_ptr(request_free) struct request *q = NULL;
+	int r;
+
+	if (!s->ask.exec.n && !s->ask.open.n)
+		return 0;
+	q = request_new();
+	if (!q)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "request");
+	r = request_set(q, "program.bundle", s->bundle, "bundle", err);
+	if (r == 0)
+		r = request_set(q, "ask.by", "socket", "annotations", err);
+	if (r == 0 && s->ask.timeout)
+		r = request_set(q, "ask.timeout", s->ask.timeout,
+				"io.sandlock.ask.timeout", err);
+	if (r == 0)
+		r = set_all(q, "ask.exec", &s->ask.exec, err);
+	if (r == 0)
+		r = set_all(q, "ask.open", &s->ask.open, err);
+	if (r == 0)
+		*ret = take_ptr(&q);
+	return r;
+}
+
+/* Keys and values, each with its NUL. */
+static const char request_name[] = "request";
+
+static int add_pair(void *data, const char *key, const char *value)
+{
+	struct buf *b = data;
+
+	buf_add(b, key, strlen(key) + 1);
+	buf_add(b, value, strlen(value) + 1);
+	return buf_failed(b) ? -ENOMEM : 0;
+}
+
+int asked_bundle_write(const struct rundir_slot *slot, const struct request *q,
+		       struct error *err)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	int r = q ? request_each(q, add_pair, &b) : 0;
+
+	if (q && r == 0)
+		r = fd_write_atomic(rundir_slot_fd(slot), request_name, b.data,
+				    b.len, 0600, false);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot write what '%s' is asked for",
+				 rundir_slot_name(slot));
+	return 0;
+}
+
+int asked_bundle_read(const struct rundir_slot *slot, struct request **ret,
+		      struct error *err)
+{
+	auto_ptr(request_free) struct request *q = NULL;
+	auto_(buf) struct buf b = BUF_INIT;
+	int r = fd_read_file(rundir_slot_fd(slot), request_name,
+			     LIMIT_CONFIG_BYTES, &b);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot read what '%s' was asked for",
+				 rundir_slot_name(slot));
+	q = request_new();
+	if (!q)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "request");
+	for (size_t i = 0; i < b.len;) {
+		const char *key = b.data + i;
+		const char *value = key + strlen(key) + 1;
+
+		r = request_set(q, key, value, key, err);
+		if (r < 0)
+			return r;
+		i = (size_t)(value - b.data) + strlen(value) + 1;
+	}
+	*ret = take_ptr(&q);
 	return 0;
 }

@@ -10,8 +10,11 @@
 struct command_options;
 struct error;
 struct plan;
+struct request;
+struct rundir_slot;
 struct sandbox_bundle;
 struct sandbox_env;
+struct spec;
 
 /*
  * request -> options and plan; refuses what cannot be done. @b borrows from
@@ -20,5 +23,29 @@ struct sandbox_env;
 int asked_bundle_plan(const struct sandbox_env *env,
 		      const struct command_options *o, struct sandbox_bundle *b,
 		      struct plan **ret, struct error *err);
+
+/*
+ * That @q, or NULL, can be asked for without an embedder: ERR_USAGE. What is
+ * detached is answered for later.
+ */
+int asked_bundle_check(const struct request *q, const struct sandbox_bundle *b,
+		       struct error *err);
+
+/*
+ * The annotations io.sandlock.ask.*: *@ret stays NULL where there are none.
+ * What config.json asks for is answered on the control socket and by no program
+ * of the host, which hooks may name and those who may only annotate may not.
+ */
+int asked_bundle_annotated(const struct spec *s, struct request **ret,
+			   struct error *err);
+
+/*
+ * A request, in a runtime directory, for the waiter of what was created. NULL
+ * is none, and none is NULL.
+ */
+int asked_bundle_write(const struct rundir_slot *slot, const struct request *q,
+		       struct error *err);
+int asked_bundle_read(const struct rundir_slot *slot, struct request **ret,
+		      struct error *err);
 
 #endif

@@ -25,6 +25,7 @@
 #include "kernel/process.h"
 #include "kernel/tty.h"
 #include "kernel/userns.h"
+#include "sandbox/asked_bundle.h"
 #include "sandbox/host.h"
 #include "sandbox/launcher.h"
 #include "sandbox/listener.h"
@@ -243,6 +244,11 @@ static int claim_name(struct create *c, struct error *err)
 	return r;
 }
 
+bool create_is_relayed(const struct create *c)
+{
+	return c->plan->judged && !c->inline_start;
+}
+
 static int fill_new_state(struct create *c, struct error *err)
 {
 	struct sandbox_state *s = calloc(1, sizeof(*s));
@@ -297,7 +303,9 @@ static int write_config(struct create *c, struct error *err)
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot write '%s'",
 				 rundir_slot_path(c->slot));
-	return 0;
+	return create_is_relayed(c)
+		       ? asked_bundle_write(c->slot, c->command->request, err)
+		       : 0;
 }
 
 /* Nobody reads it before state.json is there. */
@@ -734,6 +742,30 @@ static int drive_init(struct create *c, struct error *err)
 	return r;
 }
 
+/* Of what is detached and judged the answers come from the waiter alone. */
+static int plan_bundle(struct create *c, struct error *err)
+{
+	const struct sandbox_bundle *b = c->bundle;
+	const struct request *q = b->request;
+	int r = asked_bundle_check(q, b, err);
+
+	if (r == 0)
+		r = plan_make(c->env, b, q, &c->plan, err);
+	if (r == 0 && !q) {
+		q = c->plan->asked;
+		r = asked_bundle_check(q, b, err);
+	}
+	if (r < 0 || !q)
+		return r;
+	c->asked = (struct command_options){ .request = q,
+					     .events_fd = -1,
+					     .calls_fd = -1 };
+	c->command = &c->asked;
+	if (b->detach && c->plan->judged)
+		c->inline_start = false;
+	return 0;
+}
+
 int create_begin(struct create *c, const struct sandbox_env *env,
 		 const struct sandbox_bundle *b, struct error *err)
 {
@@ -749,7 +781,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	r = fd_ensure_std();
 	if (r < 0)
 		return error_set(e, ERR_SYSTEM, -r, "cannot open /dev/null");
-	r = c->plan ? 0 : plan_make(env, b, NULL, &c->plan, e);
+	r = c->plan ? 0 : plan_bundle(c, e);
 	if (r == 0)
 		r = make_all(c, e);
 	if (r == 0)
@@ -773,7 +805,7 @@ int sandbox_create(const struct sandbox_env *env,
 
 	detached.detach = true;
 	r = create_begin(&c, env, &detached, err);
-	if (r == 0 && c.branch) {
+	if (r == 0 && waiter_is_due(&c)) {
 		r = waiter_spawn(&c, err);
 		if (r < 0)
 			create_undo(&c);

@@ -20,7 +20,9 @@ struct request;
 struct create {
 	const struct sandbox_env *env;
 	const struct sandbox_bundle *bundle;
-	const struct command_options *command; /* NULL for a bundle */
+	/* NULL for a bundle that nobody is asked about. */
+	const struct command_options *command;
+	struct command_options asked; /* of one that is, without an embedder */
 	struct plan *plan; /* made by create_begin where it is NULL */
 	struct rundir *rundir;
 	struct rundir_slot *slot;
@@ -45,7 +47,7 @@ struct create {
 	int child_sync_fd;
 	int join_fd, child_join_fd; /* of tier C: guard.h; or -1 */
 	int fifo_fd;	    /* exec.fifo, for init until it is cloned; or -1 */
-	int status_fd;	    /* exec.status, likewise */
+	int status_fd;	    /* exec.status, likewise; ours where relayed */
 	int console_sock;   /* connected to --console-socket, or -1 */
 	int console_master; /* of a foreground run with a terminal, or -1 */
 	bool inline_start;  /* run: GO comes over sync_fd, there is no fifo */
@@ -66,6 +68,11 @@ struct create {
 /* Makes everything up to READY. On failure all is undone. */
 int create_begin(struct create *c, const struct sandbox_env *env,
 		 const struct sandbox_bundle *b, struct error *err);
+/*
+ * A created bundle that is judged: its launcher speaks to whoever serves it,
+ * over the socket of create, who tells `start` by exec.status in its place.
+ */
+bool create_is_relayed(const struct create *c);
 /* Is it a later stage, which takes the branch of those before it? */
 bool create_is_later(const struct create *c);
 /* Says what the branch of a host command does not keep from the host. */
@@ -176,6 +183,11 @@ struct create_listener {
 typedef int create_listener_fn(void *data, const struct create_listener *l,
 			       struct error *err);
 
+/* The first of @data, a struct create with a mediation: a create_listener_fn.
+ */
+int create_take_first(void *data, const struct create_listener *l,
+		      struct error *err);
+
 /* Of whoever has a listener to do with; both get @data. */
 struct create_listening {
 	create_listener_fn *take;
@@ -184,6 +196,13 @@ struct create_listening {
 	void *data;
 };
 
+/*
+ * Takes one message of whoever executes @path: 1 where more may come, 0 when it
+ * was executed. @reset begins as false. The rest as below.
+ */
+int create_take_message(int fd, const char *path,
+			const struct create_listening *l, bool *reset,
+			struct error *err);
 /*
  * Waits for the end of messages: 0 when the payload was executed. With @l (or
  * NULL), @fd is a socket and was prepared by sync_want_sender.

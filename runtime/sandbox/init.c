@@ -257,8 +257,10 @@ static void wait_for_start(struct create *c)
 		_exit(1);
 	if (c->inline_start)
 		return;
-	cleanup_close(&c->child_sync_fd);
-	c->child_sync_fd = -1;
+	if (!create_is_relayed(c)) {
+		cleanup_close(&c->child_sync_fd);
+		c->child_sync_fd = -1;
+	}
 	mind_signals(end_with);
 	if (fd_read_full(c->fifo_fd, &byte, 1) != 1)
 		_exit(1);
@@ -373,7 +375,9 @@ void init_main(struct create *c)
 
 	(void)snprintf(keyring, sizeof(keyring), "_ses.%s", c->plan->name);
 	process_reset_signals(&c->original_mask);
-	if (c->inline_start)
+	if (create_is_relayed(c))
+		cleanup_close(&c->status_fd);
+	if (c->inline_start || create_is_relayed(c))
 		c->status_fd = c->child_sync_fd;
 	if (set_up_namespaces(c, &err) < 0 || build_root(c, &err) < 0)
 		die(c->child_sync_fd, &err);

@@ -90,8 +90,9 @@ const char *ask_by(const struct create *c)
 		return by;
 	if (terminal)
 		return "tty";
-	/* Who runs it by the library is there to answer. */
-	return o->hooks ? "socket" : "never";
+	/* Who runs it by the library is there to answer, and who has it run
+	 * beside himself comes back for that. */
+	return o->hooks || c->bundle->detach ? "socket" : "never";
 }
 
 static int add_rows(struct mediation *m, const struct handler *rows, size_t n,

@@ -17,10 +17,12 @@
 #include "base/path.h"
 #include "kernel/landlock.h"
 #include "kernel/userns.h"
+#include "sandbox/asked_bundle.h"
 #include "sandbox/host.h"
 #include "sandbox/mediate.h"
 #include "sandbox/process.h"
 #include "sandbox/state.h"
+#include "spec/request.h"
 
 bool caller_is_privileged(void)
 {
@@ -327,8 +329,10 @@ int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
 		r = check_terminal(b, p->spec, b->detach, err);
 	if (b->no_supervisor)
 		p->untrapped = "--no-supervisor";
+	if (r == 0 && !q)
+		r = asked_bundle_annotated(p->spec, &p->asked, err);
 	if (r == 0)
-		r = mediate_decide_bundle(p, q, err);
+		r = mediate_decide_bundle(p, q ? q : p->asked, err);
 	if (r < 0)
 		return r;
 	*ret = take_ptr(&p);
@@ -336,7 +340,7 @@ int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
 }
 
 int plan_again(const struct rundir_slot *slot, const struct sandbox_state *s,
-	       struct plan **ret, struct error *err)
+	       const struct request *q, struct plan **ret, struct error *err)
 {
 	auto_ptr(plan_free) struct plan *p = plan_new();
 	int r;
@@ -351,7 +355,7 @@ int plan_again(const struct rundir_slot *slot, const struct sandbox_state *s,
 	p->own_pid_ns = s->pid_ns;
 	r = own_overlay_by(p, err);
 	if (r == 0)
-		r = mediate_decide_bundle(p, NULL, err);
+		r = mediate_decide_bundle(p, q, err);
 	if (r < 0)
 		return r;
 	*ret = take_ptr(&p);
@@ -383,5 +387,6 @@ void plan_free(struct plan *p)
 	idmap_done(&p->branch_idmap);
 	net_rules_done(&p->net);
 	free(p->hosts);
+	request_free(p->asked);
 	free(p);
 }

@@ -87,6 +87,7 @@ struct plan {
 	 * starts: what traps is loaded by the launcher, as of a host command.
 	 */
 	bool judged;
+	struct request *asked; /* by annotations of a bundle; or NULL */
 };
 
 /* Empty, with what is known of the caller. NULL on ENOMEM. */
@@ -107,10 +108,11 @@ int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
 	      const struct request *q, struct plan **ret, struct error *err);
 /*
  * What was decided for the bundle of @s, again, from what is on record: as far
- * as whoever serves it has to know. ERR_SYSTEM, ERR_BUNDLE.
+ * as whoever serves it has to know. @q is that of plan_make. ERR_SYSTEM,
+ * ERR_BUNDLE.
  */
 int plan_again(const struct rundir_slot *slot, const struct sandbox_state *s,
-	       struct plan **ret, struct error *err);
+	       const struct request *q, struct plan **ret, struct error *err);
 void plan_free(struct plan *p);
 CLEANUP_PTR(struct plan, plan_free);
 

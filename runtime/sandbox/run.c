@@ -86,31 +86,26 @@ static int take_listener(int fd, const union exec_packet *p, pid_t sender,
 	return r;
 }
 
-int create_wait_exec(int fd, const char *path, const struct create_listening *l,
-		     struct error *err)
+int create_take_message(int fd, const char *path,
+			const struct create_listening *l, bool *reset,
+			struct error *err)
 {
 	union exec_packet p;
-	bool reset = false;
 	pid_t sender = 0;
-	ssize_t n;
-	int r, passed;
+	int passed;
+	ssize_t n = read_packet(fd, l != NULL, &p, &sender, &passed);
 
 	/* A reset comes before what was sent: init died with GO unread. */
-	for (;;) {
-		if (l && l->wait)
-			l->wait(l->data, fd);
-		n = read_packet(fd, l != NULL, &p, &sender, &passed);
-		if (n == -ECONNRESET && !reset) {
-			reset = true;
-		} else if (n == sizeof(p.listener) && l) {
-			r = take_listener(fd, &p, sender, passed, l, err);
-			if (r < 0)
-				return r;
-		} else if (n != -EINTR) {
-			break;
-		}
+	if (n == -EINTR || (n == -ECONNRESET && !*reset)) {
+		*reset |= n == -ECONNRESET;
+		return 1;
 	}
-	if (n == 0 && reset)
+	if (n == sizeof(p.listener) && l) {
+		int r = take_listener(fd, &p, sender, passed, l, err);
+
+		return r < 0 ? r : 1;
+	}
+	if (n == 0 && *reset)
 		return error_say(err, ERR_SYSTEM, ECHILD,
 				 "init ended before '%s' was executed", path);
 	if (n == 0)
@@ -126,7 +121,21 @@ int create_wait_exec(int fd, const char *path, const struct create_listening *l,
 	return sync_take_error(&p, (size_t)n, err);
 }
 
-static int take_first(void *data, const struct create_listener *l,
+int create_wait_exec(int fd, const char *path, const struct create_listening *l,
+		     struct error *err)
+{
+	bool reset = false;
+	int r;
+
+	do {
+		if (l && l->wait)
+			l->wait(l->data, fd);
+		r = create_take_message(fd, path, l, &reset, err);
+	} while (r > 0);
+	return r;
+}
+
+int create_take_first(void *data, const struct create_listener *l,
 		      struct error *err)
 {
 	struct create *c = data;
@@ -247,8 +256,8 @@ static int start_inline(struct create *c, struct error *err)
 {
 	const struct command_hooks *h = hooks_of(c);
 	const struct spec *s = c->plan->spec;
-	const struct create_listening listening = { take_first, wait_and_answer,
-						    c };
+	const struct create_listening listening = { create_take_first,
+						    wait_and_answer, c };
 	int sent, r;
 
 	r = begin_mediation(c, err);
@@ -553,14 +562,25 @@ static int begin_run(struct create *c, const struct sandbox_env *env,
 
 	if (r < 0)
 		return r;
-	if (b->detach && c->branch)
+	if (b->detach && waiter_is_due(c))
 		r = waiter_spawn(c, err);
-	if (r == 0 && !c->plan->host)
+	if (r == 0 && !c->plan->host && c->inline_start)
 		r = sdnotify_bind(c->slot, &c->notify_fd, err);
-	if (r == 0)
+	if (r == 0 && c->inline_start)
 		r = start_inline(c, err);
 	if (r < 0)
 		create_undo(c);
+	return r;
+}
+
+/* Its waiter is there, and answers for it from the first call on. */
+static int start_relayed(const struct sandbox_env *env, const char *name,
+			 struct error *err)
+{
+	int r = sandbox_start(env, name, err);
+
+	if (r < 0)
+		(void)sandbox_delete(env, name, true, NULL);
 	return r;
 }
 
@@ -574,6 +594,7 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 		     struct error *err)
 {
 	auto_close int signal_fd = -1;
+	bool is_relayed = false;
 	sigset_t set, old;
 	int r;
 
@@ -591,6 +612,7 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 	if (r == 0)
 		(void)snprintf(ret->name, sizeof(ret->name), "%s",
 			       c->plan->name);
+	is_relayed = r == 0 && !c->inline_start;
 	if (r == 0 && b->detach)
 		sdnotify_forward(c->notify_fd, c->pidfd, c->state->init.pid);
 	if (r == 0 && !b->detach)
@@ -599,7 +621,7 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 		guard_adopt(false);
 	create_done(c);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
-	return r;
+	return is_relayed ? start_relayed(env, ret->name, err) : r;
 }
 
 int sandbox_run(const struct sandbox_env *env, const struct sandbox_bundle *b,

@@ -60,6 +60,8 @@ struct sandbox_bundle {
 	const char *storage;
 	bool durable, detach, keep;
 	bool no_control_socket, no_supervisor;
+	/* Who decides about its calls: [ask] of it; or NULL. */
+	const struct request *request;
 };
 
 enum sandbox_outcome {

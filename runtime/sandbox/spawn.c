@@ -394,8 +394,11 @@ int spawn_init(struct create *c, pid_t *ret_pid, struct error *err)
 	cleanup_close(&c->child_sync_fd);
 	cleanup_close(&c->child_join_fd);
 	cleanup_close(&c->fifo_fd);
-	cleanup_close(&c->status_fd);
-	c->child_sync_fd = c->fifo_fd = c->status_fd = c->child_join_fd = -1;
+	c->child_sync_fd = c->fifo_fd = c->child_join_fd = -1;
+	if (!create_is_relayed(c)) {
+		cleanup_close(&c->status_fd);
+		c->status_fd = -1;
+	}
 	if (r < 0)
 		return r;
 	if (c->state->cgroup)

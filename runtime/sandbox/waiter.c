@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "branch/watch.h"
 #include "control/protocol.h"
+#include "sandbox/asked_bundle.h"
 #include "sandbox/create.h"
 #include "sandbox/denied.h"
 #include "sandbox/finish.h"
@@ -19,6 +20,8 @@
 #include "sandbox/lookup.h"
 #include "sandbox/mediate.h"
 #include "sandbox/serve.h"
+#include "sandbox/sync.h"
+#include "spec/request.h"
 
 /* What it is given: these, where they are, and nothing else. */
 enum {
@@ -26,11 +29,15 @@ enum {
 	WAITER_DIR,
 	WAITER_SOCKET,
 	WAITER_TRAPS,
+	/* Of what is judged. */
+	WAITER_SYNC,
+	WAITER_STATUS,
+	WAITER_LAUNCHER,
 	WAITER_FDS_END,
 	OUT_OF_THE_WAY = 16,
 };
 
-enum { OWN_POLLS = 5 };
+enum { OWN_POLLS = 6 };
 
 static const char *waiter_program(const struct sandbox_env *env)
 {
@@ -61,17 +68,21 @@ static int give_fds(const int fds[WAITER_FDS_END])
 /* In a child that shares our memory: nothing of ours is changed here. */
 static int exec_waiter(const struct create *c, int socket_fd)
 {
+	bool relayed = create_is_relayed(c);
 	const int fds[WAITER_FDS_END] = {
 		[WAITER_PIDFD] = c->pidfd,
 		[WAITER_DIR] = rundir_slot_fd(c->slot),
 		[WAITER_SOCKET] = socket_fd,
 		[WAITER_TRAPS] = c->traps_fd,
+		[WAITER_SYNC] = relayed ? c->sync_fd : -1,
+		[WAITER_STATUS] = relayed ? c->status_fd : -1,
+		[WAITER_LAUNCHER] = relayed ? c->launcher_fd : -1,
 	};
 	char pid[16];
 	char *const argv[] = {
 		(char *)WAITER_NAME,
 		c->state->name,
-		c->state->store,
+		(char *)(uintptr_t)(c->store ? store_path(c->store) : ""),
 		pid,
 		(char *)(uintptr_t)rundir_path(c->rundir),
 		NULL,
@@ -126,6 +137,11 @@ static int spawn_detached(const struct create *c, int socket_fd, pid_t *ret)
 	return failed;
 }
 
+bool waiter_is_due(const struct create *c)
+{
+	return c->branch || c->plan->judged;
+}
+
 int waiter_spawn(struct create *c, struct error *err)
 {
 	auto_close int socket_fd = -1;
@@ -134,6 +150,10 @@ int waiter_spawn(struct create *c, struct error *err)
 
 	if (r < 0)
 		return r;
+	/* Who sends comes with what is sent from now on. */
+	r = create_is_relayed(c) ? sync_want_sender(c->sync_fd) : 0;
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "cannot ask who sends");
 	r = spawn_detached(c, socket_fd, &pid);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,
@@ -154,9 +174,12 @@ struct waiter {
 	int guard_fd;		 /* its pidfd, or -1 */
 	struct sandbox_env env;
 	struct sandbox_bundle bundle;
-	struct create *create; /* NULL: nobody has asked for anything */
-	struct lobby lobby;    /* empty once there is a create */
-	int64_t watch_ms;      /* when to begin to watch, or -1 */
+	struct command_options command;
+	struct create *create;	/* NULL: nobody has asked for anything */
+	struct lobby lobby;	/* empty once there is a create */
+	int sync_fd, status_fd; /* until it was executed; -1 */
+	bool is_reset, is_ending;
+	int64_t watch_ms; /* when to begin to watch, or -1 */
 	struct branch_watch *watch;
 };
 
@@ -197,6 +220,8 @@ watch_over(struct waiter *w, int waiter_pidfd)
 	};
 
 	cleanup_close(&w->socket_fd);
+	cleanup_close(&w->sync_fd);
+	cleanup_close(&w->status_fd);
 	lobby_done(&w->lobby);
 	/* What is sent to all of a group or session is not for both of us. */
 	(void)setsid();
@@ -227,16 +252,33 @@ static int make_guard(struct waiter *w)
 	return 0;
 }
 
+static void reap_guard(pid_t pid, int pidfd)
+{
+	if (!pid)
+		return;
+	(void)kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	cleanup_close(&pidfd);
+}
+
 static void end_guard(struct waiter *w)
 {
-	if (!w->guard)
-		return;
-	(void)kill(w->guard, SIGKILL);
-	while (waitpid(w->guard, NULL, 0) < 0 && errno == EINTR)
-		;
-	cleanup_close(&w->guard_fd);
+	reap_guard(w->guard, w->guard_fd);
 	w->guard_fd = -1;
 	w->guard = 0;
+}
+
+/* Who is asked, where somebody is. */
+static int read_request(struct waiter *w, struct create *c)
+{
+	struct request *q = NULL;
+	int r = asked_bundle_read(c->slot, &q, NULL);
+
+	if (q)
+		c->command = &w->command;
+	w->command.request = q;
+	return r;
 }
 
 static int fill_create(struct waiter *w, struct create *c)
@@ -248,10 +290,15 @@ static int fill_create(struct waiter *w, struct create *c)
 	c->slot = f.slot;
 	c->state = f.state;
 	if (r == 0)
-		r = plan_again(c->slot, c->state, &c->plan, NULL);
+		r = read_request(w, c);
 	if (r == 0)
+		r = plan_again(c->slot, c->state, w->command.request, &c->plan,
+			       NULL);
+	if (r == 0 && *w->store)
 		r = store_open(w->store, NULL, &c->store, NULL);
-	return r == 0 ? branch_find(c->store, w->name, &c->branch, NULL) : r;
+	return r == 0 && c->state->store
+		       ? branch_find(c->store, w->name, &c->branch, NULL)
+		       : r;
 }
 
 /* What the process that made the sandbox had in its memory. */
@@ -268,7 +315,11 @@ static int become_supervisor(struct waiter *w)
 	create_init(c);
 	c->pidfd = WAITER_PIDFD;
 	c->traps_fd = take_fd(&w->traps_fd);
+	if (w->sync_fd >= 0)
+		c->launcher_fd = WAITER_LAUNCHER;
 	r = fill_create(w, c);
+	if (r == 0 && c->plan->judged)
+		r = mediation_begin(c, NULL);
 	return r == 0 ? serve_adopt(c, take_fd(&w->socket_fd), NULL) : r;
 }
 
@@ -297,6 +348,48 @@ static void attend(struct waiter *w, bool asked)
 		end_sandbox(w);
 	drop_fd(&w->socket_fd);
 	drop_fd(w->create ? &w->create->traps_fd : &w->traps_fd);
+}
+
+/* What has been taken since must not be lost with us either. */
+static int renew_guard(struct waiter *w)
+{
+	pid_t old = w->guard;
+	int old_fd = w->guard_fd, r = make_guard(w);
+
+	if (r < 0)
+		return r;
+	reap_guard(old, old_fd);
+	return 0;
+}
+
+static void tell_start(int status_fd, const struct error *err)
+{
+	/* It may be gone. */
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)fd_write_full(status_fd, err, sizeof(*err));
+	(void)signal(SIGPIPE, SIG_DFL);
+}
+
+/* Of what is judged: its listener, and whether it was executed, which `start`
+ * waits for. */
+static void relay(struct waiter *w)
+{
+	const struct create_listening l = { create_take_first, NULL,
+					    w->create };
+	const struct spec *s = w->create->plan->spec;
+	struct error err = ERROR_INIT;
+	int r = create_take_message(w->sync_fd, s->process.args.v[0], &l,
+				    &w->is_reset, &err);
+
+	if (r > 0 && renew_guard(w) == 0)
+		return;
+	if (r > 0)
+		end_sandbox(w);
+	if (r < 0)
+		tell_start(w->status_fd, &err);
+	/* The launcher, if it waits, ends with this. */
+	drop_fd(&w->sync_fd);
+	drop_fd(&w->status_fd);
 }
 
 /* Before that nothing may be accepted, for nobody would hear the listener. */
@@ -328,6 +421,15 @@ static int until_watching(const struct waiter *w)
 	return w->watch_ms >= 0 && left < 0 ? 0 : (int)left;
 }
 
+static int quiet_listener(const struct waiter *w)
+{
+	const struct create *c = w->create;
+
+	if (w->is_ending || !c)
+		return w->is_ending ? -1 : w->traps_fd;
+	return c->mediation ? mediation_idle_fd(c->mediation) : c->traps_fd;
+}
+
 static void wait_for_init(struct waiter *w)
 {
 	w->watch_ms = clock_now_ms() + BRANCH_WATCH_AFTER_MS;
@@ -338,10 +440,10 @@ static void wait_for_init(struct waiter *w)
 			{ .fd = w->guard_fd, .events = POLLIN },
 			{ .fd = c ? serve_fd(c) : w->socket_fd,
 			  .events = POLLIN },
-			{ .fd = c ? c->traps_fd : w->traps_fd,
-			  .events = POLLIN },
+			{ .fd = quiet_listener(w), .events = POLLIN },
 			{ .fd = w->watch ? branch_watch_fd(w->watch) : -1,
 			  .events = POLLIN },
+			{ .fd = w->sync_fd, .events = POLLIN },
 		};
 		bool asked, needed;
 
@@ -359,6 +461,8 @@ static void wait_for_init(struct waiter *w)
 			if (make_guard(w) < 0)
 				end_sandbox(w);
 		}
+		if (p[5].revents)
+			relay(w);
 		needed = lobby_look(&w->lobby, p + OWN_POLLS);
 		asked = p[2].revents &&
 			!(has_lobby(w) &&
@@ -368,6 +472,8 @@ static void wait_for_init(struct waiter *w)
 		else if (p[3].revents)
 			/* Nobody is left to be heard of: the end, which comes
 			 * here first. */
+			w->is_ending = true;
+		if (w->is_ending)
 			drop_fd(c ? &w->create->traps_fd : &w->traps_fd);
 	}
 }
@@ -402,7 +508,7 @@ static int settle(struct waiter *w, const struct exit_status *status)
 	if (settled.gone)
 		return 0;
 	(void)branch_dispose(b, false, &outcome, NULL);
-	if (w->create)
+	if (w->create && w->create->plan)
 		denied_finish(w->create, outcome == OUTCOME_PENDING);
 	return 0;
 }
@@ -426,10 +532,18 @@ int sandbox_waiter_main(int argc, char **argv)
 	w.env.store = w.store;
 	w.socket_fd = given(WAITER_SOCKET);
 	w.traps_fd = given(WAITER_TRAPS);
+	w.sync_fd = given(WAITER_SYNC);
+	w.status_fd = given(WAITER_STATUS);
+	(void)given(WAITER_LAUNCHER);
 	if (w.init <= 0 || given(WAITER_PIDFD) < 0 || given(WAITER_DIR) < 0)
 		return 1;
-	if (w.traps_fd >= 0 && make_guard(&w) < 0)
+	w.bundle.detach = true;
+	if ((w.traps_fd >= 0 || w.sync_fd >= 0) && make_guard(&w) < 0)
 		end_sandbox(&w);
+	if (w.sync_fd >= 0 && become_supervisor(&w) < 0) {
+		end_sandbox(&w);
+		drop_fd(&w.sync_fd);
+	}
 	wait_for_init(&w);
 	pidfd_exit_status(WAITER_PIDFD, w.init, &status);
 	stop_serving(&w);
