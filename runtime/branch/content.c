@@ -25,19 +25,13 @@
  */
 int content_open(int dirfd, const char *name, int *ret_fd)
 {
-	int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-	auto_close int fd = openat(dirfd, name, flags | O_NOATIME);
-	struct stat st;
+	int fd = object_open_file(dirfd, name, O_RDONLY | O_NOATIME);
 
-	if (fd < 0 && errno == EPERM)
-		fd = openat(dirfd, name, flags);
+	if (fd == -EPERM)
+		fd = object_open_file(dirfd, name, O_RDONLY);
 	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -ESTALE;
-	*ret_fd = take_fd(&fd);
+		return fd;
+	*ret_fd = fd;
 	return 0;
 }
 

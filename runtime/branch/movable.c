@@ -91,19 +91,14 @@ bool branch_has_lower_dir(const struct branch *b, const char *path)
 /* The data of a regular file moves up when it is opened for writing. */
 static int copy_up(int dirfd, const char *name)
 {
-	int fd = openat(dirfd, name,
-			O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY |
-				O_CLOEXEC);
+	int fd = object_open_file(dirfd, name, O_WRONLY);
 
 	if (fd >= 0) {
 		(void)close(fd);
 		return 0;
 	}
 	/* Gone, or no file any more; one that runs is moved all the same. */
-	return errno == ENOENT || errno == ELOOP || errno == ENXIO ||
-			       errno == ETXTBSY
-		       ? 0
-		       : -errno;
+	return fd == -ENOENT || fd == -ESTALE || fd == -ETXTBSY ? 0 : fd;
 }
 
 /*

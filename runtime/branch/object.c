@@ -68,6 +68,17 @@ int object_set_mtime(int dirfd, const char *name, struct timespec mtime)
 	return utimensat(dirfd, name, times, flags) < 0 ? -errno : 0;
 }
 
+int object_open_file(int dirfd, const char *name, int flags)
+{
+	auto_close int fd =
+		openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? fd_reopen(fd, flags) : -ESTALE;
+}
+
 int object_set_mode(int dirfd, const char *name, mode_t mode)
 {
 	if (syscall(SYS_fchmodat2, dirfd, name, mode, AT_SYMLINK_NOFOLLOW) == 0)

@@ -49,6 +49,11 @@ int object_stat(int dirfd, const char *name, struct object *ret);
 /* Sets that alone, of what has that name, or with "" of @dirfd; a negative
  * errno. */
 int object_set_mtime(int dirfd, const char *name, struct timespec mtime);
+/*
+ * A regular file for reading or writing (@flags): a device or a FIFO, which
+ * somebody may have put there meanwhile, is -ESTALE and not opened at all.
+ */
+int object_open_file(int dirfd, const char *name, int flags);
 /* The mode of what has that name: of a link, which somebody may have put there
  * meanwhile, it is an error. A negative errno. */
 int object_set_mode(int dirfd, const char *name, mode_t mode);

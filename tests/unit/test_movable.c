@@ -265,6 +265,30 @@ static void a_link_in_the_place_of_a_directory_is_not_followed(void **state)
 	assert_int_equal(rmdir(top), 0);
 }
 
+static void what_is_no_file_is_not_opened(void **state)
+{
+	char top[] = "/tmp/sandlock-movable-XXXXXX";
+	int dir_fd, fd;
+
+	assert_non_null(mkdtemp(top));
+	dir_fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(mkfifoat(dir_fd, "fifo", 0600), 0);
+	assert_int_equal(symlinkat("/dev/null", dir_fd, "link"), 0);
+	/* A FIFO would wait here. */
+	assert_int_equal(object_open_file(dir_fd, "fifo", O_WRONLY), -ESTALE);
+	assert_int_equal(object_open_file(dir_fd, "link", O_RDONLY), -ESTALE);
+	assert_int_equal(object_open_file(dir_fd, "none", O_RDONLY), -ENOENT);
+	assert_int_equal(mknodat(dir_fd, "file", S_IFREG | 0600, 0), 0);
+	fd = object_open_file(dir_fd, "file", O_WRONLY);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	assert_int_equal(unlinkat(dir_fd, "file", 0), 0);
+	assert_int_equal(unlinkat(dir_fd, "link", 0), 0);
+	assert_int_equal(unlinkat(dir_fd, "fifo", 0), 0);
+	(void)close(dir_fd);
+	assert_int_equal(rmdir(top), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -276,6 +300,7 @@ int main(void)
 		cmocka_unit_test(a_mount_below_leaves_it_to_the_kernel),
 		cmocka_unit_test(
 			a_link_in_the_place_of_a_directory_is_not_followed),
+		cmocka_unit_test(what_is_no_file_is_not_opened),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
