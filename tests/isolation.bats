@@ -579,6 +579,29 @@ PATH=/usr/bin:/bin"
 	eventually is_gone "$init"
 }
 
+@test "hooks: poststop runs once, whoever ends a run in the foreground" {
+	hook poststop 'echo poststop >>$OUT'
+	set_args sleep 1000
+	sandlock run -b "$B" "$N" 3>&- &
+	eventually has_status "$N" running
+	sandlock delete --force "$N"
+	wait $! || :
+	equal poststop "$(cat "$HOOKS")" poststop
+	# A run that was killed is cleared up by whoever meets it.
+	rm "$HOOKS"
+	sandlock run -b "$B" "$N" 3>&- &
+	eventually has_status "$N" running
+	kill -9 "$(sed -n 2p "$SANDLOCK_ROOT/$N/pid")"
+	wait $! || :
+	eventually is_pruned
+	equal poststop "$(cat "$HOOKS")" poststop
+}
+
+is_pruned() {
+	sandlock list
+	[ ! -e "$SANDLOCK_ROOT/$N" ]
+}
+
 @test "hooks: a failing poststop is a warning and the rest still run" {
 	only_sandlock
 	hook poststop 'exit 1'

@@ -427,6 +427,20 @@ nobody_is_named() {
 	equal status "$(status_of "$N")" created
 }
 
+@test "delete: who has the waiter's number now is not waited for" {
+	only_sandlock
+	set_args sleep 1000
+	create "$N"
+	init=$(pid_of "$N")
+	kill -KILL "$(sed -n 2p "$W/run/$N/pid")"
+	sleep 1000 3>&- &
+	started $!
+	printf '%s\n%s\n' "$init" "$!" >"$W/run/$N/pid"
+	sandlock delete --force "$N"
+	# So it was settled here, and was empty.
+	[ ! -e "$W/store/branches/$N" ]
+}
+
 @test "a stopped container stays until it is deleted" {
 	create_running "$N"
 	eventually has_status "$N" stopped

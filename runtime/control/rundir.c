@@ -483,10 +483,12 @@ static int remove_contents(int dir_fd)
 	return 0;
 }
 
-int rundir_remove(struct rundir_slot *s, struct error *err)
+int rundir_take(struct rundir_slot *s, bool *ret_ours, struct error *err)
 {
 	struct stat st;
 	int r;
+
+	*ret_ours = false;
 
 	if (fstatat(s->parent_fd, s->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		if (errno == ENOENT)
@@ -497,13 +499,20 @@ int rundir_remove(struct rundir_slot *s, struct error *err)
 	if (st.st_ino != s->ino)
 		return 0;
 	r = remove_contents(s->fd);
-	if (r == 0 && unlinkat(s->parent_fd, s->name, AT_REMOVEDIR) < 0 &&
-	    errno != ENOENT)
+	if (r == 0 && unlinkat(s->parent_fd, s->name, AT_REMOVEDIR) < 0)
 		r = -errno;
-	if (r < 0)
+	*ret_ours = r == 0;
+	if (r < 0 && r != -ENOENT)
 		return error_set(err, ERR_SYSTEM, -r, "cannot remove '%s'",
 				 s->path);
 	return 0;
+}
+
+int rundir_remove(struct rundir_slot *s, struct error *err)
+{
+	bool ours;
+
+	return rundir_take(s, &ours, err);
 }
 
 static int compare_names(const void *a, const void *b)

@@ -78,6 +78,8 @@ int rundir_read_pids(const struct rundir_slot *s, pid_t *ret_init,
 
 /* Removes the directory and what is in it, if it is still the same one. */
 int rundir_remove(struct rundir_slot *s, struct error *err);
+/* The same; of all who try to, one is told that it was he who did. */
+int rundir_take(struct rundir_slot *s, bool *ret_ours, struct error *err);
 
 /* All names, sorted; malloc'ed, as is the array. */
 int rundir_names(struct rundir *d, char ***ret, size_t *ret_n,

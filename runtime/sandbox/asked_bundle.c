@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "control/rundir.h"
 #include "policy/ask.h"
+#include "sandbox/create.h"
 #include "sandbox/plan.h"
 #include "sandbox/sandbox.h"
 #include "spec/request.h"
@@ -153,6 +154,30 @@ int asked_bundle_annotated(const struct spec *s, struct request **ret,
 	if (r == 0)
 		*ret = take_ptr(&q);
 	return r;
+}
+
+/* Of what is detached and judged the answers come from the waiter alone. */
+int asked_bundle_decide(struct create *c, struct error *err)
+{
+	const struct sandbox_bundle *b = c->bundle;
+	const struct request *q = b->request;
+	int r = asked_bundle_check(q, b, err);
+
+	if (r == 0)
+		r = plan_make(c->env, b, q, &c->plan, err);
+	if (r == 0 && !q) {
+		q = c->plan->asked;
+		r = asked_bundle_check(q, b, err);
+	}
+	if (r < 0 || !q)
+		return r;
+	c->asked = (struct command_options){ .request = q,
+					     .events_fd = -1,
+					     .calls_fd = -1 };
+	c->command = &c->asked;
+	if (b->detach && c->plan->judged)
+		c->inline_start = false;
+	return 0;
 }
 
 /* Keys and values, each with its NUL. */

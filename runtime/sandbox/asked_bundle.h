@@ -8,6 +8,7 @@
 #define SANDLOCK_SANDBOX_ASKED_BUNDLE_H
 
 struct command_options;
+struct create;
 struct error;
 struct plan;
 struct request;
@@ -38,6 +39,9 @@ int asked_bundle_check(const struct request *q, const struct sandbox_bundle *b,
  */
 int asked_bundle_annotated(const struct spec *s, struct request **ret,
 			   struct error *err);
+
+/* Makes the plan of c->bundle, and c->command of what it asks for. */
+int asked_bundle_decide(struct create *c, struct error *err);
 
 /*
  * A request, in a runtime directory, for the waiter of what was created. NULL

@@ -742,30 +742,6 @@ static int drive_init(struct create *c, struct error *err)
 	return r;
 }
 
-/* Of what is detached and judged the answers come from the waiter alone. */
-static int plan_bundle(struct create *c, struct error *err)
-{
-	const struct sandbox_bundle *b = c->bundle;
-	const struct request *q = b->request;
-	int r = asked_bundle_check(q, b, err);
-
-	if (r == 0)
-		r = plan_make(c->env, b, q, &c->plan, err);
-	if (r == 0 && !q) {
-		q = c->plan->asked;
-		r = asked_bundle_check(q, b, err);
-	}
-	if (r < 0 || !q)
-		return r;
-	c->asked = (struct command_options){ .request = q,
-					     .events_fd = -1,
-					     .calls_fd = -1 };
-	c->command = &c->asked;
-	if (b->detach && c->plan->judged)
-		c->inline_start = false;
-	return 0;
-}
-
 int create_begin(struct create *c, const struct sandbox_env *env,
 		 const struct sandbox_bundle *b, struct error *err)
 {
@@ -781,7 +757,7 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	r = fd_ensure_std();
 	if (r < 0)
 		return error_set(e, ERR_SYSTEM, -r, "cannot open /dev/null");
-	r = c->plan ? 0 : plan_bundle(c, e);
+	r = c->plan ? 0 : asked_bundle_decide(c, e);
 	if (r == 0)
 		r = make_all(c, e);
 	if (r == 0)

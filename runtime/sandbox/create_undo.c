@@ -54,6 +54,7 @@ void create_undo(struct create *c)
 {
 	const struct exit_status unknown = { EXIT_UNKNOWN, 0 };
 	struct branch_settled settled;
+	bool ours = false;
 
 	if (c->state) {
 		end_init(c);
@@ -64,8 +65,6 @@ void create_undo(struct create *c)
 		scratch_remove(c->state);
 		if (c->state->cgroup)
 			(void)cgroup_remove(c->state->cgroup, NULL);
-		if (c->hooks_begun)
-			run_poststop(c);
 	}
 	/* It holds the overlay, which has to be gone. */
 	rootfs_free(take_ptr(&c->rootfs));
@@ -81,7 +80,9 @@ void create_undo(struct create *c)
 	else if (c->branch)
 		branch_discard(c->branch);
 	if (c->slot)
-		(void)rundir_remove(c->slot, NULL);
+		(void)rundir_take(c->slot, &ours, NULL);
+	if (ours && c->hooks_begun)
+		run_poststop(c);
 }
 
 void create_init(struct create *c)

@@ -171,16 +171,17 @@ int finish_remove(const struct sandbox_env *env, struct rundir_slot *slot,
 		  struct error *err)
 {
 	int r = s->cgroup ? cgroup_remove(s->cgroup, err) : 0;
+	bool ours = false;
 
 	scratch_remove(s);
 	if (r < 0)
 		return r;
-	r = slot ? rundir_remove(slot, err) : 0;
+	r = slot ? rundir_take(slot, &ours, err) : 0;
 	if (r < 0)
 		return r;
-	/* After the deletion, as the specification orders; only warned about.
-	 */
-	if (spec)
+	/* After the deletion, as the specification orders, and by one of those
+	 * who delete it, a run and a delete --force; only warned about. */
+	if (spec && ours)
 		(void)finish_hooks(s, spec, SPEC_HOOK_POSTSTOP, "stopped",
 				   env->log, NULL);
 	return 0;

@@ -9,6 +9,7 @@
 #include "sandbox/sandbox.h"
 #include "sandbox/scratch.h"
 #include "sandbox/state.h"
+#include "spec/spec.h"
 
 /*
  * The pid file has no start times: another process that got the number keeps
@@ -64,6 +65,9 @@ int stale_prune(const struct sandbox_env *env, struct rundir *d,
 {
 	auto_ptr(rundir_slot_close) struct rundir_slot *slot = NULL;
 	auto_ptr(state_free) struct sandbox_state *s = NULL;
+	struct spec *spec = NULL;
+	bool ours;
+	int r;
 
 	if (rundir_find(d, name, &slot, NULL) < 0 ||
 	    rundir_age_ms(slot) < STALE_AGE_MS)
@@ -81,5 +85,13 @@ int stale_prune(const struct sandbox_env *env, struct rundir *d,
 	if (s)
 		scratch_remove(s);
 	log_debug(env->log, "removed what is left of '%s'", name);
-	return rundir_remove(slot, NULL) == 0;
+	/* Of a run that was killed nobody else will ever run the hooks. */
+	if (s && s->ready && !s->host)
+		(void)state_load_spec(slot, s, NULL, &spec, NULL);
+	r = rundir_take(slot, &ours, NULL);
+	if (spec && ours)
+		(void)finish_hooks(s, spec, SPEC_HOOK_POSTSTOP, "stopped",
+				   env->log, NULL);
+	spec_free(spec);
+	return r == 0;
 }

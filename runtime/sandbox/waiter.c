@@ -4,12 +4,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "branch/watch.h"
 #include "control/protocol.h"
 #include "sandbox/asked_bundle.h"
@@ -135,6 +137,19 @@ static int spawn_detached(const struct create *c, int socket_fd, pid_t *ret)
 		;
 	*ret = waiter;
 	return failed;
+}
+
+bool waiter_is_of(pid_t pid, const char *name)
+{
+	auto_(buf) struct buf said = BUF_INIT, is = BUF_INIT;
+	char path[32];
+
+	buf_printf(&is, "%s%c%s", WAITER_NAME, '\0', name);
+	(void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	/* With the NUL behind the name. */
+	return fd_read_file(AT_FDCWD, path, LIMIT_STATE_BYTES, &said) == 0 &&
+	       said.len > is.len && !buf_failed(&is) &&
+	       memcmp(said.data, is.data, is.len + 1) == 0;
 }
 
 bool waiter_is_due(const struct create *c)

@@ -16,6 +16,7 @@
 #define SANDLOCK_SANDBOX_WAITER_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct create;
 struct error;
@@ -24,6 +25,8 @@ struct error;
 
 /* Of what is detached: there is a branch, or somebody to be asked. */
 bool waiter_is_due(const struct create *c);
+/* Whether process @pid is that of sandbox @name. */
+bool waiter_is_of(pid_t pid, const char *name);
 /*
  * Starts it and writes its pid into the pid file. It gets the control socket,
  * where one is wanted, and c->traps_fd.
