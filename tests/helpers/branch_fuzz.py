@@ -26,6 +26,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 BUILD = os.environ.get('BUILD', os.path.join(HERE, '../../build'))
@@ -37,7 +38,7 @@ CAPS = ('-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,'
 ENDS = ('commit', 'commit', 'abort', 'crash', 'rollback', 'conflict', 'skip',
         'force', 'parts', 'auto')
 # Only where it is asked for: that would change all seeds.
-MORE_ENDS = ('host',)
+MORE_ENDS = ('host', 'live')
 KINDS = {'-': 'file', 'd': 'dir', 'l': 'symlink', 'p': 'fifo', 's': 'socket',
          'c': 'chr', 'b': 'blk'}
 
@@ -286,12 +287,55 @@ class Run:
         more = []
         if self.elsewhere:
             more += ['--storage', self.elsewhere]
-        return self.split(self.sandlock(
-            'run', '--name', self.name, '--isolation', self.isolation,
-            '--workdir', self.dir, '-r', self.bin, *more, *options, '--',
-            *self.play('-i', os.path.join(self.bin, 'hints'), str(self.seed),
-                       str(self.n_ops), self.dir,
-                       os.path.join(self.bin, 'snap'), '.')).stdout)
+        if self.end == 'live':
+            more += ['-r', '/usr']
+        args = ['run', '--name', self.name, '--isolation', self.isolation,
+                '--workdir', self.dir, '-r', self.bin, *more, *options, '--',
+                *(['/bin/sh', '-c', '"$@"; echo >&2; read -r x', 'sh']
+                  if self.end == 'live' else []),
+                *self.play('-i', os.path.join(self.bin, 'hints'),
+                           str(self.seed), str(self.n_ops), self.dir,
+                           os.path.join(self.bin, 'snap'), '.')]
+        if self.end == 'live':
+            return self.split(self.run_live(args))
+        return self.split(self.sandlock(*args).stdout)
+
+    def run_live(self, args):
+        """The host runs a program of its own once that of the sandbox is
+        through, and what the lower has was noted."""
+        with open(self.at('out'), 'wb') as out, subprocess.Popen(
+                [*self.as_user, SANDLOCK, *args], env=self.env, stdout=out,
+                stdin=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            line = p.stderr.readline()
+            if line != b'\n':
+                raise Failure('sandlock run: %s' % line)
+            self.wait_for_notes()
+            self.host_plays()
+            _, said = p.communicate(b'\n', timeout=120)
+            if p.returncode:
+                raise Failure('sandlock run: %d, %s' % (p.returncode, said))
+        with open(self.at('out'), 'rb') as f:
+            return f.read()
+
+    def wait_for_notes(self):
+        """There are some, and no more come."""
+        old = None
+        for _ in range(100):
+            size = [os.path.getsize(os.path.join(d, 'notes'))
+                    for d, _, names in os.walk(self.elsewhere or
+                                               self.at('store'))
+                    if 'notes' in names]
+            if size and size == old:
+                return
+            old = size
+            time.sleep(0.2)
+
+    def host_plays(self):
+        subprocess.run(
+            [*self.as_user, *self.play('-n', str(self.seed + 1),
+                                       str(self.random.randrange(5, 40)),
+                                       self.dir)],
+            check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
 
     def go(self):
         self.prepare()
@@ -309,11 +353,11 @@ class Run:
         self.wanted = with_now(self.snap(self.plain), began)
         self.by_itself = by_itself
         self.began = began
-        if not auto:
+        if not auto and self.end != 'live':
             compare('the lower while the branch waits', self.snap(self.dir),
                     self.before)
         self.is_there = bool(self.branches())
-        if self.is_there:
+        if self.is_there and self.end != 'live':
             self.check_diff()
         getattr(self, 'end_' + self.end)()
         self.check_gone()
@@ -510,14 +554,13 @@ class Run:
     def end_host(self):
         if not self.is_there:
             return
+        if self.end == 'host':
+            self.host_plays()
         plain = self.without_trusted(self.before)
-        subprocess.run(
-            [*self.as_user, *self.play('-n', str(self.seed + 1),
-                                       str(self.random.randrange(5, 40)),
-                                       self.dir)],
-            check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         host = self.without_trusted(self.snap(self.dir))
-        said = [c.path for c in self.changes() if c.conflict]
+        changes = self.changes()
+        said = [c.path for c in changes if c.conflict]
+        self.replaced = [c.path for c in changes if c.letter in 'DT']
         self.sandlock('commit', '--special', self.name,
                       status=3 if said else 0)
         if said:
@@ -529,6 +572,9 @@ class Run:
         if self.branches():
             self.sandlock('abort', self.name)
 
+    def end_live(self):
+        self.end_host()
+
     def host_has_lost_nothing(self, before, host):
         now = self.without_trusted(self.snap(self.dir))
         lines = []
@@ -536,6 +582,9 @@ class Run:
             old, his, new, seen = (x.get(path) and what_it_is(x[path])
                                    for x in (before, host, now, self.inside))
             if his == old or new in (his, seen if seen == his else his):
+                continue
+            # The branch has removed that one, too.
+            if not his and is_at_or_below(path, self.replaced):
                 continue
             # Entries of a directory come and go; a file that both have
             # removed, or made the same, is as both want it.
@@ -629,7 +678,6 @@ def what_it_is(t):
 
 class Now:
     def __init__(self):
-        import time
         self.mtime = '%d.0' % (time.time() - 5)
 
 
