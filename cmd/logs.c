@@ -77,8 +77,8 @@ int cmd_logs(struct ctx *ctx, struct args *args)
 	if (!l.is_some && !l.json && !l.follow)
 		cmd_note(ctx,
 			 "nothing is on record of '%s': without a supervisor "
-			 "only limits are, of a bundle those and directories "
-			 "that could not be renamed",
+			 "only limits are, files out of reach only with "
+			 "'run --explain'",
 			 name);
 	if (l.status || !l.json || l.follow)
 		return l.status ? l.status : cmd_flush(ctx);

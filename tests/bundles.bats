@@ -289,7 +289,7 @@ RENAMES='["rename","renameat","renameat2"]'
 	run sandlock logs "$N"
 	expect_status 0
 	expect_output "nothing is on record of '$N'"
-	expect_output "of a bundle those"
+	expect_output "without a supervisor only limits are"
 	run sandlock why "$N" /data/x
 	expect_output "write /data/x: yes"
 	run sandlock why "$N" mount

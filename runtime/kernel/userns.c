@@ -182,7 +182,9 @@ static int wait_helper(struct helper *h, const struct id_kind *kind,
 		return 0;
 	(void)error_say(err, ERR_UNSUPPORTED, EPERM, "cannot map %s ids: %s",
 			kind->what, *text ? text : "the helper was refused");
-	return error_hint(err, "the range must be given to you in '%s'",
+	return error_hint(err,
+			  "the range must be given to you in '%s'; "
+			  "without, map your own id alone",
 			  kind->subid);
 }
 
