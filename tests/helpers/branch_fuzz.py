@@ -367,7 +367,9 @@ class Run:
     def is_exact(self):
         now = self.snap(self.dir)
         seen = {p: t for p, t in self.inside.items()}
-        links = not self.hard_links
+        # Parts that are copied are so one by one.
+        links = not self.hard_links and not (
+            self.end == 'parts' and self.elsewhere)
         plain_now = {}
         for path, t in now.items():
             plain_now[path] = t
