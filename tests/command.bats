@@ -278,6 +278,21 @@ no_branch() {
 	expect_exactly False
 }
 
+@test "command: what it worked in can be unmounted once its changes are decided about" {
+	[ "$(id -u)" = 0 ] || skip "mounts"
+	mkdir "$W/mnt"
+	for action in abort commit abort commit; do
+		mount --bind "$W/dir" "$W/mnt"
+		(cd "$W/mnt" && sandlock run --on-exit "$action" -- \
+			sh -c 'mkdir -p d && cd d && touch $(seq 300) && rm -f ../f' &&
+			sandlock branches)
+		umount "$W/mnt" || {
+			umount -l "$W/mnt"
+			return 1
+		}
+	done
+}
+
 @test "command: secrets of a home behind a link are hidden in the workdir" {
 	mkdir -p "$W/real/.ssh"
 	echo secret >"$W/real/.ssh/id"

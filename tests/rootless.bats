@@ -253,3 +253,11 @@ full_maps() {
 	run sandlock diff "$N"
 	expect_exactly "A data/hello"
 }
+
+@test "rootless: fakeroot is told not to try ids that are not mapped" {
+	mkdir "$W/dir"
+	cd "$W/dir"
+	run sandlock run -- sh -c 'echo "$FAKEROOTDONTTRYCHOWN"'
+	cd /
+	expect_exactly 1
+}

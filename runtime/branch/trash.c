@@ -33,6 +33,8 @@
 #include "base/uapi.h"
 #include "branch/internal.h"
 #include "branch/trash.h"
+#include "kernel/mount.h"
+#include "kernel/pidfd.h"
 #include "kernel/userns.h"
 
 #define META_NAME "meta.json"
@@ -44,6 +46,7 @@ enum {
 	SWEEP_NAP_NS = 200 * 1000 * 1000,
 	IOPRIO_LOW = 2 << 13 | 7, /* IOPRIO_CLASS_BE, the lowest of it */
 	NICE = 5,		  /* 19 would starve it on a busy host */
+	REMOVAL_WAIT_MS = 1000,
 };
 
 static int unique_name(char ret[UNIQUE_LEN])
@@ -345,18 +348,13 @@ static void remove_all_free(int trash_fd)
 
 /*
  * Nothing of the caller stays with the child: no pipe that somebody reads to
- * its end, no lock, no terminal, no working directory, no signal handler.
+ * its end, no lock, no terminal, no working directory, and later no signal
+ * handler. The caller waits for it: a directory may be unmounted afterwards.
  */
-static void detach(int *trash_fd, int *entry_fd)
+static void let_go_of_all(int *trash_fd, int *entry_fd)
 {
-	struct sigaction dfl = { .sa_handler = SIG_DFL };
-	sigset_t none;
 	int null_fd;
 
-	for (int sig = 1; sig < NSIG; sig++)
-		(void)sigaction(sig, &dfl, NULL);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	/* Above what is about to be replaced. */
 	*trash_fd = fcntl(*trash_fd, F_DUPFD_CLOEXEC, 16);
 	*entry_fd = fcntl(*entry_fd, F_DUPFD_CLOEXEC, 16);
@@ -374,9 +372,42 @@ static void detach(int *trash_fd, int *entry_fd)
 	*entry_fd = 4;
 	(void)syscall(SYS_close_range, 5, ~0u, 0);
 	(void)!chdir("/");
+}
+
+static void become_remover(void)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	sigset_t none;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)sigaction(sig, &dfl, NULL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)prctl(PR_SET_NAME, "sandlock-trash");
 	(void)setpriority(PRIO_PROCESS, 0, NICE);
 	(void)syscall(SYS_ioprio_set, 1, 0, IOPRIO_LOW);
+}
+
+/* That nobody unmounts. */
+static bool is_on_root(int fd)
+{
+	auto_close int root_fd = open("/", O_PATH | O_CLOEXEC);
+	uint64_t root, id;
+
+	return root_fd >= 0 && mount_id(root_fd, &root) == 0 &&
+	       mount_id(fd, &id) == 0 && id == root;
+}
+
+/*
+ * Who has worked on a disk may unmount it when we have returned. We should not
+ * be what keeps it in use, unless there is much to remove.
+ */
+static void wait_a_little(int trash_fd, pid_t pid)
+{
+	auto_close int fd = is_on_root(trash_fd) ? -1 : pidfd_open_pid(pid);
+
+	if (fd >= 0)
+		(void)pidfd_wait(fd, REMOVAL_WAIT_MS);
 }
 
 static _Noreturn void remover(int trash_fd, const char *name, int entry_fd)
@@ -384,10 +415,13 @@ static _Noreturn void remover(int trash_fd, const char *name, int entry_fd)
 	pid_t pid;
 
 	(void)setsid();
+	let_go_of_all(&trash_fd, &entry_fd);
 	pid = fork();
+	if (pid > 0)
+		wait_a_little(trash_fd, pid);
 	if (pid != 0)
 		_exit(pid < 0);
-	detach(&trash_fd, &entry_fd);
+	become_remover();
 	remove_with_maps(trash_fd, name, entry_fd);
 	remove_all_free(trash_fd);
 	_exit(0);

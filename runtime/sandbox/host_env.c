@@ -85,6 +85,10 @@ int host_environment(struct host_context *h, struct error *err)
 	for (char **e = environ; n == 0 && e && *e; e++)
 		if (is_passed(h, *e))
 			n = spec_strings_add(&h->env, *e);
+	/* An id that is not mapped is EINVAL to chown(2), where fakeroot
+	 * expects EPERM and goes on. */
+	if (n == 0 && !idmap_is_empty(&h->idmap))
+		n = spec_strings_add(&h->env, "FAKEROOTDONTTRYCHOWN=1");
 	if (n == 0)
 		n = spec_strings_add_all(&h->env, &r->env);
 	buf_printf(&marker, "SANDLOCK=%s", h->name);
