@@ -83,6 +83,11 @@ int cow_is_uppers(const struct cow *w, const char *real);
  */
 int cow_open_unnamed(const struct cow *w, struct call *c,
 		     const struct cow_place *p, int flags);
+/*
+ * An attribute of the overlay's own kind is stored with its prefix doubled, as
+ * the overlay itself does. -ERANGE.
+ */
+int cow_stored_key(const char *key, char ret[XATTR_NAME_MAX + 1]);
 /* Of a descriptor of the caller: what /proc/TID/fdinfo says. */
 struct cow_fd_info {
 	off_t at;

@@ -278,11 +278,7 @@ static bool has_attributes(mode_t mode)
 	return S_ISREG(mode) || S_ISDIR(mode);
 }
 
-/*
- * An attribute of the overlay's own kind is stored with its prefix doubled, as
- * the overlay itself does.
- */
-static int stored_key(const char *key, char ret[XATTR_NAME_MAX + 1])
+int cow_stored_key(const char *key, char ret[XATTR_NAME_MAX + 1])
 {
 	size_t n = strncmp(key, "user.overlay.", 13) == 0      ? 13
 		   : strncmp(key, "trusted.overlay.", 16) == 0 ? 16
@@ -331,7 +327,7 @@ struct outcome cow_setxattr(struct cow *w, struct call *c)
 		s.dirfd = (int)call_arg(c, 0);
 	r = call_read_string(c, call_arg(c, 1), key, sizeof(key));
 	if (r == 0)
-		r = stored_key(key, stored);
+		r = cow_stored_key(key, stored);
 	if (r == -ENAMETOOLONG)
 		r = -ERANGE;
 	if (r == 0)

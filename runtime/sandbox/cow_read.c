@@ -593,22 +593,32 @@ struct outcome cow_readlink(struct cow *w, struct call *c)
 
 /* ------------------------------------------------------------ attributes -- */
 
-static bool is_private(const char *key)
+/* The prefix of the overlay's own, or 0. */
+static size_t private_prefix(const char *key)
 {
-	return strncmp(key, "user.overlay.", 13) == 0 ||
-	       strncmp(key, "trusted.overlay.", 16) == 0;
+	return strncmp(key, "user.overlay.", 13) == 0	   ? 13
+	       : strncmp(key, "trusted.overlay.", 16) == 0 ? 16
+							   : 0;
 }
 
+/* But those that are somebody's, as cow_stored_key calls them. */
 static ssize_t without_private(char *names, ssize_t n)
 {
+	static const char twice[] = "overlay.";
 	ssize_t kept = 0;
 
 	for (ssize_t i = 0; i < n;) {
 		size_t len = strlen(names + i) + 1;
+		size_t own = private_prefix(names + i), more = 0;
 
-		if (!is_private(names + i)) {
-			memmove(names + kept, names + i, len);
-			kept += (ssize_t)len;
+		if (own &&
+		    strncmp(names + i + own, twice, sizeof(twice) - 1) == 0)
+			more = sizeof(twice) - 1;
+		if (!own || more) {
+			memmove(names + kept, names + i, own);
+			memmove(names + kept + own, names + i + own + more,
+				len - own - more);
+			kept += (ssize_t)(len - more);
 		}
 		i += (ssize_t)len;
 	}
@@ -641,6 +651,7 @@ struct outcome cow_getxattr(struct cow *w, struct call *c)
 				  links ? 0 : COW_FOLLOW };
 	auto_free char *value = malloc(XATTR_SIZE_MAX);
 	char link[FD_PATH_MAX], key[XATTR_NAME_MAX + 1];
+	char stored[XATTR_NAME_MAX + 1];
 	auto_close int fd = -1;
 	struct cow_place p;
 	ssize_t n;
@@ -648,6 +659,8 @@ struct outcome cow_getxattr(struct cow *w, struct call *c)
 
 	if (r == 0 && !is_list(c))
 		r = call_read_string(c, call_arg(c, 1), key, sizeof(key));
+	if (r == 0 && !is_list(c))
+		r = cow_stored_key(key, stored);
 	if (r)
 		return r == -ENAMETOOLONG ? OUTCOME_FAIL(ERANGE) : finish(r);
 	if (is_list(c)) {
@@ -657,9 +670,7 @@ struct outcome cow_getxattr(struct cow *w, struct call *c)
 		return give_value(c, call_arg(c, 1), call_arg(c, 2), value,
 				  without_private(value, n));
 	}
-	if (is_private(key))
-		return OUTCOME_FAIL(ENODATA);
-	n = getxattr(fd_proc_path(fd, link), key, value, XATTR_SIZE_MAX);
+	n = getxattr(fd_proc_path(fd, link), stored, value, XATTR_SIZE_MAX);
 	return n < 0 ? OUTCOME_FAIL(errno)
 		     : give_value(c, call_arg(c, 2), call_arg(c, 3), value, n);
 }

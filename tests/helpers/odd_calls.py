@@ -177,6 +177,17 @@ def scripts(top):
     print('check', check == ['may be', 'EACCES'] or check == ['EINVAL'] * 2)
 
 
+def attributes_of_overlays():
+    write('attr', '')
+    for name in 'user.overlay.opaque', 'user.overlay.overlay.x', 'user.x':
+        tell('none', lambda: os.getxattr('attr', name))
+        tell('set', lambda: os.setxattr('attr', name, name.encode()))
+        tell('get', lambda: os.getxattr('attr', name))
+        tell('all', lambda: sorted(os.listxattr('attr')))
+    tell('remove', lambda: os.removexattr('attr', 'user.overlay.opaque'))
+    tell('left', lambda: sorted(os.listxattr('attr')))
+
+
 def main():
     top = os.open('.', os.O_RDONLY)
     os.umask(0o22)
@@ -185,6 +196,7 @@ def main():
     files_without_a_name()
     directories_that_are_gone(top)
     scripts(top)
+    attributes_of_overlays()
 
 
 main()
