@@ -198,6 +198,23 @@ teardown() { finish; }
 	created_is_asked
 }
 
+@test "asked bundle: start fails where nobody is left to answer" {
+	local waiter guard
+
+	sandlock create "$N" -b "$B" --ask-exec /data/tool 3>&-
+	waiter=$(sed -n 2p "$SANDLOCK_ROOT/$N/pid")
+	eventually pgrep -P "$waiter"
+	guard=$(pgrep -P "$waiter")
+	kill -STOP "$guard"
+	kill -9 "$waiter"
+	run sandlock start "$N"
+	kill -CONT "$guard"
+	expect_status 1
+	expect_output 'was executed'
+	eventually is_stopped
+	sandlock delete "$N"
+}
+
 @test "asked bundle: detached, by annotations" {
 	detached_is_asked
 }

@@ -198,7 +198,8 @@ struct create_listening {
 
 /*
  * Takes one message of whoever executes @path: 1 where more may come, 0 when it
- * was executed. @reset begins as false. The rest as below.
+ * was executed. @reset begins as false; with true it takes more than the end to
+ * say so, an errno of 0. The rest as below.
  */
 int create_take_message(int fd, const char *path,
 			const struct create_listening *l, bool *reset,

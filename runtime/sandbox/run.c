@@ -113,6 +113,8 @@ int create_take_message(int fd, const char *path,
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, (int)-n,
 				 "cannot read from init");
+	if (n == sizeof(p.sys) && p.sys == 0)
+		return 0;
 	if (n == sizeof(p.sys))
 		return exec_error(path, p.sys, err);
 	if (n == sizeof(p.message))

@@ -77,12 +77,18 @@ static int follow(const struct sandbox_env *env, struct found *f, int status_fd,
 		  struct error *err)
 {
 	auto_close int pidfd = -1;
+	/* Of what is relayed the end alone says that the waiter has died. */
+	bool is_said = f->state->judged;
 	struct spec *spec = NULL;
 	/* While init executes the program. */
 	int loaded = state_load_spec(f->slot, f->state, env->log, &spec, err);
-	int r = create_wait_exec(status_fd, spec ? spec->process.args.v[0] : "",
-				 NULL, loaded < 0 ? NULL : err);
+	int r;
 
+	do
+		r = create_take_message(
+			status_fd, spec ? spec->process.args.v[0] : "", NULL,
+			&is_said, loaded < 0 ? NULL : err);
+	while (r > 0);
 	if (r == 0 && loaded == 0)
 		loaded = finish_hooks(f->state, spec, SPEC_HOOK_POSTSTART,
 				      "running", env->log, err);

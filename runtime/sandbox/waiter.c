@@ -377,11 +377,17 @@ static int renew_guard(struct waiter *w)
 	return 0;
 }
 
+/* NULL: it was executed. */
 static void tell_start(int status_fd, const struct error *err)
 {
+	static const int none = 0;
+
 	/* It may be gone. */
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)fd_write_full(status_fd, err, sizeof(*err));
+	if (err)
+		(void)fd_write_full(status_fd, err, sizeof(*err));
+	else
+		(void)fd_write_full(status_fd, &none, sizeof(none));
 	(void)signal(SIGPIPE, SIG_DFL);
 }
 
@@ -400,8 +406,8 @@ static void relay(struct waiter *w)
 		return;
 	if (r > 0)
 		end_sandbox(w);
-	if (r < 0)
-		tell_start(w->status_fd, &err);
+	if (r <= 0)
+		tell_start(w->status_fd, r < 0 ? &err : NULL);
 	/* The launcher, if it waits, ends with this. */
 	drop_fd(&w->sync_fd);
 	drop_fd(&w->status_fd);
