@@ -9,6 +9,16 @@ extern char **environ;
 
 static pid_t pager_pid = -1;
 
+/*
+ * A minimal system has no less. Then what a sandbox wrote still must not reach
+ * a terminal raw: as with less -R only colours get through.
+ */
+static const char default_pager[] =
+	"command -v less >/dev/null && exec less; "
+	"tr -d '\\000-\\010\\013-\\032\\034-\\037\\177' | "
+	"sed 's/\\x1b\\(\\[[0-9;]*m\\)/\\x01\\1/g;"
+	"s/\\x1b//g;s/\\x01/\\x1b/g'";
+
 static const char *pager_command(void)
 {
 	const char *names[] = { "SANDLOCK_PAGER", "PAGER" };
@@ -19,7 +29,7 @@ static const char *pager_command(void)
 		if (command)
 			return strcmp(command, "cat") ? command : "";
 	}
-	return "less";
+	return default_pager;
 }
 
 void pager_start(void)

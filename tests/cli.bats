@@ -425,6 +425,21 @@ with_branch() {
 	expect_output $'\e[31mD'
 }
 
+@test "a pager that is missing: all is shown, and only colours are let through" {
+	make_bundle
+	script 'printf "\033[31mred\033]0;title\007\n" >/data/esc'
+	sandlock run -b "$B" "$N" 2>"$W/note"
+	mkdir "$W/bin"
+	for tool in sh tr sed diff; do
+		ln -s "$(command -v "$tool")" "$W/bin/$tool"
+	done
+	run on_terminal env -u PAGER -u SANDLOCK_PAGER PATH="$W/bin" TERM=xterm \
+		"$SANDLOCK" diff --patch "$N"
+	expect_output "data/esc"
+	expect_output $'\e[31mred]0;title'
+	refute_output $'\e]'
+}
+
 @test "a pager: on a terminal only" {
 	with_branch
 	TERM=xterm SANDLOCK_PAGER='sed s/^/paged:/'
