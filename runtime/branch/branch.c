@@ -787,10 +787,8 @@ int branch_remove_empty(struct branch *b, struct error *err)
 /* Of a creation that failed nothing is left when that is reported. */
 void root_discard(struct branch *b)
 {
-	if (!b || b->dir_fd < 0)
-		return;
 	/* Not while a waiter settles it; what is gone needs nothing. */
-	if (branch_lock(b, DISCARD_WAIT_MS, NULL) < 0)
+	if (!b || b->dir_fd < 0 || branch_lock(b, DISCARD_WAIT_MS, NULL) < 0)
 		return;
 	if (remove_small(b, b->home->branches_fd, b->meta.name) < 0) {
 		(void)branch_remove(b, NULL);
