@@ -597,7 +597,7 @@ nobody_is_named() {
 	only_sandlock
 	script 'echo inside >/where; exec sleep 300'
 	mkdir "$W/top"
-	run unshare -m bash -ec '
+	run --separate-stderr unshare -m bash -ec '
 		mount --make-rprivate /
 		mount --rbind / "$1/top"
 		cd "$1/top"

@@ -16,6 +16,11 @@ teardown() {
 	finish
 }
 
+# A debootstrap has none, and what is pinned could not be mounted in /etc.
+needs_hosts_file() {
+	[ -e /etc/hosts ] || skip "there is no /etc/hosts"
+}
+
 # inside OPTION... -- WORD...: net.py in a sandbox whose branch is dropped.
 inside() {
 	local options=()
@@ -81,6 +86,7 @@ inside() {
 }
 
 @test "net: names are pinned, in rules and in the hosts file" {
+	needs_hosts_file
 	host_server a tcp
 	inside --net-allow "localhost:$PORT" -- connect tcp localhost "$PORT"
 	expect_exactly ok
@@ -149,7 +155,7 @@ inside() {
 	expect_output "flowlabel EPERM"
 	expect_output "rthdr EPERM"
 	expect_output "v6only ok"
-	expect_output "names ok"
+	[ ! -e /etc/hosts ] || expect_output "names ok"
 }
 
 # free_port: one that nobody has now.
@@ -268,6 +274,7 @@ s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
 @test "net: what inspect prints is a profile with the same rules" {
+	needs_hosts_file
 	host_server a tcp
 	sandlock run --on-error=abort --name "$N" --net-allow "TCP.example:1" \
 		-- true >/dev/null 2>&1 || true

@@ -272,6 +272,8 @@ unified_of() {
 	dir=$TEST_USER_DIR/$N
 	as_user mkdir "$dir"
 	cp -a "$B" "$dir/bundle"
+	cp "$SANDLOCK" "$dir/sandlock-oci"
+	RT[0]=$dir/sandlock-oci
 	chown -R "$TEST_USER:" "$dir"
 	AS_USER_ENV=(DBUS_SESSION_BUS_ADDRESS="unix:path=$BUS/bus"
 		SANDLOCK_ROOT="$dir/run" SANDLOCK_STORE="$dir/store")

@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/quiet_thread.h"
-#include "branch/watch.h"
 #include "kernel/cgroup.h"
 #include "kernel/tty.h"
 #include "sandbox/asked_bundle.h"
@@ -341,12 +340,12 @@ static int quiet_listener(const struct create *c)
  * What ends the wait of poll(2): the time that the sandbox has, and that after
  * which it is worth watching. -1: nothing does.
  */
-static int wait_ms(int64_t end_ms, int64_t watch_ms)
+static int wait_ms(int64_t end_ms, int watch_ms)
 {
 	int64_t left = end_ms < 0 ? INT_MAX : end_ms - clock_now_ms();
 
-	if (watch_ms >= 0 && watch_ms - clock_now_ms() < left)
-		left = watch_ms - clock_now_ms();
+	if (watch_ms >= 0 && watch_ms < left)
+		return watch_ms;
 	if (left < 0)
 		return 0;
 	if (left < INT_MAX)
@@ -359,27 +358,31 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 		    struct error *err)
 {
 	const struct command_hooks *h = hooks_of(c);
-	int64_t watch_ms =
-		c && c->branch ? clock_now_ms() + BRANCH_WATCH_AFTER_MS : -1;
+	struct watching none = { 0 };
+	struct watching *w = c ? &c->watching : &none;
 	struct pollfd p[] = {
 		{ .fd = pidfd, .events = POLLIN },
 		{ .fd = signal_fd, .events = POLLIN },
 		{ .fd = h->watch ? h->watch_fd : -1, .events = POLLIN },
 		{ .fd = c ? serve_fd(c) : -1, .events = POLLIN },
 		{ .fd = c ? quiet_listener(c) : -1, .events = POLLIN },
+		{ .fd = watching_fd(w), .events = POLLIN },
 	};
 
 	while (!(p[0].revents & POLLIN)) {
 		if (end_ms >= 0 && clock_now_ms() >= end_ms)
 			return WAIT_TIMEOUT;
-		if (poll(p, ARRAY_LEN(p), wait_ms(end_ms, watch_ms)) < 0) {
+		if (poll(p, ARRAY_LEN(p), wait_ms(end_ms, watching_ms(w))) <
+		    0) {
 			if (errno == EINTR)
 				continue;
 			return error_set(err, ERR_SYSTEM, errno, "poll");
 		}
-		if (watch_ms >= 0 && clock_now_ms() >= watch_ms) {
-			watching_begin(&c->watching, c->branch, c->pidfd);
-			watch_ms = -1;
+		if (p[5].revents)
+			watching_read(w);
+		if (watching_is_due(w)) {
+			watching_begin(w, c->branch);
+			p[5].fd = watching_fd(w);
 		}
 		if (p[1].revents & POLLIN)
 			forward_signal(signal_fd, pidfd);
@@ -435,7 +438,9 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 	/* The relay waits for its own. */
 	if (console_master >= 0 && c) {
 		begin_serving(c);
-		watching_begin(&c->watching, c->branch, c->pidfd);
+		watching_begin_thread(&c->watching, c->branch, c->pidfd);
+	} else if (c && c->branch) {
+		watching_plan(&c->watching);
 	}
 	if (console_master >= 0)
 		r = asktty_relay(c, console_master, pidfd, signal_fd, end_ms,

@@ -9,10 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
-#include "branch/watch.h"
 #include "control/protocol.h"
 #include "sandbox/asked_bundle.h"
 #include "sandbox/create.h"
@@ -194,8 +192,7 @@ struct waiter {
 	struct lobby lobby;	/* empty once there is a create */
 	int sync_fd, status_fd; /* until it was executed; -1 */
 	bool is_reset, is_ending;
-	int64_t watch_ms; /* when to begin to watch, or -1 */
-	struct branch_watch *watch;
+	struct watching watching;
 };
 
 static int given(int fd)
@@ -419,27 +416,14 @@ static bool has_lobby(const struct waiter *w)
 	return !w->create && w->guard;
 }
 
-/* What is written is watched from here, best effort. */
 static void begin_watching(struct waiter *w)
 {
 	auto_ptr(store_close) struct store *st = NULL;
 	auto_ptr(branch_close) struct branch *b = NULL;
 
-	w->watch_ms = -1;
-	if (store_open(w->store, NULL, &st, NULL) < 0 ||
-	    branch_find(st, w->name, &b, NULL) < 0)
-		return;
-	w->watch = branch_watch_open(b);
-	if (w->watch)
-		branch_watch_scan(w->watch);
-}
-
-/* Milliseconds until that; -1: it has begun. */
-static int until_watching(const struct waiter *w)
-{
-	int64_t left = w->watch_ms < 0 ? -1 : w->watch_ms - clock_now_ms();
-
-	return w->watch_ms >= 0 && left < 0 ? 0 : (int)left;
+	if (store_open(w->store, NULL, &st, NULL) == 0)
+		(void)branch_find(st, w->name, &b, NULL);
+	watching_begin(&w->watching, b);
 }
 
 static int quiet_listener(const struct waiter *w)
@@ -453,7 +437,7 @@ static int quiet_listener(const struct waiter *w)
 
 static void wait_for_init(struct waiter *w)
 {
-	w->watch_ms = clock_now_ms() + BRANCH_WATCH_AFTER_MS;
+	watching_plan(&w->watching);
 	for (;;) {
 		const struct create *c = w->create;
 		struct pollfd p[OWN_POLLS + LOBBY_MAX] = {
@@ -462,20 +446,20 @@ static void wait_for_init(struct waiter *w)
 			{ .fd = c ? serve_fd(c) : w->socket_fd,
 			  .events = POLLIN },
 			{ .fd = quiet_listener(w), .events = POLLIN },
-			{ .fd = w->watch ? branch_watch_fd(w->watch) : -1,
-			  .events = POLLIN },
+			{ .fd = watching_fd(&w->watching), .events = POLLIN },
 			{ .fd = w->sync_fd, .events = POLLIN },
 		};
 		bool asked, needed;
 
 		lobby_poll(&w->lobby, p + OWN_POLLS);
-		if (poll(p, OWN_POLLS + w->lobby.n, until_watching(w)) < 0)
+		if (poll(p, OWN_POLLS + w->lobby.n, watching_ms(&w->watching)) <
+		    0)
 			continue;
 		if (p[4].revents)
-			branch_watch_read(w->watch);
+			watching_read(&w->watching);
 		if (p[0].revents)
 			return;
-		if (until_watching(w) == 0)
+		if (watching_is_due(&w->watching))
 			begin_watching(w);
 		if (p[1].revents) {
 			end_guard(w);
@@ -507,9 +491,7 @@ static void stop_serving(struct waiter *w)
 		serve_stop(w->create);
 		mediation_end(w->create->mediation);
 	}
-	if (w->watch)
-		branch_watch_read(w->watch);
-	branch_watch_free(take_ptr(&w->watch));
+	watching_end(&w->watching);
 	drop_fd(&w->socket_fd);
 	(void)unlinkat(WAITER_DIR, control_socket_name, 0);
 	end_guard(w);

@@ -4,8 +4,36 @@
 #include <poll.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/quiet_thread.h"
 #include "branch/watch.h"
+
+void watching_plan(struct watching *w)
+{
+	w->due_ms = clock_now_ms() + BRANCH_WATCH_AFTER_MS;
+}
+
+int watching_ms(const struct watching *w)
+{
+	int64_t left = w->due_ms - clock_now_ms();
+
+	if (!w->due_ms)
+		return -1;
+	return left < 0 ? 0 : (int)left;
+}
+
+bool watching_is_due(const struct watching *w)
+{
+	return watching_ms(w) == 0;
+}
+
+void watching_begin(struct watching *w, struct branch *b)
+{
+	w->due_ms = 0;
+	w->watch = b ? branch_watch_open(b) : NULL;
+	if (w->watch)
+		branch_watch_scan(w->watch);
+}
 
 static void *watch(void *data)
 {
@@ -22,21 +50,30 @@ static void *watch(void *data)
 	return NULL;
 }
 
-void watching_begin(struct watching *w, struct branch *b, int pidfd)
+void watching_begin_thread(struct watching *w, struct branch *b, int pidfd)
 {
-	if (w->begun)
-		return;
-	w->begun = true;
 	w->pidfd = pidfd;
 	w->watch = b ? branch_watch_open(b) : NULL;
 	w->has_thread =
 		w->watch && quiet_thread_make(&w->thread, watch, w) == 0;
 }
 
+int watching_fd(const struct watching *w)
+{
+	return w->watch && !w->has_thread ? branch_watch_fd(w->watch) : -1;
+}
+
+void watching_read(struct watching *w)
+{
+	branch_watch_read(w->watch);
+}
+
 void watching_end(struct watching *w)
 {
 	if (w->has_thread)
 		(void)pthread_join(w->thread, NULL);
+	else if (w->watch)
+		branch_watch_read(w->watch);
 	w->has_thread = false;
 	branch_watch_free(take_ptr(&w->watch));
 }
