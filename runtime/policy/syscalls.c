@@ -466,7 +466,8 @@ int policy_thread_filter(const struct request *r, struct spec_seccomp *ret,
 	static const struct spec_seccomp_arg not_unix[] = {
 		{ .index = 0, .value = AF_UNIX, .op = SCMP_CMP_NE },
 	};
-	int n = policy_filter(r, 0, true, ret, err);
+	const unsigned int shared = SYSCALL_SHARED_NETWORK | SYSCALL_SHARED_ALL;
+	int n = policy_filter(r, 0, shared, ret, err);
 
 	if (n < 0)
 		return n;
