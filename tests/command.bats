@@ -329,6 +329,20 @@ touch: cannot touch '../.pyenv/x': Read-only file system"
 	no_branch
 }
 
+@test "command: what is mounted in a cache, however deep, is what tools find there" {
+	mkdir -p "$W/home/go/pkg/mod" "$W/home/.m2" "$W/shared"
+	touch "$W/home/.m2/settings.xml" "$W/home/.m2/f"
+	echo shared | tee "$W/shared/f" >"$W/file"
+	mount --bind "$W/shared" "$W/home/go/pkg/mod"
+	mount --bind "$W/file" "$W/home/.m2/f"
+	HOME=$W/home run sandlock run --net-allow 127.0.0.1:1 -- sh -c '
+		cat ~/go/pkg/mod/f ~/.m2/f; touch ~/go/pkg/mod/f'
+	umount "$W/home/go/pkg/mod" "$W/home/.m2/f"
+	expect_exactly "shared
+shared
+touch: cannot touch '$W/home/go/pkg/mod/f': Read-only file system"
+}
+
 @test "command: its host is called as the host is, and so found in the hosts file" {
 	run sandlock run -- uname -n
 	expect_exactly "$(uname -n)"

@@ -6,10 +6,10 @@
  */
 #include "sandbox/rootfs_internal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,35 +17,29 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/path.h"
+#include "branch/mountinfo.h"
 #include "kernel/mount.h"
 
 /*
- * An overlay would show what is mounted in the source as it is without. Of a
- * cache that is shared between machines it is the directory, or one in it.
+ * An overlay would show what lies below a mount in the source: a cache that is
+ * shared between machines, or a file that covers another one.
  */
 static bool has_mounts(int dir_fd)
 {
-	auto_close int fd =
-		openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	uint64_t top, id;
+	auto_free char *dir = NULL;
+	struct mountinfo m;
+	char path[FD_PATH_MAX];
+	bool found = false;
 
-	if (!dir)
+	dir = realpath(fd_proc_path(dir_fd, path), NULL);
+	if (!dir || mountinfo_open(&m, "self") < 0)
 		return true;
-	(void)take_fd(&fd);
-	if (mount_id(dirfd(dir), &top) < 0)
-		return true;
-	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-		auto_close int at = -1;
-
-		if (e->d_type != DT_DIR || strcmp(e->d_name, "..") == 0)
-			continue;
-		at = openat(dirfd(dir), e->d_name,
-			    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (at >= 0 && (mount_id(at, &id) < 0 || id != top))
-			return true;
-	}
-	return false;
+	while (!found && mountinfo_next(&m) == 1)
+		found = strcmp(m.point, dir) != 0 &&
+			path_is_under(m.point, dir);
+	mountinfo_done(&m);
+	return found;
 }
 
 /* As the source is; an owner who is not mapped is nobody there, too. */
