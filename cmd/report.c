@@ -182,6 +182,9 @@ int cmd_fail(struct ctx *ctx, const struct sandlock_error *err)
 		write_log(ctx, SANDLOCK_LOG_ERROR, msg);
 	ctx->error_logged = true;
 	write_prefixed(ctx, msg);
+	/* Engines ask about what is gone all the time; it is no mistake. */
+	if (ctx->engine && err->kind == SANDLOCK_ERR_NOT_FOUND)
+		return cmd_exit_status(ctx, err);
 	if (err->hint[0])
 		write_stderr("hint: ", err->hint);
 	else if (err->sys == ENOSYS)

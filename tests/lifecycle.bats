@@ -349,6 +349,9 @@ nobody_is_named() {
 
 @test "state: a container that does not exist is refused" {
 	refused 1 "does not exist" sandlock state "$N"
+	run sandlock_oci state "$N"
+	expect_status 1
+	expect_exactly "sandlock-oci: container \"$N\" does not exist"
 }
 
 @test "state: no name is a usage error" {
