@@ -189,6 +189,15 @@ answer() {
 	unchanged
 }
 
+@test "tier C, asking: a call that becomes another one gets past no handler" {
+	[ "$(uname -m)" = x86_64 ] || skip "instructions of x86-64"
+	"${CC:-gcc}" -O1 -pthread -o evades "$TESTS/helpers/evades.c"
+	handle_branch threads=3 rmdir=errno:28 chdir=until:2:1+continue \
+		uname=return:0 -- /bin/sh -c 'mkdir d x; ./evades d x'
+	expect_output 'rmdir -1 No space left'
+	expect_output 'called 1'
+}
+
 @test "tier C: a FIFO that the child of a vfork would wait at is asked about once" {
 	mkdir "$W/ff"
 	mkfifo "$W/ff/p"

@@ -98,12 +98,20 @@ static struct job *job_of(pid_t tid)
 	return j;
 }
 
+/* Its instruction may be another one by the time it is made again. */
+static bool is_its_call(const struct job *j, uint64_t nr, uint64_t path_at)
+{
+	return nr == (uint64_t)(j->nr == SYS_execveat ? SYS_execve : j->nr) &&
+	       path_at == j->path_at;
+}
+
 static struct job *job_that_makes(struct call *c)
 {
 	struct job *j = job_of(call_tid(c));
 
 	return j && j->is_turned && !j->is_anew &&
-			       call_arg(c, j->arg) == j->path_at
+			       is_its_call(j, (uint64_t)call_nr(c),
+					   call_arg(c, j->arg))
 		       ? j
 		       : NULL;
 }
@@ -480,7 +488,7 @@ static bool is_ours(const struct job *j)
 
 	return ptrace(PTRACE_GET_SYSCALL_INFO, j->tid, sizeof(now), &now) > 0 &&
 	       now.op == PTRACE_SYSCALL_INFO_ENTRY &&
-	       now.entry.args[j->arg] == j->path_at;
+	       is_its_call(j, now.entry.nr, now.entry.args[j->arg]);
 }
 
 static void put_back(struct job *j)
