@@ -137,9 +137,13 @@ teardown() { finish; }
 	expect_output 'Operation not permitted'
 	expect_output ran
 	grep -q "run '/usr/bin/env' as '/usr/bin/env no'" "$W/asked"
-	run sandlock run --name "$N" --ask=/nonexistent --ask-exec env -- \
+	echo '#!/nonexistent' >"$W/hook"
+	run sandlock run --name "$N" --ask="$W/hook" --ask-exec env -- \
 		sh -c '/usr/bin/env'
 	expect_status 126
+	run sandlock run --name "$N" --ask=/nonexistent -- true
+	expect_status 125
+	expect_output "'/nonexistent': No such file"
 	run sandlock run --name "$N" --ask=relative -- true
 	expect_status 125
 	expect_output "nor the absolute path"
