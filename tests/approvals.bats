@@ -141,7 +141,7 @@ teardown() { finish; }
 	run sandlock run --name "$N" --ask="$W/hook" --ask-exec env -- \
 		sh -c '/usr/bin/env'
 	expect_status 126
-	run sandlock run --name "$N" --ask=/nonexistent -- true
+	run sandlock run --name "$N" --ask=/nonexistent --ask-exec env -- true
 	expect_status 125
 	expect_output "'/nonexistent': No such file"
 	run sandlock run --name "$N" --ask=relative -- true
