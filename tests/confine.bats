@@ -82,6 +82,10 @@ for fd in 0, 1, 2: os.utime(fd, (1, 1))' >&0 2>&0" </dev/null
 	expect_status 0
 	no_line '^changed'
 	expect_output 'Read-only file system'
+	# A descriptor that is only a place leads there as well.
+	python3 -c 'import os, subprocess, sys
+subprocess.run(sys.argv[1:], stdin=os.open("/dev/null", os.O_PATH))' \
+		"${RT[@]}" run --on-exit=abort -- touch -c -d @1 /proc/self/fd/0
 	equal metadata "$(stat -c '%n %a %u %Y' /dev/null "$W/sock")" "$before"
 }
 

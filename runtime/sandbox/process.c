@@ -246,15 +246,15 @@ int process_exec_error(const char *program, int sys, struct error *err)
  */
 static void use_own_null(int fd)
 {
-	int flags = fcntl(fd, F_GETFL);
+	int flags = fcntl(fd, F_GETFL), how = flags & (O_ACCMODE | O_PATH);
 	auto_close int own = -1;
 
-	if (flags < 0 || flags & O_PATH)
+	if (flags < 0)
 		return;
-	own = open("/dev/null", (flags & O_ACCMODE) | O_NOFOLLOW | O_NONBLOCK |
-					O_NOCTTY | O_CLOEXEC);
+	own = open("/dev/null",
+		   how | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (own >= 0 && fd_is_null_device(own) &&
-	    fcntl(own, F_SETFL, flags) == 0)
+	    (flags & O_PATH || fcntl(own, F_SETFL, flags) == 0))
 		(void)dup2(own, fd);
 }
 
