@@ -11,13 +11,14 @@ static pid_t pager_pid = -1;
 
 /*
  * A minimal system has no less. Then what a sandbox wrote still must not reach
- * a terminal raw: as with less -R only colours get through.
+ * a terminal raw: as with less -R only colours get through, and no control
+ * character of Unicode (C1, of which one begins what ESC [ does) either.
  */
 static const char default_pager[] =
 	"command -v less >/dev/null && exec less; "
 	"tr -d '\\000-\\010\\013-\\032\\034-\\037\\177' | "
-	"sed 's/\\x1b\\(\\[[0-9;]*m\\)/\\x01\\1/g;"
-	"s/\\x1b//g;s/\\x01/\\x1b/g'";
+	"LC_ALL=C sed 's/\\x1b\\(\\[[0-9;]*m\\)/\\x01\\1/g;s/\\x1b//g;"
+	"s/\\xc2[\\x80-\\x9f]/?/g;s/\\x01/\\x1b/g'";
 
 static const char *pager_command(void)
 {

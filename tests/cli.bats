@@ -427,7 +427,7 @@ with_branch() {
 
 @test "a pager that is missing: all is shown, and only colours are let through" {
 	make_bundle
-	script 'printf "\033[31mred\033]0;title\007\n" >/data/esc'
+	script 'printf "\033[31mred\033]0;title\007 \302\2332J\n" >/data/esc'
 	sandlock run -b "$B" "$N" 2>"$W/note"
 	mkdir "$W/bin"
 	for tool in sh tr sed diff; do
@@ -438,6 +438,7 @@ with_branch() {
 	expect_output "data/esc"
 	expect_output $'\e[31mred]0;title'
 	refute_output $'\e]'
+	expect_output "title ?2J"
 }
 
 @test "a pager: on a terminal only" {
