@@ -66,6 +66,8 @@ static const struct trap_row trap_rows[] = {
 	{ "openat2",     TRAP_OPEN | TRAP_COW },
 	{ "creat",       TRAP_OPEN | TRAP_COW },
 	{ "shmget",      TRAP_MEMORY },
+	{ "msgget",      TRAP_MEMORY },
+	{ "semget",      TRAP_MEMORY },
 	{ "memfd_create", TRAP_MEMORY },
 	{ "landlock_restrict_self", TRAP_OPENER },
 	{ "setgroups", TRAP_OPENER },

@@ -41,12 +41,23 @@ static struct outcome refuse(struct call *c, void *data)
 
 size_t memory_rows(struct memory *m, struct handler ret[MEMORY_ROWS])
 {
-	ret[0] = (struct handler){
-		"memfd_create", SYS_memfd_create, LANE_INLINE, refuse, m, NULL
+	static const struct {
+		const char *name;
+		int nr;
+	} calls[MEMORY_ROWS] = {
+		{ "memfd_create", SYS_memfd_create },
+		{ "shmget", SYS_shmget },
+		{ "msgget", SYS_msgget },
+		{ "semget", SYS_semget },
 	};
-	ret[1] = (struct handler){ "shmget", SYS_shmget, LANE_INLINE,
-				   refuse,   m,		 NULL };
-	return 2;
+
+	for (size_t i = 0; i < MEMORY_ROWS; i++)
+		ret[i] = (struct handler){ .name = calls[i].name,
+					   .nr = calls[i].nr,
+					   .lane = LANE_INLINE,
+					   .fn = refuse,
+					   .data = m };
+	return MEMORY_ROWS;
 }
 
 /* A file that is mapped is in both. */

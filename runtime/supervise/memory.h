@@ -9,8 +9,8 @@
  * No call that asks for memory is trapped: a caller that waits to be received
  * can be interrupted by a signal, and no program expects EINTR of those.
  *
- * What cannot be counted is refused: memfd_create and shmget are ENOSYS, once
- * there is a limit. It may be set, and lowered, later.
+ * What cannot be counted is refused: memfd_create, shmget, msgget and semget
+ * are ENOSYS, once there is a limit. It may be set, and lowered, later.
  *
  * Thread-safe; outlives the supervisor that has its rows.
  */
@@ -47,7 +47,7 @@ int memory_restrict(struct memory *m, uint64_t limit);
 void memory_free(struct memory *m);
 CLEANUP_PTR(struct memory, memory_free);
 
-enum { MEMORY_ROWS = 2 };
+enum { MEMORY_ROWS = 4 };
 
 /* Writes the rows, and returns how many. */
 size_t memory_rows(struct memory *m, struct handler ret[MEMORY_ROWS]);
