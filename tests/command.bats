@@ -308,7 +308,8 @@ no_branch() {
 }
 
 @test "command: where something can be downloaded tools write to their caches, in vain" {
-	mkdir -p "$W/home/.npm/sub" "$W/home/.cargo" "$W/home/.m2" "$W/home/.pyenv"
+	mkdir -p "$W/home/.npm/sub" "$W/home/.cargo" "$W/home/.m2" "$W/home/.pyenv" \
+		"$W/home/go/pkg" "$W/home/go/src"
 	echo old >"$W/home/.npm/f"
 	echo token >"$W/home/.cargo/credentials.toml"
 	chmod 711 "$W/home/.npm"
@@ -324,6 +325,9 @@ credentials.toml
 touch: cannot touch '../.pyenv/x': Read-only file system"
 	HOME=$W/home run sandlock run -- touch "$W/home/.npm/g"
 	expect_output "Read-only file system"
+	HOME=$W/home run sandlock run --net-allow 127.0.0.1:1 -- sh -c '
+		touch ~/go/pkg/x && touch ~/go/src/x'
+	expect_exactly "touch: cannot touch '$W/home/go/src/x': Read-only file system"
 	"$SNAP" "$W/home" >"$W/after"
 	same "$W/before" "$W/after"
 	no_branch

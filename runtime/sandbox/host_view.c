@@ -30,15 +30,16 @@ const char *const host_system_paths[] = {
 static const char *const home_paths[] = {
 	".cargo", ".rustup", ".nvm", ".pyenv", ".rbenv", ".sdkman", ".local",
 	".gitconfig", ".config/git", ".bashrc", ".profile", ".vimrc",
-	"go", ".cache/pip", ".npm", ".m2", ".gradle",
+	"go", "go/pkg", ".cache/pip", ".npm", ".m2", ".gradle",
 };
 
 /*
  * Of these the caches: what downloads something writes it there, and fails if
- * it cannot.
+ * it cannot. Not all of go, where sources may be, of which changes must not be
+ * lost without a word.
  */
 static const char *const home_caches[] = {
-	".cargo", "go", ".cache/pip", ".npm", ".m2", ".gradle",
+	".cargo", "go/pkg", ".cache/pip", ".npm", ".m2", ".gradle",
 };
 
 /* What procfs tells of the machine and of other users. */
