@@ -91,3 +91,18 @@ C A t2 (removed on the host)'
 		rm -r a b c d
 	done
 }
+
+@test "meanwhile: what is made faster than it is looked at holds nobody up" {
+	mkdir big
+	run sandlock run --timeout 2 --on-error=abort --name "$N" -- \
+		python3 -c 'import os
+os.rmdir("big")
+os.mkdir("big")
+for i in range(4000):
+    open(f"big/{i}", "w").close()
+while True:
+    os.rename("big", "x")
+    os.rename("x", "big")'
+	expect_status 124
+	expect_output "the time is over: '$N' was killed"
+}

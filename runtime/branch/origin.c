@@ -169,10 +169,9 @@ static bool has_hash(const struct buf *b, uint64_t hash)
 }
 
 /* The last one may be torn. */
-static void read_hashes(const struct branch *b, const char *name,
-			struct buf *ret)
+static void read_hashes(int dir_fd, const char *name, struct buf *ret)
 {
-	if (fd_read_file(b->dir_fd, name, HASHES_MAX, ret) < 0)
+	if (fd_read_file(dir_fd, name, HASHES_MAX, ret) < 0)
 		buf_clear(ret);
 	if (ret->len > 0)
 		sort_hashes(ret);
@@ -202,8 +201,15 @@ static uint64_t hash_equal(const char *path, size_t len, const struct object *o,
 		is_dir ? (uint64_t)o->uid << 32 | o->gid
 		       : (uint64_t)o->ctime.tv_nsec,
 	};
+	const uint64_t times[] = {
+		(uint64_t)o->mtime.tv_sec,
+		(uint64_t)o->mtime.tv_nsec,
+	};
 	uint64_t hash = hash_bytes(0, parts, sizeof(parts));
 
+	/* Two changes may have one ctime. */
+	if (!is_dir)
+		hash = hash_bytes(hash, times, sizeof(times));
 	for (size_t i = 0; is_dir && i < x->n; i++) {
 		hash = hash_bytes(hash, x->v[i].key, strlen(x->v[i].key) + 1);
 		hash = hash_bytes(hash, x->v[i].value, x->v[i].len);
@@ -230,9 +236,9 @@ void origin_add_equal(struct buf *notes, const char *path, size_t len,
 	buf_add(notes, &hash, sizeof(hash));
 }
 
-void origin_read_notes(const struct branch *b, struct buf *ret)
+void origin_read_notes(int dir_fd, struct buf *ret)
 {
-	read_hashes(b, NOTES_FILE, ret);
+	read_hashes(dir_fd, NOTES_FILE, ret);
 }
 
 bool origin_is_noted(const struct buf *notes, const char *path, size_t len)
@@ -256,7 +262,7 @@ void origin_note_copies(const struct branch *b, struct merged *m)
 {
 	struct buf known = BUF_INIT;
 
-	read_hashes(b, COPIED_FILE, &known);
+	read_hashes(b->dir_fd, COPIED_FILE, &known);
 	merged_note_copies(
 		m,
 		openat(b->dir_fd, COPIED_FILE,
@@ -294,9 +300,9 @@ static struct origins *origins_new(const struct branch *b)
 	o->has_numbers = b->lower_fd >= 0 && fstatfs(b->lower_fd, &fs) == 0 &&
 			 fs.f_type != FUSE_SUPER_MAGIC &&
 			 fs.f_type != OVERLAYFS_SUPER_MAGIC;
-	read_hashes(b, NOTES_FILE, &o->notes);
+	read_hashes(b->dir_fd, NOTES_FILE, &o->notes);
 	if (b->meta.notify)
-		read_hashes(b, COPIED_FILE, &o->copied);
+		read_hashes(b->dir_fd, COPIED_FILE, &o->copied);
 	return o;
 }
 

@@ -54,10 +54,10 @@ void origin_add_lower(struct buf *notes, const char *path, size_t len,
 void origin_add_equal(struct buf *notes, const char *path, size_t len,
 		      const struct object *upper, const struct xattrs *x);
 /*
- * The notes of a branch, to be searched; whether there is one of a path; and
- * all of them again, with new ones. Best effort.
+ * The notes of a branch (in its directory), to be searched; whether there is
+ * one of a path; and all of them again, with new ones. Best effort.
  */
-void origin_read_notes(const struct branch *b, struct buf *ret);
+void origin_read_notes(int dir_fd, struct buf *ret);
 bool origin_is_noted(const struct buf *notes, const char *path, size_t len);
 void origin_write_notes(const struct branch *b, const struct buf *notes,
 			struct buf *more);

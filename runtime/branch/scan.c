@@ -327,7 +327,7 @@ int scan_upper(const struct branch *b, bool inside, struct scan *s)
 	int r = fd < 0 ? -errno : visit_root(&w, fd);
 
 	if (s->note_lowers)
-		origin_read_notes(b, &s->notes);
+		origin_read_notes(b->dir_fd, &s->notes);
 	if (r < 0)
 		cleanup_close(&fd);
 	else

@@ -7,6 +7,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "branch/internal.h"
 #include "branch/judge.h"
@@ -16,10 +17,12 @@
 
 enum {
 	DIRS_MAX = 16 * 1024, /* that are watched */
+	WDS_MAX = 512 * 1024, /* the kernel gives none of them twice */
 	NOTES_MAX = 32 << 20, /* bytes, of one root */
 	RECENT = 1024,	      /* notes that are not written again */
 	EVENTS_BYTES = 32 * 1024,
 	COMPARED_MAX = 64 << 20, /* bytes of what was copied up, together */
+	SLICE_MS = 10,
 	WANTED = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR,
 };
 
@@ -29,6 +32,7 @@ struct watched_root {
 	const char *prefix;
 	struct timespec base_time;
 	struct buf notes; /* not written yet */
+	struct buf known; /* while all is looked at: made before, sorted */
 	size_t written;
 };
 
@@ -46,6 +50,12 @@ struct branch_watch {
 	size_t cap, n_dirs;
 	struct watched *todo; /* to be looked into */
 	size_t n_todo, cap_todo;
+	bool is_scanning;
+	struct watched looked; /* what is being looked into, if there is @dir */
+	DIR *dir;
+	int low_fd;
+	_Alignas(struct inotify_event) char events[EVENTS_BYTES];
+	size_t at, len; /* in them */
 	uint64_t recent[RECENT];
 	uint64_t n_compared;
 	char *chunk;
@@ -61,6 +71,7 @@ static bool open_root(struct watched_root *r, const struct branch *b)
 		.prefix = branch_xattr_prefix(b),
 		.base_time = b->meta.base_time,
 		.notes = BUF_INIT,
+		.known = BUF_INIT,
 	};
 	return r->dir_fd >= 0 && r->upper_fd >= 0 && r->lower_fd >= 0;
 }
@@ -72,6 +83,18 @@ static void close_root(struct watched_root *r)
 	cleanup_close(&r->lower_fd);
 	cleanup_close(&r->notes_fd);
 	buf_done(&r->notes);
+	buf_done(&r->known);
+}
+
+static void end_look(struct branch_watch *w)
+{
+	if (w->dir)
+		(void)closedir(w->dir);
+	w->dir = NULL;
+	cleanup_close(&w->low_fd);
+	w->low_fd = -1;
+	free(w->looked.path);
+	w->looked.path = NULL;
 }
 
 struct branch_watch *branch_watch_open(struct branch *b)
@@ -82,6 +105,7 @@ struct branch_watch *branch_watch_open(struct branch *b)
 
 	if (!w)
 		return NULL;
+	w->low_fd = -1;
 	w->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	w->chunk = malloc(2 * (size_t)CONTENT_CHUNK);
 	w->roots = calloc(n, sizeof(*w->roots));
@@ -100,6 +124,7 @@ void branch_watch_free(struct branch_watch *w)
 {
 	if (!w)
 		return;
+	end_look(w);
 	for (size_t i = 0; i < w->n_roots; i++)
 		close_root(&w->roots[i]);
 	for (size_t i = 0; i < w->cap; i++)
@@ -158,7 +183,7 @@ static void watch_dir(struct branch_watch *w, const struct watched *d, int fd)
 
 	if (wd < 0)
 		return;
-	if (reserve(&w->dirs, &w->cap, (size_t)wd))
+	if (wd < WDS_MAX && reserve(&w->dirs, &w->cap, (size_t)wd))
 		path = strdup(d->path);
 	if (!path) {
 		(void)inotify_rm_watch(w->fd, wd);
@@ -194,7 +219,8 @@ static bool is_untouched(int dirfd, const char *name, const struct object *was)
 	struct object o;
 
 	return object_stat(dirfd, name, &o) == 0 && o.ino == was->ino &&
-	       time_compare(&o.ctime, &was->ctime) == 0;
+	       time_compare(&o.ctime, &was->ctime) == 0 &&
+	       time_compare(&o.mtime, &was->mtime) == 0;
 }
 
 /* A name in upper, and what there is. */
@@ -273,33 +299,44 @@ static void note(struct branch_watch *w, const struct watched *d, int up_fd,
 	if (buf_failed(&path) || object_stat(up_fd, name, &p.up) < 0 ||
 	    !p.up.mode || object_stat(low_fd, name, &p.low) < 0)
 		return;
-	origin_add_lower(&r->notes, path.data, path.len, &p.low);
-	note_equal(w, r, &p, &path);
-	drop_known(w, &r->notes, from);
+	/* The host may have put another one there since. */
+	if (!w->is_scanning ||
+	    !origin_is_noted(&r->known, path.data, path.len)) {
+		origin_add_lower(&r->notes, path.data, path.len, &p.low);
+		note_equal(w, r, &p, &path);
+		drop_known(w, &r->notes, from);
+	}
 	if (S_ISDIR(p.up.mode) && S_ISDIR(p.low.mode) && !p.low.is_mount)
 		look_into_later(w, r, path.data);
 }
 
-static void look_into(struct branch_watch *w, const struct watched *d)
+/* Takes over the path. */
+static void begin_look(struct branch_watch *w, struct watched d)
 {
-	auto_close int low_fd = open_dir(d->root->lower_fd, d->path, O_PATH);
-	int up_fd = low_fd < 0 ? -1
-			       : open_dir(d->root->upper_fd, d->path, O_RDONLY);
-	const struct dirent *e;
-	DIR *dir;
+	int up_fd;
 
-	if (up_fd < 0)
-		return;
-	watch_dir(w, d, up_fd);
-	dir = fdopendir(up_fd);
-	if (!dir) {
-		(void)close(up_fd);
-		return;
+	w->looked = d;
+	w->low_fd = open_dir(d.root->lower_fd, d.path, O_PATH);
+	up_fd = w->low_fd < 0 ? -1
+			      : open_dir(d.root->upper_fd, d.path, O_RDONLY);
+	if (up_fd >= 0) {
+		watch_dir(w, &d, up_fd);
+		w->dir = fdopendir(up_fd);
 	}
-	while ((e = readdir(dir)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			note(w, d, up_fd, low_fd, e->d_name);
-	(void)closedir(dir);
+	if (!w->dir) {
+		cleanup_close(&up_fd);
+		end_look(w);
+	}
+}
+
+static void look_on(struct branch_watch *w)
+{
+	const struct dirent *e = readdir(w->dir);
+
+	if (!e)
+		end_look(w);
+	else if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+		note(w, &w->looked, dirfd(w->dir), w->low_fd, e->d_name);
 }
 
 static void write_notes(struct watched_root *r)
@@ -320,31 +357,36 @@ static void write_notes(struct watched_root *r)
 	buf_clear(&r->notes);
 }
 
-/* All that is still to be looked into. */
-static void finish(struct branch_watch *w)
-{
-	while (w->n_todo > 0) {
-		struct watched d = w->todo[--w->n_todo];
-
-		look_into(w, &d);
-		free(d.path);
-	}
-	for (size_t i = 0; i < w->n_roots; i++)
-		write_notes(&w->roots[i]);
-}
-
 void branch_watch_scan(struct branch_watch *w)
 {
+	w->is_scanning = true;
+	for (size_t i = 0; i < w->n_roots; i++) {
+		struct watched_root *r = &w->roots[i];
+
+		write_notes(r);
+		buf_clear(&r->known);
+		origin_read_notes(r->dir_fd, &r->known);
+		look_into_later(w, r, "");
+	}
+}
+
+static void end_scan(struct branch_watch *w)
+{
+	w->is_scanning = false;
 	for (size_t i = 0; i < w->n_roots; i++)
-		look_into_later(w, &w->roots[i], "");
-	finish(w);
+		buf_done(&w->roots[i].known);
 }
 
 static void take_event(struct branch_watch *w, const struct inotify_event *e)
 {
 	auto_close int up_fd = -1, low_fd = -1;
-	const struct watched *d = &w->dirs[e->wd];
+	const struct watched *d;
 
+	if (e->mask & IN_Q_OVERFLOW)
+		branch_watch_scan(w);
+	if (e->wd < 0 || (size_t)e->wd >= w->cap)
+		return;
+	d = &w->dirs[e->wd];
 	if (e->mask & IN_IGNORED)
 		forget(w, (size_t)e->wd);
 	if (!e->len || !d->path)
@@ -355,21 +397,43 @@ static void take_event(struct branch_watch *w, const struct inotify_event *e)
 		note(w, d, up_fd, low_fd, e->name);
 }
 
-void branch_watch_read(struct branch_watch *w)
+/* Whether there was something to do. */
+static bool do_one_thing(struct branch_watch *w)
 {
-	_Alignas(struct inotify_event) char events[EVENTS_BYTES];
+	const struct inotify_event *e;
 	ssize_t n;
 
-	while ((n = read(w->fd, events, sizeof(events))) > 0) {
-		for (const char *p = events; p < events + n;) {
-			const struct inotify_event *e = (const void *)p;
-
-			if (e->mask & IN_Q_OVERFLOW)
-				branch_watch_scan(w);
-			else if (e->wd >= 0 && (size_t)e->wd < w->cap)
-				take_event(w, e);
-			p += sizeof(*e) + e->len;
-		}
-		finish(w);
+	if (w->dir) {
+		look_on(w);
+		return true;
 	}
+	if (w->n_todo > 0) {
+		begin_look(w, w->todo[--w->n_todo]);
+		return true;
+	}
+	if (w->is_scanning)
+		end_scan(w);
+	if (w->at == w->len) {
+		n = read(w->fd, w->events, sizeof(w->events));
+		w->at = 0;
+		w->len = n > 0 ? (size_t)n : 0;
+		return n > 0;
+	}
+	e = (const void *)(w->events + w->at);
+	w->at += sizeof(*e) + e->len;
+	take_event(w, e);
+	return true;
+}
+
+bool branch_watch_read(struct branch_watch *w)
+{
+	int64_t end_ms = clock_now_ms() + SLICE_MS;
+	bool is_more;
+
+	do
+		is_more = do_one_thing(w);
+	while (is_more && clock_now_ms() < end_ms);
+	for (size_t i = 0; i < w->n_roots; i++)
+		write_notes(&w->roots[i]);
+	return is_more;
 }

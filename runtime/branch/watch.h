@@ -7,7 +7,8 @@
  * was another object, or is gone:
  *
  *	branch_watch_open -> branch_watch_scan
- *	-> whenever branch_watch_fd is readable: branch_watch_read
+ *	-> whenever branch_watch_fd is readable, or there was more to do:
+ *	   branch_watch_read
  *	-> the sandbox has ended: branch_watch_read, branch_watch_free
  *
  * It comes a moment after the fact, and is best effort: where there is no watch
@@ -16,6 +17,8 @@
  */
 #ifndef SANDLOCK_BRANCH_WATCH_H
 #define SANDLOCK_BRANCH_WATCH_H
+
+#include <stdbool.h>
 
 #include "base/cleanup.h"
 
@@ -31,9 +34,12 @@ struct branch_watch *branch_watch_open(struct branch *b);
 void branch_watch_free(struct branch_watch *w);
 CLEANUP_PTR(struct branch_watch, branch_watch_free);
 int branch_watch_fd(const struct branch_watch *w);
-/* What is there already. */
+/* What is there already is to be read, too. */
 void branch_watch_scan(struct branch_watch *w);
-/* What came since; does not wait. */
-void branch_watch_read(struct branch_watch *w);
+/*
+ * What came since; does not wait. Who writes can make more of it than anybody
+ * reads, so it returns after some milliseconds: true if there is more to do.
+ */
+bool branch_watch_read(struct branch_watch *w);
 
 #endif

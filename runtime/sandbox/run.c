@@ -378,7 +378,7 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 				continue;
 			return error_set(err, ERR_SYSTEM, errno, "poll");
 		}
-		if (p[5].revents)
+		if (p[5].revents || w->is_behind)
 			watching_read(w);
 		if (watching_is_due(w)) {
 			watching_begin(w, c->branch);

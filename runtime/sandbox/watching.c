@@ -8,6 +8,9 @@
 #include "base/quiet_thread.h"
 #include "branch/watch.h"
 
+/* What was made may be more than anybody wants to wait for. */
+enum { LAST_MS = 500 };
+
 void watching_plan(struct watching *w)
 {
 	w->due_ms = clock_now_ms() + BRANCH_WATCH_AFTER_MS;
@@ -17,6 +20,8 @@ int watching_ms(const struct watching *w)
 {
 	int64_t left = w->due_ms - clock_now_ms();
 
+	if (w->is_behind)
+		return 0;
 	if (!w->due_ms)
 		return -1;
 	return left < 0 ? 0 : (int)left;
@@ -24,13 +29,14 @@ int watching_ms(const struct watching *w)
 
 bool watching_is_due(const struct watching *w)
 {
-	return watching_ms(w) == 0;
+	return w->due_ms && w->due_ms <= clock_now_ms();
 }
 
 void watching_begin(struct watching *w, struct branch *b)
 {
 	w->due_ms = 0;
 	w->watch = b ? branch_watch_open(b) : NULL;
+	w->is_behind = w->watch;
 	if (w->watch)
 		branch_watch_scan(w->watch);
 }
@@ -43,10 +49,13 @@ static void *watch(void *data)
 		{ .fd = branch_watch_fd(w->watch), .events = POLLIN },
 	};
 
+	bool is_behind = true;
+
 	branch_watch_scan(w->watch);
 	while (!p[0].revents &&
-	       (poll(p, ARRAY_LEN(p), -1) >= 0 || errno == EINTR))
-		branch_watch_read(w->watch);
+	       (poll(p, ARRAY_LEN(p), is_behind ? 0 : -1) >= 0 ||
+		errno == EINTR))
+		is_behind = branch_watch_read(w->watch);
 	return NULL;
 }
 
@@ -65,15 +74,19 @@ int watching_fd(const struct watching *w)
 
 void watching_read(struct watching *w)
 {
-	branch_watch_read(w->watch);
+	w->is_behind = branch_watch_read(w->watch);
 }
 
 void watching_end(struct watching *w)
 {
+	int64_t end_ms = clock_now_ms() + LAST_MS;
+
 	if (w->has_thread)
 		(void)pthread_join(w->thread, NULL);
-	else if (w->watch)
-		branch_watch_read(w->watch);
+	while (w->watch && branch_watch_read(w->watch) &&
+	       clock_now_ms() < end_ms)
+		;
 	w->has_thread = false;
+	w->is_behind = false;
 	branch_watch_free(take_ptr(&w->watch));
 }

@@ -4,7 +4,7 @@
  *
  *	watching_plan -> poll with watching_fd and watching_ms
  *	-> watching_is_due: watching_begin
- *	-> watching_fd is readable: watching_read
+ *	-> watching_fd is readable, or is_behind: watching_read
  *	-> init has ended: watching_end
  *
  * All of it is best effort.
@@ -24,12 +24,13 @@ struct watching {
 	int64_t due_ms; /* when to begin, 0: never, or it has begun */
 	pthread_t thread;
 	bool has_thread;
+	bool is_behind; /* there is more for watching_read, without a poll */
 	int pidfd;
 };
 
 /* From now on a moment, then it is due. */
 void watching_plan(struct watching *w);
-/* Milliseconds until it is due, or -1. */
+/* Milliseconds until it is due, 0 when it is behind, or -1. */
 int watching_ms(const struct watching *w);
 bool watching_is_due(const struct watching *w);
 /* Of @b, which may be NULL; keeps nothing of it. */

@@ -17,6 +17,7 @@
 #include "branch/branch.h"
 #include "branch/change.h"
 #include "branch/commit.h"
+#include "branch/watch.h"
 #include "kernel/userns.h"
 
 /* Of the namespace in which everything happens; empty for root. */
@@ -27,6 +28,7 @@ struct fixture {
 	char lower[300], store_dir[300], merged[300], shot[300];
 	const char *storage;
 	const char *meanwhile; /* shell in the lower, before it is settled */
+	bool is_watched;       /* around that */
 	struct store *store;
 	struct branch *branch;
 	char *seen; /* snapshot of what the sandbox saw at its end */
@@ -362,6 +364,28 @@ static inline int sandbox_main(struct fixture *f, const char *script,
 }
 
 /* Makes a branch "b", runs in it, settles it. */
+static inline void look_at_all(struct branch_watch *w)
+{
+	assert_non_null(w);
+	branch_watch_scan(w);
+	while (branch_watch_read(w))
+		;
+}
+
+/* Looked at before and after, as when the queue of a watch was full. */
+static inline void do_meanwhile(struct fixture *f)
+{
+	struct branch_watch *w =
+		f->is_watched ? branch_watch_open(f->branch) : NULL;
+
+	if (f->is_watched)
+		look_at_all(w);
+	shell(f->lower, f->meanwhile);
+	if (f->is_watched)
+		look_at_all(w);
+	branch_watch_free(w);
+}
+
 static inline void fixture_run(struct fixture *f, const char *script,
 			       inside_fn *fn)
 {
@@ -389,7 +413,7 @@ static inline void fixture_run(struct fixture *f, const char *script,
 	assert_int_equal(status, 0);
 	f->seen = read_text(open(f->shot, O_RDONLY | O_CLOEXEC));
 	if (f->meanwhile)
-		shell(f->lower, f->meanwhile);
+		do_meanwhile(f);
 	if (branch_settle(f->branch, &ok, true, &settled, &err) < 0)
 		fail_msg("%s", err.msg);
 	if (settled.gone) {

@@ -13,6 +13,7 @@ struct removed_row {
 	const char *running; /* shell in the lower, before it is settled */
 	const char *pending; /* and afterwards */
 	const char *diff, *user_diff; /* NULL: the same */
+	bool is_watched;	      /* while it was running */
 };
 
 static const char lower_script[] =
@@ -63,6 +64,9 @@ static const struct removed_row removed_rows[] = {
 	  NULL, "M d/f CONFLICT made on the host, too\n"
 	  "D d/l CONFLICT made on the host, too\nM e/g\n",
 	  "M d/f\nD d/l\nM e/g\n" },
+	{ "and that was seen before and after",
+	  "echo b >> d/f; rm d/l; echo b >> e/g", "mv d old; mv z d; touch e/h",
+	  NULL, "M d/f" ANOTHER "D d/l" ANOTHER "M e/g\n", NULL, true },
 	{ "new beside what the host has changed", "echo b > d/n; rm k",
 	  "rm d/f", "echo h > d/h", "A d/n\nD k\n", NULL },
 	/* Nothing tells an ordinary user that it was moved. */
@@ -78,6 +82,7 @@ static void check_row(void **state)
 
 	fixture_open(&f, lower_script);
 	f.meanwhile = row->running;
+	f.is_watched = row->is_watched;
 	fixture_run(&f, row->inside, NULL);
 	if (row->pending)
 		shell(f.lower, row->pending);
