@@ -444,13 +444,18 @@ int site_clear_lower(struct branch *b, struct error *err)
  */
 static int check_stage(int stage_fd)
 {
+	/* Without a name: it is not found empty if we are killed. */
 	auto_close int fd =
-		openat(stage_fd, "branch",
-		       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		openat(stage_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	bool is_named = fd < 0;
 	struct stat dir, file;
 
+	if (is_named)
+		fd = openat(stage_fd, "branch",
+			    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	branch_step("stage checked");
 	if (fd < 0 || fstat(stage_fd, &dir) < 0 || fstat(fd, &file) < 0 ||
-	    unlinkat(stage_fd, "branch", 0) < 0)
+	    (is_named && unlinkat(stage_fd, "branch", 0) < 0))
 		return -errno;
 	return dir.st_uid == file.st_uid && !(dir.st_mode & ~file.st_mode & 022)
 		       ? 0

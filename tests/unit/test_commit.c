@@ -147,6 +147,35 @@ static void a_stage_of_somebody_else_is_not_worked_in(void **state)
 	fixture_close(&f);
 }
 
+static void die_in_check(const char *step)
+{
+	if (strcmp(step, "stage checked") == 0)
+		_exit(7);
+}
+
+static void a_stage_that_was_being_checked_is_removed(void **state)
+{
+	const struct commit_options o = { .lock_timeout_ms = 5000 };
+	struct commit_result result;
+	struct error err = ERROR_INIT;
+	struct fixture f;
+	int status;
+	pid_t pid;
+
+	open_on_tmpfs(&f, "echo 1 > f");
+	fixture_run(&f, "echo 2 > f", NULL);
+	pid = fork();
+	if (pid == 0) {
+		branch_step_hook = die_in_check;
+		_exit(branch_commit(f.branch, &o, &result, &err) < 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+	commit(&f, CONFLICT_REFUSE);
+	shell(f.lower, "test $(cat f) = 2; test ! -e .sandlock-b");
+	fixture_close(&f);
+}
+
 /* By a process that held the lock when ours came to it. */
 static void what_another_process_has_committed_is_done(void **state)
 {
@@ -242,6 +271,7 @@ int main(void)
 		cmocka_unit_test(what_another_process_has_discarded_is_gone),
 		cmocka_unit_test(the_name_of_the_stage_may_be_taken),
 		cmocka_unit_test(a_stage_of_somebody_else_is_not_worked_in),
+		cmocka_unit_test(a_stage_that_was_being_checked_is_removed),
 		cmocka_unit_test(what_cannot_be_written_down_is_not_begun),
 		cmocka_unit_test(row_64_another_file_system),
 		cmocka_unit_test(row_65_another_mount),
