@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/path.h"
 
 int mountinfo_open(struct mountinfo *m, const char *process)
 {
@@ -85,4 +86,18 @@ int mountinfo_next(struct mountinfo *m)
 		if (parse(m, line))
 			return 1;
 	return 0;
+}
+
+bool mountinfo_has_below(const char *dir)
+{
+	struct mountinfo m;
+	bool found = false;
+
+	if (mountinfo_open(&m, "self") < 0)
+		return true;
+	while (!found && mountinfo_next(&m) == 1)
+		found = strcmp(m.point, dir) != 0 &&
+			path_is_under(m.point, dir);
+	mountinfo_done(&m);
+	return found;
 }

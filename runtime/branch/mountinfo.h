@@ -24,5 +24,7 @@ int mountinfo_open(struct mountinfo *m, const char *process);
 /* 1 and the next mount, or 0 at the end; odd lines are passed over. */
 int mountinfo_next(struct mountinfo *m);
 void mountinfo_done(struct mountinfo *m);
+/* Of ours; @dir is absolute and without links. True if that cannot be read. */
+bool mountinfo_has_below(const char *dir);
 
 #endif

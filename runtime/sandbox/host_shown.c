@@ -59,20 +59,6 @@ static char *find_place(const struct request_mount *m)
 	return take_ptr(&real);
 }
 
-static bool has_mounts(const char *dir)
-{
-	struct mountinfo m;
-	bool found = false;
-
-	if (mountinfo_open(&m, "self") < 0)
-		return true;
-	while (!found && mountinfo_next(&m) == 1)
-		found = strcmp(m.point, dir) != 0 &&
-			path_is_under(m.point, dir);
-	mountinfo_done(&m);
-	return found;
-}
-
 /* What is shown in its own place, too; NULL: nothing. */
 static const char *find_overlap(const struct plan *p, const char *inside,
 				const char *host)
@@ -113,7 +99,7 @@ static int check(const struct request_mount *m, const struct plan *p,
 				m->host);
 		return refuse(m, err);
 	}
-	if (has_mounts(host)) {
+	if (mountinfo_has_below(host)) {
 		(void)error_say(err, ERR_UNSUPPORTED, ENOTSUP,
 				"--fs-mount '%s' has something mounted in it, "
 				"which cannot be shown without a mount "

@@ -10,14 +10,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/path.h"
 #include "branch/mountinfo.h"
 #include "kernel/mount.h"
 
@@ -27,19 +25,10 @@
  */
 static bool has_mounts(int dir_fd)
 {
-	auto_free char *dir = NULL;
-	struct mountinfo m;
 	char path[FD_PATH_MAX];
-	bool found = false;
+	auto_free char *dir = realpath(fd_proc_path(dir_fd, path), NULL);
 
-	dir = realpath(fd_proc_path(dir_fd, path), NULL);
-	if (!dir || mountinfo_open(&m, "self") < 0)
-		return true;
-	while (!found && mountinfo_next(&m) == 1)
-		found = strcmp(m.point, dir) != 0 &&
-			path_is_under(m.point, dir);
-	mountinfo_done(&m);
-	return found;
+	return !dir || mountinfo_has_below(dir);
 }
 
 /* As the source is; an owner who is not mapped is nobody there, too. */

@@ -249,6 +249,23 @@ static void kill_there(const char *step)
 		_exit(KILLED);
 }
 
+/* A branch whose commit was killed at step @at. */
+static void open_killed(struct fixture *f, const char *at)
+{
+	struct error err = ERROR_INIT;
+	pid_t pid;
+
+	free(open_fixture(f, false));
+	assert_int_equal(branch_find(f->store, "b", &f->branch, NULL), 0);
+	kill_at = at;
+	pid = fork();
+	if (pid == 0) {
+		branch_step_hook = kill_there;
+		_exit(run_verb(f->branch, COMMIT, &err) < 0);
+	}
+	assert_true(was_killed(pid));
+}
+
 static void host_goes_on(void **state)
 {
 	const struct meanwhile *m = *state;
@@ -256,17 +273,8 @@ static void host_goes_on(void **state)
 	struct error err = ERROR_INIT;
 	struct fixture f;
 	char *diff;
-	pid_t pid;
 
-	free(open_fixture(&f, false));
-	assert_int_equal(branch_find(f.store, "b", &f.branch, NULL), 0);
-	kill_at = m->killed_at;
-	pid = fork();
-	if (pid == 0) {
-		branch_step_hook = kill_there;
-		_exit(run_verb(f.branch, COMMIT, &err) < 0);
-	}
-	assert_true(was_killed(pid));
+	open_killed(&f, m->killed_at);
 	shell(f.lower, m->host);
 	if (strcmp(m->host, "rm swapped") != 0) {
 		assert_true(run_verb(f.branch, refused, &err) < 0);
@@ -294,17 +302,8 @@ static void host_changes_dirs(void **state)
 	struct error err = ERROR_INIT;
 	struct fixture f;
 	char *diff;
-	pid_t pid;
 
-	free(open_fixture(&f, false));
-	assert_int_equal(branch_find(f.store, "b", &f.branch, NULL), 0);
-	kill_at = "sync";
-	pid = fork();
-	if (pid == 0) {
-		branch_step_hook = kill_there;
-		_exit(run_verb(f.branch, COMMIT, &err) < 0);
-	}
-	assert_true(was_killed(pid));
+	open_killed(&f, "sync");
 	shell(f.lower, "chmod 711 d/e; chmod 700 t; chown 9:9 ro");
 	if (run_verb(f.branch, *verb, &err) < 0)
 		fail_msg("%s", err.msg);
