@@ -137,7 +137,7 @@ int root_say_running(const struct branch *b, struct error *err)
 static int abort_all(struct branch *b, struct error *err)
 {
 	enum branch_state state;
-	int r = root_get_state(b, &state, err);
+	int r = root_wait_state(b, &state, err);
 
 	if (r < 0)
 		return r;

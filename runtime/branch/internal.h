@@ -234,6 +234,13 @@ void root_discard(struct branch *b);
 int root_set_running(struct branch *b, const char *const *paths, size_t n,
 		     const struct proc_id *init, struct error *err);
 int root_get_state(struct branch *b, enum branch_state *ret, struct error *err);
+/*
+ * The same once init is dead. Without a pid namespace of its own, what it left
+ * behind may need a moment to die, and the kernel one to let go of the overlay,
+ * or of what a killed supervisor had open.
+ */
+int root_wait_state(struct branch *b, enum branch_state *ret,
+		    struct error *err);
 /* Says that it is, and how to end it; returns -EBUSY. */
 int root_say_running(const struct branch *b, struct error *err);
 int root_settle(struct branch *b, const struct exit_status *status,

@@ -31,7 +31,7 @@
 enum {
 	LOCK_WAIT_MS = 5000,
 	COMPARE_MAX = 1000, /* objects, bytes: what is counted exactly */
-	LINGER_STEPS = 20,
+	LINGER_STEPS = 200,
 	LINGER_STEP_NS = 10 * 1000 * 1000,
 	COMPARE_BYTES_MAX = 16 * 1024 * 1024,
 };
@@ -253,12 +253,7 @@ static bool disposition_follows(const struct branch_meta *m)
 	return false;
 }
 
-/*
- * Without a pid namespace of its own, what init left behind may need a moment
- * to die, and the kernel one to let go of the overlay.
- */
-static int wait_for_state(struct branch *b, enum branch_state *ret,
-			  struct error *err)
+int root_wait_state(struct branch *b, enum branch_state *ret, struct error *err)
 {
 	const struct timespec nap = { .tv_nsec = LINGER_STEP_NS };
 	int r = root_get_state(b, ret, err);
@@ -280,7 +275,7 @@ static int check_state(struct branch *b, bool caller_waited, struct error *err)
 
 	if (caller_waited && !b->meta.settled)
 		return 1;
-	r = wait_for_state(b, &state, err);
+	r = root_wait_state(b, &state, err);
 	if (r < 0)
 		return r;
 	switch (state) {

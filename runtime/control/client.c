@@ -40,6 +40,7 @@ static void fail_call(struct control_call *c, int sys)
 				"'%s' has no control socket", c->name);
 		break;
 	case ECONNREFUSED:
+	case ECONNRESET: /* it was just dying */
 		(void)error_say(&c->err, ERR_STATE, ECONNREFUSED,
 				"supervisor of '%s' is not running", c->name);
 		break;

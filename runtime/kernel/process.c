@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -186,11 +187,24 @@ void process_reset_affinity(void)
 	(void)sched_setaffinity(0, sizeof(set), &set);
 }
 
+static bool join_keyring(const char *name)
+{
+	return syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, name, 0, 0,
+		       0) >= 0;
+}
+
 int process_new_keyring(const char *name, const struct log_sink *log,
 			struct error *err)
 {
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, name, 0, 0, 0) >=
-	    0)
+	const struct timespec nap = { .tv_nsec = 5 * 1000 * 1000 };
+	bool joined = join_keyring(name);
+
+	/* The kernel takes a moment to collect those of before. */
+	for (int i = 0; !joined && errno == EDQUOT && i < 10; i++) {
+		(void)nanosleep(&nap, NULL);
+		joined = join_keyring(name);
+	}
+	if (joined)
 		return 0;
 	if (errno == EPERM || errno == ENOSYS || errno == EDQUOT) {
 		log_warn(log, "no session keyring of its own: %m");
