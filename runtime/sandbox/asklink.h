@@ -3,8 +3,8 @@
  * call takes is in bytes, all else one JSON object a message.
  *
  * From the supervisor:
- *	ASKLINK_HELLO			with the memory of askslot.h, if there
- *is any; comes first struct asklink_question, and what event_pack writes
+ *	ASKLINK_HELLO			comes first, with askslot.h's memory
+ *	struct asklink_question, and what event_pack writes
  *	{"closed":NUMBER}		it is not open any more
  *	ASKLINK_SAW, and what event_pack writes of one that was refused
  * From the embedder:

@@ -83,6 +83,8 @@ int cow_is_uppers(const struct cow *w, const char *real);
  */
 int cow_open_unnamed(const struct cow *w, struct call *c,
 		     const struct cow_place *p, int flags);
+/* The length of the prefix of an attribute of the overlay's own kind, or 0. */
+size_t cow_private_prefix(const char *key);
 /*
  * An attribute of the overlay's own kind is stored with its prefix doubled, as
  * the overlay itself does. -ERANGE.

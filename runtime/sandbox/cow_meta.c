@@ -278,11 +278,16 @@ static bool has_attributes(mode_t mode)
 	return S_ISREG(mode) || S_ISDIR(mode);
 }
 
+size_t cow_private_prefix(const char *key)
+{
+	return strncmp(key, "user.overlay.", 13) == 0	   ? 13
+	       : strncmp(key, "trusted.overlay.", 16) == 0 ? 16
+							   : 0;
+}
+
 int cow_stored_key(const char *key, char ret[XATTR_NAME_MAX + 1])
 {
-	size_t n = strncmp(key, "user.overlay.", 13) == 0      ? 13
-		   : strncmp(key, "trusted.overlay.", 16) == 0 ? 16
-							       : 0;
+	size_t n = cow_private_prefix(key);
 	int k = snprintf(ret, XATTR_NAME_MAX + 1, "%.*s%s%s", (int)n, key,
 			 n ? "overlay." : "", key + n);
 

@@ -593,14 +593,6 @@ struct outcome cow_readlink(struct cow *w, struct call *c)
 
 /* ------------------------------------------------------------ attributes -- */
 
-/* The prefix of the overlay's own, or 0. */
-static size_t private_prefix(const char *key)
-{
-	return strncmp(key, "user.overlay.", 13) == 0	   ? 13
-	       : strncmp(key, "trusted.overlay.", 16) == 0 ? 16
-							   : 0;
-}
-
 /* But those that are somebody's, as cow_stored_key calls them. */
 static ssize_t without_private(char *names, ssize_t n)
 {
@@ -609,7 +601,7 @@ static ssize_t without_private(char *names, ssize_t n)
 
 	for (ssize_t i = 0; i < n;) {
 		size_t len = strlen(names + i) + 1;
-		size_t own = private_prefix(names + i), more = 0;
+		size_t own = cow_private_prefix(names + i), more = 0;
 
 		if (own &&
 		    strncmp(names + i + own, twice, sizeof(twice) - 1) == 0)

@@ -117,8 +117,6 @@ int rootfs_make_branch(struct rootfs *r, rootfs_give_fn *give, void *data,
 {
 	int e = 0;
 
-	if (!rootfs_makes_branch(r))
-		return 0;
 	if (gets_root(r)) {
 		e = branch_overlay(r->o.branch, &r->root_fd, err);
 		return e == 0 ? give(data, r->root_fd, err) : e;

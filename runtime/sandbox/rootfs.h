@@ -88,9 +88,9 @@ void rootfs_let_go(struct rootfs *r);
 /* Hands over the detached mount of a root of the branch; takes the fd. */
 typedef int rootfs_give_fn(void *data, int fd, struct error *err);
 /*
- * In the parent, while the child is in rootfs_build: with a skeleton it mounts
- * the branch last, else it first makes the file systems that go into it, and
- * until then the overlay can be made beside it.
+ * Where rootfs_makes_branch, while the child is in rootfs_build: with a
+ * skeleton it mounts the branch last, else it first makes the file systems that
+ * go into it, and until then the overlay can be made beside it.
  */
 int rootfs_make_branch(struct rootfs *r, rootfs_give_fn *give, void *data,
 		       struct error *err);

@@ -378,8 +378,7 @@ static int wait_end(int pidfd, int signal_fd, int64_t end_ms, struct create *c,
 				continue;
 			return error_set(err, ERR_SYSTEM, errno, "poll");
 		}
-		if (p[5].revents || w->is_behind)
-			watching_read(w);
+		watching_read(w, p[5].revents);
 		if (watching_is_due(w)) {
 			watching_begin(w, c->branch);
 			p[5].fd = watching_fd(w);

@@ -455,8 +455,7 @@ static void wait_for_init(struct waiter *w)
 		if (poll(p, OWN_POLLS + w->lobby.n, watching_ms(&w->watching)) <
 		    0)
 			continue;
-		if (p[4].revents || w->watching.is_behind)
-			watching_read(&w->watching);
+		watching_read(&w->watching, p[4].revents);
 		if (p[0].revents)
 			return;
 		if (watching_is_due(&w->watching))

@@ -48,7 +48,6 @@ static void *watch(void *data)
 		{ .fd = w->pidfd, .events = POLLIN },
 		{ .fd = branch_watch_fd(w->watch), .events = POLLIN },
 	};
-
 	bool is_behind = true;
 
 	branch_watch_scan(w->watch);
@@ -72,9 +71,10 @@ int watching_fd(const struct watching *w)
 	return w->watch && !w->has_thread ? branch_watch_fd(w->watch) : -1;
 }
 
-void watching_read(struct watching *w)
+void watching_read(struct watching *w, bool is_readable)
 {
-	w->is_behind = branch_watch_read(w->watch);
+	if (is_readable || w->is_behind)
+		w->is_behind = branch_watch_read(w->watch);
 }
 
 void watching_end(struct watching *w)

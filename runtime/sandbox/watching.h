@@ -4,7 +4,7 @@
  *
  *	watching_plan -> poll with watching_fd and watching_ms
  *	-> watching_is_due: watching_begin
- *	-> watching_fd is readable, or is_behind: watching_read
+ *	-> after each poll: watching_read
  *	-> init has ended: watching_end
  *
  * All of it is best effort.
@@ -40,7 +40,8 @@ void watching_begin(struct watching *w, struct branch *b);
 void watching_begin_thread(struct watching *w, struct branch *b, int pidfd);
 /* Readable when there is something for watching_read; or -1. */
 int watching_fd(const struct watching *w);
-void watching_read(struct watching *w);
+/* After each poll: reads if that, or it was behind. */
+void watching_read(struct watching *w, bool is_readable);
 /* When init has ended, or dies. */
 void watching_end(struct watching *w);
 
