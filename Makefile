@@ -2,6 +2,7 @@
 #
 #	make				the program and the libraries
 #	make check			every test; as root it installs what they need
+#	make recheck			what of that failed, once more
 #	make lint			what a reviewer should not have to look for
 #	make demo			a real bundle, changed, aborted, committed
 #	make bench			side by side with crun, runc, bwrap
@@ -235,6 +236,9 @@ check:
 check-built: all unit-build fuzz-build $B/bench/api $B/sdk/libsandlock.pc
 	BUILD=$(abspath $B) tests/run $(TESTS)
 
+recheck: all unit-build fuzz-build $B/bench/api $B/sdk/libsandlock.pc
+	BUILD=$(abspath $B) tests/run --failed
+
 lint:
 	@scripts/packages install build test lint
 	+@$(MAKE) --no-print-directory compile_commands.json \
@@ -338,8 +342,8 @@ uninstall:
 clean:
 	rm -rf $B compile_commands.json
 
-.PHONY: all examples unit unit-build fuzz-build fuzz-replay check check-built lint demo \
-	bench bench-peers man install tsan uninstall valgrind clean FORCE
+.PHONY: all examples unit unit-build fuzz-build fuzz-replay check check-built \
+	recheck lint demo bench bench-peers man install tsan uninstall valgrind clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(lib_obj:.o=.d) $(cmd_obj:.o=.d)

@@ -196,12 +196,14 @@ static bool join_keyring(const char *name)
 int process_new_keyring(const char *name, const struct log_sink *log,
 			struct error *err)
 {
-	const struct timespec nap = { .tv_nsec = 5 * 1000 * 1000 };
+	struct timespec nap = { .tv_nsec = 5 * 1000 * 1000 };
 	bool joined = join_keyring(name);
 
-	/* The kernel takes a moment to collect those of before. */
-	for (int i = 0; !joined && errno == EDQUOT && i < 10; i++) {
+	/* The kernel takes a moment to collect those of before: longer on a
+	 * busy machine, and 0.6 s is all that a start may lose by it. */
+	for (int i = 0; !joined && errno == EDQUOT && i < 7; i++) {
 		(void)nanosleep(&nap, NULL);
+		nap.tv_nsec *= 2;
 		joined = join_keyring(name);
 	}
 	if (joined)
