@@ -784,6 +784,26 @@ ends_as() {
 	eventually umount "$W/bindroot"
 }
 
+@test "a stage of somebody else's in the root is neither opened nor removed" {
+	skip_unless_root
+	change 'echo x >/data/new'
+	stage=$R/.sandlock-$N
+	mkdir "$stage"
+	mkfifo "$stage/branch"
+	chown -R 1 "$stage"
+	run timeout 60 "$SANDLOCK" commit "$N"
+	expect_status 0
+	equal new "$(cat "$R/data/new")" x
+	[ -p "$stage/branch" ]
+	change 'echo y >/data/new'
+	rm "$stage/branch"
+	printf %s "$(branch_dir)" >"$stage/branch"
+	run sandlock abort "$N"
+	expect_status 0
+	[ -e "$stage/branch" ]
+	rm -r "$stage"
+}
+
 @test "--durable: the payload's fsync is honoured" {
 	script 'grep " / " /proc/self/mountinfo'
 	run sandlock run -b "$B" "$N"

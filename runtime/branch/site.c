@@ -341,13 +341,54 @@ static int claim_stage(const struct site *s)
 	return r;
 }
 
+/*
+ * Who owns the lower may have put a directory in the place of the one that we
+ * have made, in which copies would become links to other things. Ours belongs
+ * to whom a new file in it belongs to: not all file systems know owners.
+ */
+static int check_stage(int stage_fd)
+{
+	/* Without a name: it is not found empty if we are killed. */
+	auto_close int fd =
+		openat(stage_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	bool is_named = fd < 0;
+	struct stat dir, file;
+
+	if (is_named) {
+		(void)unlinkat(stage_fd, "check", 0);
+		fd = openat(stage_fd, "check",
+			    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	}
+	branch_step("stage checked");
+	if (fd < 0 || fstat(stage_fd, &dir) < 0 || fstat(fd, &file) < 0 ||
+	    (is_named && unlinkat(stage_fd, "check", 0) < 0))
+		return -errno;
+	return dir.st_uid == file.st_uid && !(dir.st_mode & ~file.st_mode & 022)
+		       ? 0
+		       : -ESTALE;
+}
+
+/* Where owners are told no new file is needed: there may be no room. */
+static bool is_of_ours(int stage_fd)
+{
+	struct stat st;
+
+	if (fstat(stage_fd, &st) < 0)
+		return false;
+	if (st.st_uid == geteuid() && !(st.st_mode & 022))
+		return true;
+	return check_stage(stage_fd) == 0;
+}
+
+/* It may be anybody's: to open a FIFO or a device would do something. */
 static bool is_our_stage(const struct branch *b, int fd)
 {
 	auto_(buf) struct buf text = BUF_INIT;
-	int r = fd_read_file(fd, "branch", PATH_MAX, &text);
+	auto_close int file = object_open_file(fd, "branch", O_RDONLY);
+	int r = file < 0 ? file : fd_read_all(file, PATH_MAX, &text);
 
 	return r == 0 && text.len == strlen(b->dir) &&
-	       memcmp(text.data, b->dir, text.len) == 0;
+	       memcmp(text.data, b->dir, text.len) == 0 && is_of_ours(fd);
 }
 
 /* Opens the one that is ours, and tells its name; -ENOENT. */
@@ -355,10 +396,11 @@ static int open_stage(const struct branch *b, int root,
 		      char ret_name[STAGE_NAME_LEN], int *ret_fd)
 {
 	for (int i = 0; i < STAGE_NAMES; i++) {
-		auto_close int fd = -1;
+		auto_close int fd =
+			fd_open_beneath(root, stage_name(b, i, ret_name),
+					O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 
-		if (open_dir(root, stage_name(b, i, ret_name), &fd) == 0 &&
-		    is_our_stage(b, fd)) {
+		if (fd >= 0 && is_our_stage(b, fd)) {
 			*ret_fd = take_fd(&fd);
 			return 0;
 		}
@@ -435,31 +477,6 @@ int site_clear_lower(struct branch *b, struct error *err)
 				 "cannot remove '.sandlock-%s' from '%s'",
 				 b->meta.name, b->meta.lower)
 		     : 0;
-}
-
-/*
- * Who owns the lower may have put a directory in the place of the one that we
- * have made, in which copies would become links to other things. Ours belongs
- * to whom a new file in it belongs to: not all file systems know owners.
- */
-static int check_stage(int stage_fd)
-{
-	/* Without a name: it is not found empty if we are killed. */
-	auto_close int fd =
-		openat(stage_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
-	bool is_named = fd < 0;
-	struct stat dir, file;
-
-	if (is_named)
-		fd = openat(stage_fd, "branch",
-			    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	branch_step("stage checked");
-	if (fd < 0 || fstat(stage_fd, &dir) < 0 || fstat(fd, &file) < 0 ||
-	    (is_named && unlinkat(stage_fd, "branch", 0) < 0))
-		return -errno;
-	return dir.st_uid == file.st_uid && !(dir.st_mode & ~file.st_mode & 022)
-		       ? 0
-		       : -ESTALE;
 }
 
 static int make_lower_stage(struct site *s, struct error *err)
