@@ -53,6 +53,15 @@ teardown() { finish; }
 	grep -q '"reason":"for this sandbox"' "$SANDLOCK_STORE/approvals.jsonl"
 }
 
+@test "a terminal: what was printed before cannot hide a question" {
+	run python3 "$TESTS/helpers/prompt.py" 'wants to' 'k kill=n' over -- \
+		"$SANDLOCK" run --name "$N" --ask-exec env -- sh -c \
+		'printf "\033[8m\033]0;Continue?"; /usr/bin/env; echo over'
+	expect_status 0
+	expect_output $'\e]0;Continue?\x18\e\\\e[!p\e[m'
+	expect_output denied
+}
+
 @test "open: allowed, denied, and another file under the name" {
 	echo secret >f
 	echo other >g

@@ -346,6 +346,24 @@ static void print_raw(const struct buf *b)
 	(void)fd_write_full(1, buf_str(&raw), raw.len);
 }
 
+/*
+ * What was printed before may have left the terminal in a state in which nobody
+ * could read the question: in the middle of a string that it does not show,
+ * hidden, in another alphabet or in the colour of the background.
+ */
+static void print_legibly(const struct buf *b)
+{
+	static const char reset[] =
+		"\030\033\\"	/* CAN, ST: ends what is unfinished */
+		"\033[!p\033[m" /* modes, margins and alphabets; the rendition
+				 */
+		"\033(B\017"
+		"\033]104\033\\\033]110\033\\\033]111\033\\"; /* colours */
+
+	(void)fd_write_full(1, reset, sizeof(reset) - 1);
+	print_raw(b);
+}
+
 /* What was printed before a question was asked stands before it. */
 static void drain_output(struct relay *r)
 {
@@ -374,8 +392,10 @@ static void ask(struct relay *r)
 		(void)tcflush(0, TCIFLUSH);
 		r->in.len = 0;
 		r->deaf_until_ms = clock_now_ms() + PROMPT_DEAF_MS;
+		print_legibly(&text);
+	} else {
+		print_raw(&text);
 	}
-	print_raw(&text);
 }
 
 static void take_keys(struct relay *r)
