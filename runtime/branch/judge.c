@@ -235,8 +235,12 @@ static int scan_below(struct judge *j, const struct walk_entry *dir,
 			continue;
 		buf_clear(&path);
 		buf_printf(&path, "%s/%s", dir->path, e->path);
-		if (e->lower.is_mount) {
-			say_conflict(j, v, "holds a mount point",
+		if (e->lower.is_mount || e->lower.is_locked) {
+			say_conflict(j, v,
+				     e->lower.is_mount
+					     ? "holds a mount point"
+					     : "holds what is immutable or "
+					       "append-only",
 				     buf_str(&path));
 			v->hard = true;
 			return 0;

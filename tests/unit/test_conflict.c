@@ -89,6 +89,10 @@ static const struct host_row host_rows[] = {
 	  "rm f; echo n > d/n; echo b >> k/h", "chattr +i f d",
 	  "A d/n\nD f CONFLICT is immutable or append-only\nM k/h\n",
 	  "test -f f && test ! -e d/n && grep -q b k/h && chattr -i f d", NULL },
+	{ "row 68: immutable, deep in what is deleted", "mkdir -p d/e; echo 1 > d/e/f; echo 1 > k",
+	  "rm -r d; rm k", "chattr +i d/e/f",
+	  "D d/ CONFLICT holds what is immutable or append-only: d/e/f\nD k\n",
+	  "test -f d/e/f && test ! -e k && chattr -i d/e/f", NULL },
 };
 /* clang-format on */
 
