@@ -223,7 +223,8 @@ bad Bad file descriptor"
 }
 
 @test "tier C: its TMPDIR is its own and goes with it" {
-	inside 'echo "$TMPDIR"; echo x >"$TMPDIR/x"; mkdir -p "$TMPDIR/a/b"; chmod 0 "$TMPDIR/a"'
+	inside 'echo "$TMPDIR"; echo x >"$TMPDIR/x"; mkdir -p "$TMPDIR/a/b"; chmod 0 "$TMPDIR/a"
+		mkdir -p "$TMPDIR/meta.json/meta.json"; echo y >"$TMPDIR/meta.json/y"'
 	expect_status 0
 	[[ $output == /*/sandlock-tmp.* ]]
 	[ ! -e "$output" ]

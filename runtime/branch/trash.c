@@ -73,6 +73,7 @@ static bool is_dot(const char *name)
 struct sweep {
 	int top_fd;
 	uint64_t serial;
+	const char *last; /* goes when all else has, or NULL */
 };
 
 static int move_up(struct sweep *s, int dir_fd, const char *name)
@@ -201,7 +202,8 @@ static size_t sweep_once(struct sweep *s, size_t *ret_left)
 	while (dir && (d = readdir(dir))) {
 		int r;
 
-		if (is_dot(d->d_name) || strcmp(d->d_name, META_NAME) == 0)
+		if (is_dot(d->d_name) ||
+		    (s->last && strcmp(d->d_name, s->last) == 0))
 			continue;
 		r = remove_one(s, s->top_fd, d);
 		if (r == -ENOTEMPTY) {
@@ -216,10 +218,11 @@ static size_t sweep_once(struct sweep *s, size_t *ret_left)
 }
 
 /* Stops when it is empty, or when nothing more can be removed for a while. */
-static void remove_entry(int trash_fd, const char *name, int entry_fd)
+static void remove_with_last(int trash_fd, const char *name, int entry_fd,
+			     const char *last)
 {
 	const struct timespec nap = { .tv_nsec = SWEEP_NAP_NS };
-	struct sweep s = { .top_fd = entry_fd };
+	struct sweep s = { .top_fd = entry_fd, .last = last };
 	size_t left = 0;
 
 	if (getrandom(&s.serial, sizeof(s.serial), 0) != sizeof(s.serial))
@@ -233,8 +236,14 @@ static void remove_entry(int trash_fd, const char *name, int entry_fd)
 	}
 	if (left > 0)
 		return;
-	(void)unlinkat(entry_fd, META_NAME, 0);
+	if (last)
+		(void)unlinkat(entry_fd, last, 0);
 	(void)unlinkat(trash_fd, name, AT_REMOVEDIR);
+}
+
+static void remove_entry(int trash_fd, const char *name, int entry_fd)
+{
+	remove_with_last(trash_fd, name, entry_fd, META_NAME);
 }
 
 void trash_remove_tree(int parent_fd, const char *name)
@@ -243,8 +252,9 @@ void trash_remove_tree(int parent_fd, const char *name)
 		openat(parent_fd, name,
 		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
+	/* Whatever is called so is somebody else's. */
 	if (fd >= 0)
-		remove_entry(parent_fd, name, fd);
+		remove_with_last(parent_fd, name, fd, NULL);
 }
 
 /* In a child of its own where the objects need a user namespace. */
