@@ -65,8 +65,11 @@ teardown() { finish; }
 @test "open: allowed, denied, and another file under the name" {
 	echo secret >f
 	echo other >g
-	serve --ask-open "$PWD/f" -- sh -c 'cat f; cat g; cat f || echo denied
-		(sleep 1; python3 -c "import os; os.rename(\"g\", \"f\")"; echo moved) & cat f || echo swapped; wait'
+	mkdir "$W/told"
+	serve --ask-open "$PWD/f" --fs-mount "/told:$W/told:ro" -- \
+		sh -c 'cat f; cat g; cat f || echo denied
+		(until [ -e /told/go ]; do sleep 0.05; done
+		python3 -c "import os; os.rename(\"g\", \"f\")"; echo moved) & cat f || echo swapped; wait'
 	wait_for "read '$PWD/f'"
 	sandlock approve "$N" "$ID"
 	wait_for "read '$PWD/f'"
@@ -74,6 +77,7 @@ teardown() { finish; }
 	wait_for "read '$PWD/f'"
 	# The sandbox itself swaps it meanwhile.
 	wait_for "read '$PWD/f'"
+	touch "$W/told/go"
 	eventually grep -q moved "$W/out"
 	sandlock approve "$N" "$ID"
 	served
@@ -96,7 +100,7 @@ teardown() { finish; }
 }
 
 @test "answers: unknown, mismatching, repeated and late ones are refused" {
-	serve --ask-exec env --ask-timeout 2 -- sh -c 'env true; env true; sleep 60'
+	serve --ask-exec env -- sh -c 'env true; sleep 60'
 	wait_for /env
 	run sandlock approve "$N" "99-${ID#*-}"
 	expect_status 1
@@ -111,6 +115,9 @@ teardown() { finish; }
 	run sandlock deny "$N" "$ID"
 	expect_status 1
 	expect_output 'was allowed already, by uid'
+	sandlock kill "$N"
+	served || true
+	serve --ask-exec env --ask-timeout 5 -- sh -c 'env true; sleep 60'
 	wait_for /env
 	eventually is_closed
 	run sandlock approve "$N" "$ID"
@@ -119,7 +126,7 @@ teardown() { finish; }
 	# Nobody has said no, but the deadline has.
 	run sandlock logs --json "$N"
 	equal denial "$(jq -c '.denials | map([.code, .call, .errno, .program,
-		.rule])' <<<"$output")" '[["ask.expired","execve","EPERM","sh","env: nobody answered before the deadline (2.000 s)"]]'
+		.rule])' <<<"$output")" '[["ask.expired","execve","EPERM","sh","env: nobody answered before the deadline (5.000 s)"]]'
 	equal audit "$(jq -c '.approval | [.state, .by, .errno, .reason]' \
 		"$SANDLOCK_STORE/approvals.jsonl" | tail -n 1)" \
 		'["expired","deadline","EPERM","nobody answered in time"]'

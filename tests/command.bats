@@ -95,9 +95,10 @@ no_branch() {
 }
 
 @test "command: a daemon does not outlive it" {
-	run sandlock run --on-exit=abort -- sh -c 'setsid sleep 12345 >/dev/null 2>&1 & exit 0'
+	run sandlock run --on-exit=abort -- \
+		sh -c 'setsid sh -c "sleep 1000; :" $0 >/dev/null 2>&1 & exit 0' "$N"
 	expect_status 0
-	! pgrep -f 'sleep 12345'
+	equal left "$(leaked_processes "${W##*.}")" ""
 }
 
 @test "command: dry-run lists on standard error, keeps the status, changes nothing" {
@@ -187,14 +188,18 @@ no_branch() {
 	equal g "$(cat g)" 1
 }
 
+all_have_ended() {
+	[ -z "$(leaked_processes "${W##*.}")" ]
+}
+
 @test "command: killed with SIGKILL it takes the sandbox along, the branch is recovered" {
-	"$SANDLOCK" run --name dead -- sh -c 'echo 1 >g; sleep 4711' 3>&- &
+	"$SANDLOCK" run --name dead -- sh -c 'echo 1 >g; sleep 1000; :' "$N" 3>&- &
 	pid=$!
 	STARTED+=("$pid")
 	eventually sh -c "'$SANDLOCK' diff dead | grep -q 'A g'"
 	kill -KILL "$pid"
 	wait "$pid" || true
-	eventually sh -c '! pgrep -f "^sleep 4711"'
+	eventually all_have_ended
 	run sandlock commit dead
 	expect_status 0
 	equal g "$(cat g)" 1

@@ -149,9 +149,9 @@ except OSError as e: print(e.errno)"
 }
 
 @test "confine: a daemon with a session of its own dies with the sandbox" {
-	inside 'setsid sh -c "exec sleep 4711" >/dev/null 2>&1 & sleep 0.2; exit 0'
+	inside 'setsid sh -c "sleep 1000; :" '"$N"' >/dev/null 2>&1 & sleep 0.2; exit 0'
 	expect_status 0
-	! pgrep -f '^sleep 4711$'
+	equal left "$(leaked_processes "${W##*.}")" ""
 }
 
 # ------------------------------------------------------------ capabilities --

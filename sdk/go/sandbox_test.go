@@ -196,7 +196,7 @@ func TestOnErrorHasItsOwnAction(t *testing.T) {
 		sb := w.deferred()
 		sb.OnError = BranchActionAbort
 		if c.reason == ReasonTimeout {
-			sb.Timeout = time.Second
+			sb.Timeout = 3 * time.Second
 		}
 		res := w.run(sb, c.script)
 		expect(t, c.script+": reason", res.Reason, c.reason)
@@ -296,10 +296,19 @@ func TestDryRun(t *testing.T) {
 
 func TestContextKills(t *testing.T) {
 	w := newWorld(t)
+	out := t.TempDir()
 	sb := w.sandbox()
+	sb.FSMount = map[string]string{out: out}
 	ctx, cancel := context.WithCancel(background)
-	time.AfterFunc(200*time.Millisecond, cancel)
-	res, err := sb.Run(ctx, "sh", "-c", "echo x >f; echo out; sleep 1000")
+	go func() {
+		defer cancel()
+		eventually(t, "it runs", func() bool {
+			_, err := os.Stat(out + "/up")
+			return err == nil
+		})
+	}()
+	res, err := sb.Run(ctx, "sh", "-c",
+		"echo x >f; : >"+out+"/up; sleep 1000")
 	expectIs(t, err, context.Canceled)
 	if res == nil {
 		t.Fatal("no result")
@@ -308,7 +317,7 @@ func TestContextKills(t *testing.T) {
 	expect(t, "exit code", res.ExitCode, -1)
 	w.expectTree(map[string]string{})
 
-	ctx, cancel = context.WithTimeout(background, 200*time.Millisecond)
+	ctx, cancel = context.WithTimeout(background, 3*time.Second)
 	defer cancel()
 	res, err = sb.Run(ctx, "sleep", "1000")
 	expectIs(t, err, context.DeadlineExceeded)

@@ -73,8 +73,8 @@ api() {
 	api 'exit 3' "exit 3 aborted"
 	expect_output "pending: 0"
 	api 'kill -SEGV $$' "signal 11 aborted"
-	api 'exec sleep 1000' "timeout 9 aborted" timeout=700
-	api 'exec sleep 1000' "timeout 9 aborted" limits.timeout=700ms
+	api 'exec sleep 1000' "timeout 9 aborted" timeout=3000
+	api 'exec sleep 1000' "timeout 9 aborted" limits.timeout=3s
 	unchanged
 	equal store "$(ls -A "$W/store/branches")" ""
 }

@@ -13,7 +13,8 @@ setup() {
 teardown() { finish; }
 
 @test "18: it never hangs, and a failing one lets the threads go on" {
-	run sandlock run --name "$N" --ask=socket --ask-exec /nothing -- sh -c '
+	COMMAND_TIMEOUT=500 run sandlock run --name "$N" --ask=socket \
+		--ask-exec /nothing -- sh -c '
 		timeout 400 python3 execs.py threads /bin/true 100 || exit 1
 		for i in 1 2 3; do
 			timeout 60 python3 execs.py threads /nonexistent

@@ -36,7 +36,7 @@ are_open() {
 }
 
 @test "28: the deadline of those that wait in order runs, too" {
-	serve --ask-exec busybox --ask-timeout 3 -- sh -c '
+	serve --ask-exec busybox --ask-timeout 6 -- sh -c '
 		for i in $(seq 70); do /bin/busybox echo "asked $i" & done
 		wait; echo all'
 	eventually are_open 64

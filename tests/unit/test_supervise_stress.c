@@ -210,7 +210,7 @@ static void test_held_calls_hold_up_nobody(void **state)
 {
 	struct supervisor *s = supervise();
 	struct trapped t = child(s, hold_some);
-	uint64_t limit = trap_now_ms() + 10000;
+	uint64_t limit = trap_now_ms() + 60000;
 
 	while (atomic_load(&sent) < 10000 && trap_now_ms() < limit)
 		trap_sleep_ms(5);

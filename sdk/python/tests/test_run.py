@@ -194,32 +194,32 @@ class Runs(Place):
             self.assertEqual(sandbox.wait().stdout, b"on\n")
 
     def test_pause_and_resume(self):
-        with Sandbox() as sandbox:
-            sandbox.spawn(["sh", "-c", "echo on; exec sleep 0.2"])
+        with Sandbox(fs_writable=[self.workdir]) as sandbox:
+            sandbox.spawn(["sh", "-c", f"until [ -e {self.path('go')} ]; "
+                           "do sleep 0.05; done; echo on"])
             try:
                 sandbox.pause()
             except ConfinementError as e:
                 self.skipTest(str(e))
+            self.write("go", "")
             time.sleep(0.5)
             self.assertTrue(sandbox.is_running)
             sandbox.resume()
             self.assertEqual(sandbox.wait().stdout, b"on\n")
 
     def test_other_threads_run_meanwhile(self):
-        count = [0]
-        is_over = threading.Event()
+        def let_go():
+            self.eventually(lambda: os.path.exists(self.path("out/up")))
+            self.write("out/go", "")
 
-        def count_up():
-            while not is_over.is_set():
-                count[0] += 1
-                time.sleep(0.001)
-
-        thread = threading.Thread(target=count_up)
+        os.mkdir(self.path("out"))
+        thread = threading.Thread(target=let_go)
         thread.start()
-        Sandbox().run(["sleep", "0.5"])
-        is_over.set()
+        result = Sandbox(fs_writable=[self.path("out")]).run(
+            ["sh", "-c", f"cd {self.path('out')}; : >up; "
+             "until [ -e go ]; do sleep 0.05; done"], timeout=LIMIT_S)
         thread.join()
-        self.assertGreater(count[0], 20)
+        self.assertTrue(result.success, result)
 
     def test_sandboxes_in_many_threads(self):
         failed = []
@@ -473,7 +473,7 @@ class Async(Place):
 
     def test_slices_of_the_main_thread_do_not_end_a_wait(self):
         run = Sandbox()._new_run()
-        run.create(["sleep", "0.5"], _run.INHERIT, _run.NULL, _run.NULL)
+        run.create(["sleep", "2"], _run.INHERIT, _run.NULL, _run.NULL)
         run.start()
         self.assertIsNone(run.wait(0.01))
         self.assertTrue(run.wait().success)
