@@ -15,16 +15,20 @@
 #define SANDLOCK_KERNEL_NETNS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct netns {
 	pthread_t thread;
 	bool begun;
-	int fd; /* of the thread, until it is joined */
+	atomic_bool is_made; /* by the thread, which is about to end */
+	int fd;		     /* of the thread, until it is joined */
 };
 
 /* @n must stay where it is until netns_take or netns_done; once is enough. */
 void netns_begin(struct netns *n);
+/* Would netns_take wait? */
+bool netns_is_pending(const struct netns *n);
 /* Waits for the thread. The fd is the caller's; -1: there is none. */
 int netns_take(struct netns *n);
 /* Whether or not anything was begun. */

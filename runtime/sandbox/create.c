@@ -216,8 +216,12 @@ static int begin_branch(struct create *c, struct error *err)
 
 static int make_branch(struct create *c, struct error *err)
 {
-	return c->branch && !create_is_later(c) ? branch_make(c->branch, err)
-						: 0;
+	int r = 0;
+
+	if (c->branch && !create_is_later(c) && !c->branch_is_made)
+		r = branch_make(c->branch, err);
+	c->branch_is_made = r == 0;
+	return r;
 }
 
 static int claim_name(struct create *c, struct error *err)
@@ -485,18 +489,23 @@ static void begin_netns(struct create *c)
 		netns_begin(&c->plan->netns);
 }
 
-/* While init mounts what comes before the branch. */
-static bool makes_branch_beside(const struct create *c)
+static bool gives_branch(const struct create *c)
 {
 	return c->rootfs && rootfs_makes_branch(c->rootfs);
 }
 
+/* While init mounts what comes before the branch, or while we would wait. */
+static bool makes_branch_beside(const struct create *c)
+{
+	return gives_branch(c) && !netns_is_pending(&c->plan->netns);
+}
+
 static int make_all(struct create *c, struct error *err)
 {
-	int r = open_endpoints(c, err);
+	int r;
 
-	if (r == 0)
-		begin_netns(c);
+	begin_netns(c);
+	r = open_endpoints(c, err);
 	if (r == 0)
 		r = open_places(c, err);
 	if (r == 0)
@@ -682,7 +691,7 @@ static int mount_branch(struct create *c, struct error *err)
 {
 	int r;
 
-	if (!makes_branch_beside(c))
+	if (!gives_branch(c))
 		return 0;
 	r = make_branch(c, err);
 	return r == 0 ? rootfs_make_branch(c->rootfs, give_branch, c, err) : r;

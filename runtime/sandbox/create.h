@@ -29,6 +29,7 @@ struct create {
 	struct sandbox_state *state;
 	struct store *store;
 	struct branch *branch;
+	bool branch_is_made;
 	struct rootfs *rootfs;
 	struct mediation *mediation; /* NULL: nothing is mediated */
 	struct denials *denials;     /* what is refused; NULL: no record */
