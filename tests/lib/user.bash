@@ -34,11 +34,11 @@ as_user() {
 user_del() {
 	[ -n "$TEST_USER" ] || return 0
 	rm -rf "/dev/shm/sandlock-$(id -u "$TEST_USER")"
-	# What removes discarded branches may still run as that user.
+	# What removes discarded branches may still run as that user. The
+	# subordinate ids go with it, under a lock.
 	for _ in $(seq 50); do
 		userdel "$TEST_USER" 2>/dev/null && break
 		sleep 0.1
 	done
-	sed -i "/^$TEST_USER:/d" /etc/subuid /etc/subgid
 	rm -rf "$TEST_USER_DIR"
 }
