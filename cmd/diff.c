@@ -268,6 +268,7 @@ int cmd_diff(struct ctx *ctx, struct args *args)
 		.colour = wants_colour(args),
 		.null = args_has(args, "null"),
 		.digest = args_has(args, "digest"),
+		.shown = wants_colour(args) || isatty(STDOUT_FILENO),
 		.err = &err,
 	};
 	bool exit_code = args_has(args, "exit-code");

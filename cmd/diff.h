@@ -11,6 +11,7 @@ struct diff {
 	struct ctx *ctx;
 	const char *name; /* of the branch */
 	bool colour, null, digest;
+	bool shown; /* to somebody, who could be deceived */
 	size_t n_changes, n_uncovered;
 	/*
 	 * What is to be printed behind the deletions and changes of type,

@@ -10,6 +10,8 @@
 #include "base/fd.h"
 #include "base/path.h"
 
+enum { PIECE_MAX = 64 * 1024 };
+
 /* One change as a patch: a side's fd is -1 where there is nothing. */
 struct patch {
 	struct diff *d;
@@ -110,26 +112,88 @@ static uint64_t count_lines(FILE *f)
 	return n + (last != '\n');
 }
 
-/* All lines of @f with @sign in front: a file that came or went as a whole. */
-static void print_lines(const struct patch *p, FILE *f, char sign)
+/*
+ * What a sandbox wrote, in front of somebody who decides about it: nothing in
+ * it is invisible, in no colour but ours, and none of it moves the cursor.
+ */
+static void print_legible(const char *s, size_t n)
 {
-	const char *colour = sign == '+' ? "\033[32m" : "\033[31m";
-	bool at_start = true;
-	int ch;
+	auto_(buf) struct buf b = BUF_INIT;
 
-	while ((ch = getc_unlocked(f)) != EOF) {
-		if (at_start && p->d->colour)
-			(void)fputs(colour, stdout);
-		if (at_start)
-			(void)putchar_unlocked(sign);
-		at_start = ch == '\n';
-		if (at_start && p->d->colour)
-			(void)fputs("\033[m", stdout);
-		(void)putchar_unlocked(ch);
+	while (n > 0) {
+		const char *tab = memchr(s, '\t', n);
+		size_t len = tab ? (size_t)(tab - s) : n;
+
+		text_escape(&b, s, len);
+		if (tab)
+			buf_add_char(&b, '\t');
+		len += !!tab;
+		s += len;
+		n -= len;
 	}
-	if (!at_start)
-		printf("%s\n\\ No newline at end of file\n",
-		       p->d->colour ? "\033[m" : "");
+	(void)fwrite(buf_str(&b), 1, b.len, stdout);
+}
+
+static const char *colour_of(char sign, bool is_label)
+{
+	if (is_label)
+		return "\033[1m";
+	switch (sign) {
+	case '+':
+		return "\033[32m";
+	case '-':
+		return "\033[31m";
+	case '@':
+		return "\033[36m";
+	default:
+		return NULL;
+	}
+}
+
+/* What is left of a line, or a piece of a long one; -1 at the end. */
+static int read_piece(FILE *f, char piece[PIECE_MAX], bool *ret_ends)
+{
+	int n = 0, ch = 0;
+
+	while (n < PIECE_MAX && (ch = getc_unlocked(f)) != EOF && ch != '\n')
+		piece[n++] = (char)ch;
+	*ret_ends = n < PIECE_MAX && ch == '\n';
+	return n == 0 && ch == EOF ? -1 : n;
+}
+
+/*
+ * All lines of @f with @sign in front, of a file that came or went as a whole;
+ * or those of diff(1), which have their signs, with two labels first. True if
+ * the last one has its end.
+ */
+static bool print_lines(const struct patch *p, FILE *f, char sign)
+{
+	auto_free char *piece = malloc(PIECE_MAX);
+	bool is_begin = true;
+	int n, labels = sign ? 0 : 2;
+
+	if (!piece)
+		return true;
+	for (bool ends; (n = read_piece(f, piece, &ends)) >= 0;) {
+		const char *colour =
+			is_begin ? colour_of(sign ? sign : piece[0], labels > 0)
+				 : NULL;
+
+		if (colour && p->d->colour && (sign || n))
+			(void)fputs(colour, stdout);
+		if (is_begin && sign)
+			(void)putchar_unlocked(sign);
+		if (p->d->shown)
+			print_legible(piece, (size_t)n);
+		else
+			(void)fwrite(piece, 1, (size_t)n, stdout);
+		is_begin = ends;
+		if (!ends)
+			continue;
+		labels -= labels > 0;
+		(void)fputs(p->d->colour ? "\033[m\n" : "\n", stdout);
+	}
+	return is_begin;
 }
 
 static int print_whole(struct patch *p)
@@ -158,7 +222,9 @@ static int print_whole(struct patch *p)
 		printf(",%llu", (unsigned long long)n);
 	printf(added ? " @@\n" : " +0,0 @@\n");
 	rewind(f);
-	print_lines(p, f, added ? '+' : '-');
+	if (!print_lines(p, f, added ? '+' : '-'))
+		printf("%s\n\\ No newline at end of file\n",
+		       p->d->colour ? "\033[m" : "");
 	return 0;
 }
 
@@ -169,8 +235,7 @@ static int print_hunks(const struct patch *p)
 	char before[FD_PATH_MAX], after[FD_PATH_MAX];
 	const char *argv[] = { "diff",
 			       "-u",
-			       p->d->colour ? "--color=always"
-					    : "--color=never",
+			       "--color=never",
 			       "--label",
 			       buf_str(&p->a),
 			       "--label",
@@ -179,10 +244,15 @@ static int print_hunks(const struct patch *p)
 			       fd_proc_path(p->after_fd, after),
 			       NULL };
 	posix_spawn_file_actions_t actions;
-	int r, status = 0;
+	auto_close int read_fd = -1, write_fd = -1;
+	auto_file FILE *f = NULL;
+	int fds[2], r, status = 0;
 	pid_t pid = -1;
 
-	(void)fflush(stdout);
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return out_of_memory(p->d);
+	read_fd = fds[0];
+	write_fd = fds[1];
 	r = posix_spawn_file_actions_init(&actions);
 	if (!r) {
 		/* Onto themselves: that makes them survive the exec. */
@@ -191,6 +261,9 @@ static int print_hunks(const struct patch *p)
 		if (!r)
 			r = posix_spawn_file_actions_adddup2(
 				&actions, p->after_fd, p->after_fd);
+		if (!r)
+			r = posix_spawn_file_actions_adddup2(&actions, write_fd,
+							     STDOUT_FILENO);
 		if (!r)
 			r = posix_spawnp(&pid, "diff", &actions, NULL,
 					 (char **)argv, (char **)env);
@@ -201,7 +274,17 @@ static int print_hunks(const struct patch *p)
 				"cannot run 'diff'");
 		return cmd_hint(p->d->err, "install diffutils");
 	}
-	if (waitpid(pid, &status, 0) < 0 || !WIFEXITED(status) ||
+	cleanup_close(&write_fd);
+	write_fd = -1;
+	f = fdopen(read_fd, "r");
+	if (f) {
+		(void)take_fd(&read_fd);
+		(void)print_lines(p, f, 0);
+	} else {
+		cleanup_close(&read_fd);
+		read_fd = -1;
+	}
+	if (waitpid(pid, &status, 0) < 0 || !WIFEXITED(status) || !f ||
 	    WEXITSTATUS(status) > 1)
 		return cmd_error(p->d->err, SANDLOCK_ERR_SYSTEM, 0,
 				 "'diff' failed on '%s'", p->c->path);

@@ -425,20 +425,29 @@ with_branch() {
 	expect_output $'\e[31mD'
 }
 
-@test "a pager that is missing: all is shown, and only colours are let through" {
+@test "a patch on a terminal: what a file says is shown, and not obeyed" {
 	make_bundle
-	script 'printf "\033[31mred\033]0;title\007 \302\2332J\n" >/data/esc'
+	script 'printf "\033[8mred\033]0;title\007 \302\2332J\r\n\ttab" >/data/esc
+		printf "\033[8mmore\n" >>/data/a; ln -s "$(printf "l\033[2J")" /data/l'
 	sandlock run -b "$B" "$N" 2>"$W/note"
 	mkdir "$W/bin"
-	for tool in sh tr sed diff; do
+	for tool in sh cat diff; do
 		ln -s "$(command -v "$tool")" "$W/bin/$tool"
 	done
-	run on_terminal env -u PAGER -u SANDLOCK_PAGER PATH="$W/bin" TERM=xterm \
-		"$SANDLOCK" diff --patch "$N"
-	expect_output "data/esc"
-	expect_output $'\e[31mred]0;title'
-	refute_output $'\e]'
-	expect_output "title ?2J"
+	for pager in --unset=PAGER PAGER=cat; do
+		run on_terminal env -u SANDLOCK_PAGER "$pager" PATH="$W/bin" \
+			TERM=xterm "$SANDLOCK" diff --patch "$N"
+		expect_output $'\e[32m+\\x1b[8mred\\x1b]0;title\\x07 \\xc2\\x9b2J\\x0d'
+		expect_output $'\ttab'
+		expect_output $'\e[32m+\\x1b[8mmore'
+		expect_output '+l\x1b[2J'
+		expect_output "No newline at end of file"
+		refute_output $'\e[8m'
+		refute_output $'\e]'
+	done
+	sandlock diff --patch "$N" >"$W/patch"
+	grep -q $'^+\e\\[8mred\e]0' "$W/patch"
+	grep -q $'^+\e\\[8mmore$' "$W/patch"
 }
 
 @test "a pager: on a terminal only" {
