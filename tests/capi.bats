@@ -33,6 +33,42 @@ teardown() { finish; }
 	wait "$EMBEDDER"
 }
 
+# Whether the mounts of "$@" are let go of by a thread of the kernel (let_go.h).
+lets_go() {
+	strace -f -qq -o "$W/trace" -e trace=openat "$@" >/dev/null &&
+		grep -q '"/proc/[0-9]*/ns/mnt"' "$W/trace"
+}
+
+waits() {
+	strace -f -qq -o "$W/trace" -e trace=openat "$@" >/dev/null &&
+		! grep '"/proc/[0-9]*/ns/mnt"' "$W/trace"
+}
+
+@test "capi: mounts are waited for where a stage follows or a disk is in use" {
+	skip_unless_root
+	command -v strace >/dev/null || skip "strace is not installed"
+	free=("$SANDLOCK" run --branch=none -r / -- true)
+	cat >"$W/stage.toml" <<-'END'
+		[program]
+		exec = "true"
+	END
+	cd "$D"
+	# Others may have mounted one for a moment.
+	if [ "$(findmnt -rno MAJ:MIN --real | sort -u | wc -l)" = 1 ]; then
+		eventually lets_go "${free[@]}"
+		eventually lets_go "$HELPERS/embed" config.workdir="$D" run -- true
+	fi
+	stages=(--stage "$W/stage.toml" --stage "$W/stage.toml")
+	waits "$SANDLOCK" run "${stages[@]}"
+	mkdir "$W/disk"
+	truncate -s 64M "$W/disk.img"
+	mkfs.ext4 -q "$W/disk.img"
+	mount -o loop "$W/disk.img" "$W/disk"
+	waits "${free[@]}"
+	waits "$HELPERS/embed" config.workdir="$W/disk" run -- true
+	eventually umount "$W/disk"
+}
+
 @test "capi: its name is taken while it lives, and while it is pending" {
 	embed_detached create start wait -- sleep 1000
 	eventually has_status "$N" running

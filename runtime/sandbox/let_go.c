@@ -71,17 +71,23 @@ static bool bundle_has_no_disk(const struct spec *s)
 	return true;
 }
 
+/* The next one mounts what this one has mounted, which may be mounted once. */
+static bool is_stage(const struct command_options *o)
+{
+	return o && (o->join || o->hand_on || o->hold || o->savepoints);
+}
+
 static bool nobody_can_tell(struct create *c)
 {
 	dev_t root;
 
-	/* The branch stays with us, or with those who embed us. */
-	if (!c->branch || c->bundle->keep || (c->command && c->command->hooks))
+	if (c->bundle->keep || is_stage(c->command) || !c->plan->own_pid_ns)
 		return false;
-	return c->plan->own_pid_ns &&
-	       (c->plan->host || bundle_has_no_disk(c->plan->spec)) &&
-	       host_has_one_disk(c->plan->host, &root) &&
-	       branch_lies_on(c->branch, root);
+	if (!c->plan->host &&
+	    (!c->branch || !bundle_has_no_disk(c->plan->spec)))
+		return false;
+	return host_has_one_disk(c->plan->host, &root) &&
+	       (!c->branch || branch_lies_on(c->branch, root));
 }
 
 void let_go_hold(struct create *c)
@@ -97,7 +103,8 @@ void let_go_hold(struct create *c)
 
 void let_go(struct create *c)
 {
-	if (c->mounts_fd >= 0 && branch_is_untouched(c->branch)) {
+	if (c->mounts_fd >= 0 &&
+	    (!c->branch || branch_is_untouched(c->branch))) {
 		rootfs_let_go(c->rootfs);
 		fd_let_go(take_fd(&c->mounts_fd));
 	}
