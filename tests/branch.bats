@@ -676,6 +676,25 @@ is_locked() {
 	equal x "$(cat "$R/data/x")" x
 }
 
+@test "a create that was killed leaves no branch of what was made for it" {
+	skip_unless_root
+	rm -rf "$R/dev" "$R/proc" "$R/sys"
+	snap_root >"$W/before"
+	config '.hooks.createContainer = [{path: "/bin/sh",
+		args: ["sh", "-c", "touch $OUT; until [ -e $OUT-go ]; do sleep 0.1; done"],
+		env: ["PATH=/bin:/usr/bin", "OUT=" + $out]}]' \
+		--arg out "$W/reached"
+	"$SANDLOCK" create -b "$B" "$N" >"$W/log" 2>&1 </dev/null 3>&- &
+	creator=$!
+	eventually [ -e "$W/reached" ]
+	kill -KILL $creator
+	wait $creator || true
+	touch "$W/reached-go"
+	eventually sandlock delete --force "$N"
+	eventually no_branch
+	unchanged
+}
+
 @test "a killed run: its sandbox dies, the branch can be committed" {
 	script 'echo x >/data/x; sleep 1000'
 	"$SANDLOCK" run --on-exit=commit --on-error=abort -b "$B" "$N" \

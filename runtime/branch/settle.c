@@ -300,14 +300,29 @@ static int check_state(struct branch *b, bool caller_waited, struct error *err)
 	return 0;
 }
 
+/*
+ * Its creator died before it wrote down who lives in it, which it does before
+ * it lets a payload run: all that is there was made for the payload.
+ */
+static bool never_ran(const struct branch *b, const struct exit_status *status)
+{
+	return status->kind == EXIT_UNKNOWN && b->meta.init.pid == 0 &&
+	       b->meta.n_made == 0 && !b->keep;
+}
+
 static int settle_first(struct branch *b, const struct exit_status *status,
 			struct branch_settled *ret, struct error *err)
 {
 	struct found found;
 	struct tally tally;
 	bool sync;
-	int r = branch_undo_moves(b, err);
+	int r;
 
+	if (never_ran(b, status)) {
+		ret->gone = true;
+		return branch_remove_empty(b, err);
+	}
+	r = branch_undo_moves(b, err);
 	if (r == 0)
 		r = root_collapse(b, err);
 	if (r < 0)
