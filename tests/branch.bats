@@ -748,6 +748,42 @@ is_locked() {
 	equal left "$(find "$W/elsewhere" -name "$N")" ""
 }
 
+@test "--storage: what was made for a branch that ended empty goes with it" {
+	sandlock run --storage "$W/some/where" -b "$B" "$N"
+	equal left "$(find "$W/some" 2>/dev/null)" ""
+	# What was there before, and what others lie in, stays.
+	mkdir "$W/some"
+	script 'echo x >/data/x'
+	sandlock run --storage "$W/some/where" -b "$B" "$N-b" 2>/dev/null
+	set_args true
+	sandlock run --storage "$W/some/where" -b "$B" "$N"
+	run sandlock run --storage "$W/some/where" -b "$B" "$N-b"
+	[ "$status" -ne 0 ]
+	equal x "$(sandlock diff --name-status "$N-b")" "A	data/x"
+	sandlock abort "$N-b"
+	[ -d "$W/some" ]
+	rm -rf "$W/some"
+	# A create that fails.
+	set_args /bin/missing
+	run sandlock run --storage "$W/some/where" -b "$B" "$N"
+	[ "$status" -ne 0 ]
+	equal left "$(find "$W/some" 2>/dev/null)" ""
+}
+
+@test "--storage: runs that make and remove it at the same time all go well" {
+	for i in 1 2 3 4 5 6 7 8; do
+		for j in 1 2 3 4; do
+			sandlock run --storage "$W/some/where" -b "$B" \
+				"$N-$j-$i" || exit 1
+		done 2>"$W/log-$i" >&2 3>&- &
+		runs[i]=$!
+	done
+	for i in 1 2 3 4 5 6 7 8; do
+		wait "${runs[i]}" || { cat "$W/log-$i"; false; }
+	done
+	no_branch
+}
+
 @test "storage on another file system: staged, and just as exact" {
 	skip_unless_root
 	mkdir "$W/other"

@@ -655,89 +655,6 @@ int root_get_state(struct branch *b, enum branch_state *ret, struct error *err)
 	return 0;
 }
 
-static char *copy_str(const char *s, bool *failed)
-{
-	char *copy = s ? strdup(s) : NULL;
-
-	if (s && !copy)
-		*failed = true;
-	return copy;
-}
-
-static char **copy_argv(char *const *argv, bool *failed)
-{
-	size_t n = 0;
-	char **copy;
-
-	if (!argv)
-		return NULL;
-	while (argv[n])
-		n++;
-	copy = calloc(n + 1, sizeof(*copy));
-	if (!copy)
-		*failed = true;
-	for (size_t i = 0; copy && i < n; i++)
-		copy[i] = copy_str(argv[i], failed);
-	return copy;
-}
-
-int branch_get_info(struct branch *b, struct branch_info *ret,
-		    struct error *err)
-{
-	struct branch_info i = {
-		.on_exit = b->meta.on_exit,
-		.on_error = b->meta.on_error,
-		.status = b->meta.status,
-		.created = b->meta.created,
-		.staged = b->meta.staged,
-	};
-	bool failed = false;
-	int r = branch_get_state(b, &i.state, err);
-
-	if (r < 0)
-		return r;
-	i.name = copy_str(b->meta.name, &failed);
-	i.lower = copy_str(b->meta.lower, &failed);
-	i.dir = copy_str(b->dir, &failed);
-	i.upper = copy_str(b->upper, &failed);
-	i.bundle = copy_str(b->meta.bundle, &failed);
-	i.argv = copy_argv(b->meta.argv, &failed);
-	i.n_roots = branch_n_roots(b);
-	i.roots = calloc(i.n_roots, sizeof(*i.roots));
-	failed |= !i.roots;
-	for (size_t k = 0; i.roots && k < i.n_roots; k++) {
-		const struct branch *root = branch_root(b, k);
-
-		i.roots[k].lower = copy_str(root->meta.lower, &failed);
-		i.roots[k].upper = copy_str(root->upper, &failed);
-	}
-	if (failed) {
-		branch_info_done(&i);
-		return error_set(err, ERR_SYSTEM, ENOMEM,
-				 "cannot describe branch '%s'", b->meta.name);
-	}
-	*ret = i;
-	return 0;
-}
-
-void branch_info_done(struct branch_info *i)
-{
-	free(i->name);
-	free(i->lower);
-	free(i->dir);
-	free(i->upper);
-	free(i->bundle);
-	for (size_t k = 0; i->argv && i->argv[k]; k++)
-		free(i->argv[k]);
-	free(i->argv);
-	for (size_t k = 0; i->roots && k < i->n_roots; k++) {
-		free(i->roots[k].lower);
-		free(i->roots[k].upper);
-	}
-	free(i->roots);
-	*i = (struct branch_info){ 0 };
-}
-
 static int remove_link(struct branch *b, struct error *err)
 {
 	if (!b->linked)
@@ -757,6 +674,8 @@ static int finish_removal(struct branch *b, int r, struct error *err)
 			    : r;
 	if (r == 0)
 		r = remove_link(b, err);
+	if (r == 0)
+		branch_drop_storage(b);
 	branch_unlock(b);
 	return r;
 }
@@ -778,9 +697,14 @@ int branch_remove(struct branch *b, struct error *err)
 
 int branch_remove_empty(struct branch *b, struct error *err)
 {
-	int r = trash_put_lazily(b->home, b->home->branches_fd, b->meta.name,
-				 err);
+	int r = -ENOTEMPTY;
 
+	/* From the trash it would go later, and keep the storage. */
+	if (b->meta.storage_dirs)
+		r = remove_small(b, b->home->branches_fd, b->meta.name);
+	if (r < 0)
+		r = trash_put_lazily(b->home, b->home->branches_fd,
+				     b->meta.name, err);
 	return finish_removal(b, r, err);
 }
 
@@ -788,12 +712,16 @@ int branch_remove_empty(struct branch *b, struct error *err)
 void root_discard(struct branch *b)
 {
 	/* Not while a waiter settles it; what is gone needs nothing. */
-	if (!b || b->dir_fd < 0 || branch_lock(b, DISCARD_WAIT_MS, NULL) < 0)
+	if (!b)
 		return;
-	if (remove_small(b, b->home->branches_fd, b->meta.name) < 0) {
-		(void)branch_remove(b, NULL);
+	if (b->dir_fd < 0) {
+		branch_drop_storage(b);
 		return;
 	}
-	(void)remove_link(b, NULL);
-	branch_unlock(b);
+	if (branch_lock(b, DISCARD_WAIT_MS, NULL) < 0)
+		return;
+	if (remove_small(b, b->home->branches_fd, b->meta.name) < 0)
+		(void)branch_remove(b, NULL);
+	else
+		(void)finish_removal(b, 0, NULL);
 }

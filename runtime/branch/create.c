@@ -25,6 +25,7 @@
 
 enum {
 	STALE_AFTER_S = 2,
+	MAKE_TRIES = 16,
 	XATTR_BYTES = 64 * 1024, /* XATTR_LIST_MAX, XATTR_SIZE_MAX */
 };
 
@@ -458,6 +459,7 @@ static int set_home(struct branch *b, const struct branch_options *o,
 	    strcmp(b->elsewhere.path, b->store->home.path) != 0) {
 		b->home = &b->elsewhere;
 		b->linked = true;
+		b->meta.storage_dirs = b->elsewhere.n_made;
 		trash_resume(b->home, TRASH_LAZY_MAX);
 	}
 	return branch_set_paths(b, o->name)
@@ -509,9 +511,38 @@ int root_begin(struct store *st, const struct branch_options *o,
 	r = prepare(b, o, err);
 	if (r == 0 && !store_is_stale(st, o->name))
 		r = name_taken(o->name, err);
+	if (r < 0) {
+		branch_drop_storage(b);
+		return r;
+	}
+	*ret = take_ptr(&b);
+	return 0;
+}
+
+static void close_parts(struct branch *b)
+{
+	int *const fds[] = { &b->dir_fd, &b->lock_fd, &b->upper_fd,
+			     &b->work_fd };
+
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		cleanup_close(fds[i]);
+		*fds[i] = -1;
+	}
+	b->locked = false;
+}
+
+/* Its storage was taken away with the branch that it had been made for. */
+static int make_storage_again(struct branch *b, struct error *err)
+{
+	auto_(storage) struct storage s = STORAGE_INIT;
+	int r = storage_open(b->home->path, true, &s, err);
+
 	if (r < 0)
 		return r;
-	*ret = take_ptr(&b);
+	storage_done(b->home);
+	*b->home = s;
+	s = (struct storage)STORAGE_INIT;
+	b->meta.storage_dirs = b->home->n_made;
 	return 0;
 }
 
@@ -524,10 +555,16 @@ int root_make(struct branch *b, struct error *err)
 		return error_set(err, ERR_SYSTEM, errno, "cannot stat '%s'",
 				 b->meta.lower);
 	r = build_and_claim(b, &lower, err);
+	for (int i = 0; r == -ENOENT && b->linked && i < MAKE_TRIES; i++) {
+		close_parts(b);
+		r = make_storage_again(b, err);
+		if (r == 0)
+			r = build_and_claim(b, &lower, err);
+	}
 	/* Nothing is there to be discarded: the name may be somebody's. */
 	if (r < 0) {
-		cleanup_close(&b->dir_fd);
-		b->dir_fd = -1;
+		close_parts(b);
+		branch_drop_storage(b);
 	}
 	return r;
 }

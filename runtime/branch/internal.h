@@ -85,6 +85,8 @@ struct branch_meta {
 	size_t n_modes;
 	/* Of the first root: how many there are. 0 in the others. */
 	unsigned int n_roots;
+	/* So many directories were made for the storage, itself the last. */
+	unsigned int storage_dirs;
 };
 
 /*
@@ -96,6 +98,7 @@ struct storage {
 	char *branches; /* path/branches */
 	int fd;
 	int branches_fd;
+	unsigned int n_made; /* directories that were missing, of path */
 };
 #define STORAGE_INIT                        \
 	{                                   \
@@ -112,6 +115,8 @@ int storage_advise(int sys, struct error *err);
  */
 int storage_open(const char *path, bool make, struct storage *ret,
 		 struct error *err);
+/* Undoes that for the last @n directories of its path, if nothing is there. */
+void storage_drop(const struct storage *s, unsigned int n);
 /* A directory of ours, 0700, never a link; "@where/@name" in messages. */
 int storage_open_private(int dirfd, const char *where, const char *name,
 			 bool make, int *ret_fd, struct error *err);
@@ -356,5 +361,7 @@ int store_discard(struct branch *b, int dirfd, const char *name,
 int branch_remove(struct branch *b, struct error *err);
 /* The same for one in which there is nothing. */
 int branch_remove_empty(struct branch *b, struct error *err);
+/* What was made for it to lie in, if nothing else does. */
+void branch_drop_storage(const struct branch *b);
 
 #endif

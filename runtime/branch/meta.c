@@ -161,6 +161,8 @@ static void put_meta(struct json_out *o, const struct branch_meta *m)
 		put_records(o, "modes", m->modes, m->n_modes);
 	if (m->n_roots)
 		json_out_uint_member(o, "roots", m->n_roots);
+	if (m->storage_dirs)
+		json_out_uint_member(o, "storage_dirs", m->storage_dirs);
 	json_out_object_end(o);
 }
 

@@ -344,6 +344,9 @@ static void get_meta(struct source *s, struct branch_meta *m)
 	m->argv = want_argv(s, "argv");
 	if (json_get(s->root, "roots"))
 		m->n_roots = (unsigned int)want_uint(s, "roots", ROOTS_MAX);
+	if (json_get(s->root, "storage_dirs"))
+		m->storage_dirs =
+			(unsigned int)want_uint(s, "storage_dirs", UINT16_MAX);
 	if (json_get(s->root, "bundle"))
 		m->bundle = want_name(s, "bundle");
 	m->init.pid = (pid_t)want_uint(s, "init_pid", INT32_MAX);

@@ -379,6 +379,89 @@ int branch_get_state(struct branch *b, enum branch_state *ret,
 	return r;
 }
 
+static char *copy_str(const char *s, bool *failed)
+{
+	char *copy = s ? strdup(s) : NULL;
+
+	if (s && !copy)
+		*failed = true;
+	return copy;
+}
+
+static char **copy_argv(char *const *argv, bool *failed)
+{
+	size_t n = 0;
+	char **copy;
+
+	if (!argv)
+		return NULL;
+	while (argv[n])
+		n++;
+	copy = calloc(n + 1, sizeof(*copy));
+	if (!copy)
+		*failed = true;
+	for (size_t i = 0; copy && i < n; i++)
+		copy[i] = copy_str(argv[i], failed);
+	return copy;
+}
+
+int branch_get_info(struct branch *b, struct branch_info *ret,
+		    struct error *err)
+{
+	struct branch_info i = {
+		.on_exit = b->meta.on_exit,
+		.on_error = b->meta.on_error,
+		.status = b->meta.status,
+		.created = b->meta.created,
+		.staged = b->meta.staged,
+	};
+	bool failed = false;
+	int r = branch_get_state(b, &i.state, err);
+
+	if (r < 0)
+		return r;
+	i.name = copy_str(b->meta.name, &failed);
+	i.lower = copy_str(b->meta.lower, &failed);
+	i.dir = copy_str(b->dir, &failed);
+	i.upper = copy_str(b->upper, &failed);
+	i.bundle = copy_str(b->meta.bundle, &failed);
+	i.argv = copy_argv(b->meta.argv, &failed);
+	i.n_roots = branch_n_roots(b);
+	i.roots = calloc(i.n_roots, sizeof(*i.roots));
+	failed |= !i.roots;
+	for (size_t k = 0; i.roots && k < i.n_roots; k++) {
+		const struct branch *root = branch_root(b, k);
+
+		i.roots[k].lower = copy_str(root->meta.lower, &failed);
+		i.roots[k].upper = copy_str(root->upper, &failed);
+	}
+	if (failed) {
+		branch_info_done(&i);
+		return error_set(err, ERR_SYSTEM, ENOMEM,
+				 "cannot describe branch '%s'", b->meta.name);
+	}
+	*ret = i;
+	return 0;
+}
+
+void branch_info_done(struct branch_info *i)
+{
+	free(i->name);
+	free(i->lower);
+	free(i->dir);
+	free(i->upper);
+	free(i->bundle);
+	for (size_t k = 0; i->argv && i->argv[k]; k++)
+		free(i->argv[k]);
+	free(i->argv);
+	for (size_t k = 0; i->roots && k < i->n_roots; k++) {
+		free(i->roots[k].lower);
+		free(i->roots[k].upper);
+	}
+	free(i->roots);
+	*i = (struct branch_info){ 0 };
+}
+
 int branch_settle(struct branch *b, const struct exit_status *status,
 		  bool caller_waited, struct branch_settled *ret,
 		  struct error *err)

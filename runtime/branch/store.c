@@ -28,7 +28,10 @@
 #include "branch/internal.h"
 #include "kernel/userns.h"
 
-enum { LIMIT_MOUNT_DEPTH = 4096 }; /* PATH_MAX / 1 */
+enum {
+	LIMIT_MOUNT_DEPTH = 4096, /* PATH_MAX / 1 */
+	OPEN_TRIES = 16,
+};
 
 void storage_done(struct storage *s)
 {
@@ -118,10 +121,11 @@ int storage_open_private(int dirfd, const char *where, const char *name,
 	return 0;
 }
 
-/* mkdir -p with mode 0700. */
-static int make_path(const char *path)
+/* mkdir -p with mode 0700. Counts what is new at the end of @path. */
+static int make_path(const char *path, unsigned int *ret_n)
 {
 	auto_free char *copy = strdup(path);
+	unsigned int n = 0;
 
 	if (!copy)
 		return -ENOMEM;
@@ -131,11 +135,17 @@ static int make_path(const char *path)
 		if (c != '/' && c != '\0')
 			continue;
 		*p = '\0';
-		if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+		if (mkdir(copy, 0700) == 0)
+			n++;
+		else if (errno == EEXIST)
+			n = 0;
+		else
 			return -errno;
 		*p = c;
-		if (c == '\0')
+		if (c == '\0') {
+			*ret_n = n;
 			return 0;
+		}
 	}
 }
 
@@ -172,17 +182,19 @@ static int fill_storage(int fd, bool make, struct storage *ret,
 	return 0;
 }
 
-int storage_open(const char *path, bool make, struct storage *ret,
-		 struct error *err)
+static int open_once(const char *path, bool make, struct storage *ret,
+		     struct error *err)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	unsigned int n_made = 0;
+	int sys;
 
 	if (fd < 0 && errno == ENOENT) {
 		int r;
 
 		if (!make)
 			return -ENOENT;
-		r = make_path(path);
+		r = make_path(path, &n_made);
 		if (r < 0) {
 			(void)error_set(err, ERR_SYSTEM, -r,
 					"cannot make the branch store '%s'",
@@ -193,14 +205,44 @@ int storage_open(const char *path, bool make, struct storage *ret,
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
 	if (fd < 0) {
-		int sys = errno;
-
+		sys = errno;
 		(void)error_set(err, ERR_SYSTEM, sys,
 				"cannot open the branch store '%s'", path);
 		(void)storage_advise(sys, err);
 		return -sys;
 	}
-	return fill_storage(fd, make, ret, err);
+	sys = fill_storage(fd, make, ret, err);
+	if (sys == 0)
+		ret->n_made = n_made;
+	return sys;
+}
+
+int storage_open(const char *path, bool make, struct storage *ret,
+		 struct error *err)
+{
+	int r = open_once(path, make, ret, err);
+
+	/* Whoever had made it takes it away just now, see storage_drop. */
+	for (int i = 0; make && r == -ENOENT && i < OPEN_TRIES; i++)
+		r = open_once(path, make, ret, err);
+	return r;
+}
+
+void storage_drop(const struct storage *s, unsigned int n)
+{
+	auto_free char *path = n ? strdup(s->path) : NULL;
+
+	if (!path || unlinkat(s->fd, "trash", AT_REMOVEDIR) < 0 ||
+	    unlinkat(s->fd, "branches", AT_REMOVEDIR) < 0)
+		return;
+	for (; n > 0 && rmdir(path) == 0; n--)
+		*strrchr(path, '/') = '\0';
+}
+
+void branch_drop_storage(const struct branch *b)
+{
+	if (b->home->fd >= 0)
+		storage_drop(b->home, b->meta.storage_dirs);
 }
 
 char *store_default_path(void)
@@ -405,8 +447,10 @@ static int choose_named(const char *path, uint64_t lower_mnt,
 	if (r < 0)
 		return r;
 	use = use_of_fs(s.branches_fd);
-	if (use == FS_UNFIT || use == FS_REMOTE)
+	if (use == FS_UNFIT || use == FS_REMOTE) {
+		storage_drop(&s, s.n_made);
 		return refuse_storage(s.path, use, err);
+	}
 	r = mount_id_of(s.branches_fd, &mnt, NULL);
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot stat '%s'",
