@@ -524,6 +524,38 @@ nobody_is_named() {
 	refused 1 "container not running" sandlock kill "$N"
 }
 
+@test "kill: who has the server's number now is neither waited for nor killed" {
+	only_sandlock
+	set_args sleep 1000
+	create_running "$N" --no-supervisor
+	init=$(pid_of "$N")
+	kill -KILL "$(sed -n 2p "$W/run/$N/pid")"
+	sandlock run -b "$B" "$N-other" >"$W/log" 2>&1 3>&- &
+	other=$!
+	started $other
+	eventually has_status "$N-other" running
+	printf '%s\n%s\n' "$init" \
+		"$(sed -n 2p "$W/run/$N-other/pid")" >"$W/run/$N/pid"
+	sandlock kill "$N"
+	equal other "$(status_of "$N-other")" running
+	sandlock kill "$N-other"
+	wait $other || true
+}
+
+@test "kill: of a run that is kept, too, it returns when that is over" {
+	only_sandlock
+	set_args sleep 1000
+	"$SANDLOCK" run --keep -b "$B" "$N" >"$W/log" 2>&1 3>&- &
+	runner=$!
+	started $runner
+	eventually has_status "$N" running
+	equal server "$(sed -n 2p "$W/run/$N/pid")" $runner
+	sandlock kill "$N"
+	is_gone $runner
+	equal status "$(status_of "$N")" stopped
+	sandlock delete "$N"
+}
+
 @test "kill: a created container can be killed" {
 	set_args sleep 1000
 	create "$N"

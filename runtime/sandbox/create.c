@@ -672,7 +672,8 @@ static int write_pids(struct create *c, struct error *err)
 	const struct sandbox_state *s = c->state;
 
 	return rundir_write_pids(c->slot, s->init.pid,
-				 s->ephemeral ? getpid() : s->init.pid, err);
+				 c->die_with_parent ? getpid() : s->init.pid,
+				 err);
 }
 
 static int give_branch(void *data, int fd, struct error *err)

@@ -1,11 +1,9 @@
 /* delete: undoes create. A pending branch is never touched. */
 #include <signal.h>
 
-#include "base/fd.h"
 #include "kernel/cgroup.h"
 #include "sandbox/finish.h"
 #include "sandbox/lookup.h"
-#include "sandbox/waiter.h"
 #include "spec/spec.h"
 
 enum { DELETE_WAIT_MS = 10000, SETTLE_WAIT_MS = 5000 };
@@ -22,27 +20,6 @@ static int end_processes(struct found *f, struct error *err)
 					 f->state->name);
 	}
 	return finish_processes(f->state, pidfd, DELETE_WAIT_MS, err);
-}
-
-/*
- * Who settles the branch: a pidfd, or negative. The number may be another's by
- * now: a run is older than its init, and a waiter says whose it is.
- */
-static int open_server(const struct found *f)
-{
-	auto_close int pidfd = -1;
-	struct proc_id id;
-	pid_t init, server;
-
-	if (rundir_read_pids(f->slot, &init, &server) < 0 || server == init)
-		return -ESRCH;
-	pidfd = pidfd_open_pid(server);
-	if (pidfd < 0 || proc_id_of(server, &id) < 0)
-		return -ESRCH;
-	if (f->state->ephemeral ? id.start_time > f->state->init.start_time
-				: !waiter_is_of(server, f->state->name))
-		return -ESRCH;
-	return take_fd(&pidfd);
 }
 
 static int delete_found(const struct sandbox_env *env, struct found *f,
@@ -65,7 +42,7 @@ static int delete_found(const struct sandbox_env *env, struct found *f,
 	if (r < 0)
 		return r;
 	(void)state_load_spec(f->slot, f->state, NULL, &spec, NULL);
-	server = open_server(f);
+	server = found_server(f);
 	r = finish_remove(env, f->slot, f->state, spec, err);
 	spec_free(spec);
 	if (r < 0 || !f->state->store)

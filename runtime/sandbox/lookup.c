@@ -1,8 +1,13 @@
 #include "sandbox/lookup.h"
 
 #include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/fd.h"
 #include "branch/branch.h"
+#include "sandbox/waiter.h"
 
 /* What has ended may have left a branch of its name. */
 static void advise_branch(const struct sandbox_env *env, const char *name,
@@ -53,4 +58,25 @@ int found_pidfd(const struct found *f, struct error *err)
 		return error_say(err, ERR_STATE, ESRCH,
 				 "container not running: '%s'", f->state->name);
 	return fd;
+}
+
+int found_server(const struct found *f)
+{
+	const struct sandbox_state *s = f->state;
+	auto_close int pidfd = -1;
+	char boot[BOOT_ID_LEN + 1];
+	struct proc_id id;
+	pid_t init, server;
+
+	if (rundir_read_pids(f->slot, &init, &server) < 0 || server == init ||
+	    server == getpid() || proc_boot_id(boot) < 0 ||
+	    strcmp(boot, s->boot_id) != 0)
+		return -ESRCH;
+	pidfd = pidfd_open_pid(server);
+	if (pidfd < 0 || proc_id_of(server, &id) < 0)
+		return -ESRCH;
+	if (id.start_time > s->init.start_time &&
+	    !waiter_is_of(server, s->name))
+		return -ESRCH;
+	return take_fd(&pidfd);
 }

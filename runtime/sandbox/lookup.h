@@ -24,6 +24,13 @@ void found_done(struct found *f);
  * running" (engines match the text). */
 int found_pidfd(const struct found *f, struct error *err);
 
+/*
+ * pidfd of the process that serves it and settles its branch, never our own;
+ * negative where none does. Its number may be another's by now: a run is older
+ * than its init, and a waiter says whose it is.
+ */
+int found_server(const struct found *f);
+
 enum { LOOKUP_LOCK_MS = 10000 };
 
 #endif

@@ -1,12 +1,10 @@
 /* kill, pause, resume, update: verbs on running processes. */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "kernel/cgroup.h"
 #include "sandbox/finish.h"
@@ -57,35 +55,15 @@ int sandbox_kill(const struct sandbox_env *env, const char *name, int sig,
 	return r;
 }
 
-/* By now the pid on record could be anybody's. */
-static bool is_our_program(pid_t pid)
-{
-	struct stat ours, theirs;
-	char path[32];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	return stat("/proc/self/exe", &ours) == 0 && stat(path, &theirs) == 0 &&
-	       ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
-}
-
 /* Waits for the process that serves the sandbox; kills a wedged one. */
-static void wait_server(const struct rundir_slot *slot, int timeout_ms)
+static void end_server(const struct found *f)
 {
-	struct proc_id id;
-	pid_t init, server;
-	int pidfd;
+	auto_close int pidfd = found_server(f);
 
-	if (rundir_read_pids(slot, &init, &server) < 0 || server == init ||
-	    server == getpid() || proc_id_of(server, &id) < 0)
-		return;
-	pidfd = pidfd_open_id(&id);
-	if (pidfd < 0)
-		return;
-	if (is_our_program(server) && pidfd_wait(pidfd, timeout_ms) != 1) {
+	if (pidfd >= 0 && pidfd_wait(pidfd, KILL_WAIT_MS) != 1) {
 		(void)pidfd_signal(pidfd, SIGKILL);
 		(void)pidfd_wait(pidfd, 1000);
 	}
-	(void)close(pidfd);
 }
 
 static int kill_found(const struct sandbox_env *env, struct found *f,
@@ -100,7 +78,7 @@ static int kill_found(const struct sandbox_env *env, struct found *f,
 	r = finish_processes(f->state, pidfd, KILL_WAIT_MS, err);
 	if (r < 0)
 		return r;
-	wait_server(f->slot, KILL_WAIT_MS);
+	end_server(f);
 	if (f->state->store)
 		finish_left_branch(env, f->state->store, f->state->name);
 	if (!f->state->ephemeral)
