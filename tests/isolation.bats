@@ -587,17 +587,41 @@ PATH=/usr/bin:/bin"
 	sandlock delete --force "$N"
 	wait $! || :
 	equal poststop "$(cat "$HOOKS")" poststop
-	# A run that was killed is cleared up by whoever meets it.
-	rm "$HOOKS"
+}
+
+# kill_run: one in the foreground whose directory is old enough to be pruned.
+kill_run() {
 	sandlock run -b "$B" "$N" 3>&- &
 	eventually has_status "$N" running
 	kill -9 "$(sed -n 2p "$SANDLOCK_ROOT/$N/pid")"
 	wait $! || :
-	eventually is_pruned
-	equal poststop "$(cat "$HOOKS")" poststop
+	eventually has_status "$N" stopped
+	touch -d '1 hour ago' "$SANDLOCK_ROOT/$N"
 }
 
-is_pruned() {
+@test "hooks: of a run that was killed delete runs poststop, no listing does" {
+	hook poststop 'echo poststop >>$OUT'
+	annotate io.sandlock.branch none
+	set_args sleep 1000
+	kill_run
+	for list in list ps 'ps -a'; do
+		run sandlock $list
+		expect_status 0
+		expect_match "$N .*stopped"
+	done
+	[ ! -e "$HOOKS" ]
+	sandlock delete "$N"
+	equal poststop "$(cat "$HOOKS")" poststop
+	# Whoever takes its name deletes it, too.
+	rm "$HOOKS"
+	kill_run
+	set_args true
+	sandlock run -b "$B" "$N"
+	equal poststop "$(grep -c . "$HOOKS")" 2
+	# Without such hooks it goes.
+	config 'del(.hooks)'
+	set_args sleep 1000
+	kill_run
 	sandlock list
 	[ ! -e "$SANDLOCK_ROOT/$N" ]
 }

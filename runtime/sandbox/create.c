@@ -73,7 +73,7 @@ static int claim_once(struct create *c, struct error *err)
 	if (err)
 		*err = local;
 	/* What a killed create or run left behind does not hold the name. */
-	if (stale_prune(c->env, c->rundir, c->plan->name) != 1)
+	if (stale_prune(c->env, c->rundir, c->plan->name, true) != 1)
 		return r;
 	return rundir_claim(c->rundir, c->plan->name, &c->slot, err);
 }

@@ -219,9 +219,10 @@ static int list_live(const struct sandbox_env *env, struct rundir *d,
 		struct found f = { 0 };
 
 		if (found_open(env, names[i], false, &f, NULL) < 0 ||
-		    (f.state->ephemeral && f.status == STATUS_STOPPED)) {
+		    (f.state->ephemeral && f.status == STATUS_STOPPED &&
+		     !stale_waits(f.slot, f.state))) {
 			found_done(&f);
-			(void)stale_prune(env, d, names[i]);
+			(void)stale_prune(env, d, names[i], false);
 			continue;
 		}
 		info = next_info(l);

@@ -60,12 +60,37 @@ static void end_cgroup(const struct sandbox_state *s)
 	(void)cgroup_remove(s->cgroup, NULL);
 }
 
+/* Of a run that was killed: who deletes it runs them. */
+static bool has_hooks(const struct spec *spec)
+{
+	return spec && spec->hooks.n[SPEC_HOOK_POSTSTOP];
+}
+
+static struct spec *load_spec(const struct rundir_slot *slot,
+			      const struct sandbox_state *s)
+{
+	struct spec *spec = NULL;
+
+	if (s && s->ready && !s->host)
+		(void)state_load_spec(slot, s, NULL, &spec, NULL);
+	return spec;
+}
+
+bool stale_waits(const struct rundir_slot *slot, const struct sandbox_state *s)
+{
+	struct spec *spec = load_spec(slot, s);
+	bool waits = has_hooks(spec);
+
+	spec_free(spec);
+	return waits;
+}
+
 int stale_prune(const struct sandbox_env *env, struct rundir *d,
-		const char *name)
+		const char *name, bool hooks)
 {
 	auto_ptr(rundir_slot_close) struct rundir_slot *slot = NULL;
 	auto_ptr(state_free) struct sandbox_state *s = NULL;
-	struct spec *spec = NULL;
+	struct spec *spec;
 	bool ours;
 	int r;
 
@@ -80,14 +105,16 @@ int stale_prune(const struct sandbox_env *env, struct rundir *d,
 		return 0;
 	if (!s && rundir_is_ours(slot))
 		return finish_unrecorded(env, slot, NULL) == 0;
+	spec = load_spec(slot, s);
+	if (has_hooks(spec) && !hooks) {
+		spec_free(spec);
+		return 0;
+	}
 	if (s && s->cgroup)
 		end_cgroup(s);
 	if (s)
 		scratch_remove(s);
 	log_debug(env->log, "removed what is left of '%s'", name);
-	/* Of a run that was killed nobody else will ever run the hooks. */
-	if (s && s->ready && !s->host)
-		(void)state_load_spec(slot, s, NULL, &spec, NULL);
 	r = rundir_take(slot, &ours, NULL);
 	if (spec && ours)
 		(void)finish_hooks(s, spec, SPEC_HOOK_POSTSTOP, "stopped",
