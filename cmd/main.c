@@ -396,6 +396,8 @@ int main(int argc, char **argv)
 	}
 	/* Ignored, as it may be inherited, no child leaves a status. */
 	(void)signal(SIGCHLD, SIG_DFL);
+	/* EFBIG says which file it was. A payload gets the default back. */
+	(void)signal(SIGXFSZ, SIG_IGN);
 	if (!strcmp(name, "sandlock-waiter"))
 		return sandlock_waiter_main(argc, argv);
 	if (!strcmp(name, "sandlock-supervisor"))

@@ -193,6 +193,9 @@ int cmd_fail(struct ctx *ctx, const struct sandlock_error *err)
 			     "system call: Linux 5.12 has all of them");
 	else if (err->sys == EMFILE)
 		write_stderr("hint: ", "raise the limit: ulimit -n 1024");
+	else if (err->sys == EFBIG)
+		write_stderr("hint: ", "is the limit on the size of files too "
+				       "low? see ulimit -f");
 	return cmd_exit_status(ctx, err);
 }
 

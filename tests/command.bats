@@ -157,6 +157,21 @@ no_branch() {
 	[ "$status" -ne 0 ]
 }
 
+@test "command: a limit on the size of files is the command's, and told of" {
+	run bash -c 'ulimit -f 0; exec "$0" run -- true' "$SANDLOCK"
+	expect_status 125
+	expect_output "File too large"
+	expect_output "ulimit -f"
+	expect_one_error
+	run bash -c 'ulimit -f 256; exec "$0" run -- sh -c "
+		ulimit -f; head -c 1000000 /dev/zero >big"' "$SANDLOCK"
+	# 128 + SIGXFSZ
+	expect_status 153
+	expect_output 512 # of 512 bytes each
+	run sandlock run -- grep SigIgn /proc/self/status
+	expect_output 0000000000000000
+}
+
 @test "command: status-fd tells the end as JSON" {
 	run bash -c "'$SANDLOCK' run --status-fd 5 -- sh -c 'exit 3' 5>'$W/status'"
 	expect_status 3
