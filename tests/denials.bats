@@ -151,6 +151,36 @@ for a in sys.argv[1:]:
 		'["limits.processes","EAGAIN","limits.processes 3","--max-processes 6"]'
 }
 
+@test "a process that was killed for another's limit is not on record" {
+	skip_unless_root
+	load_parent
+	make_bundle
+	config '.linux.cgroupsPath = $p + "/it" |
+		.linux.resources.memory = {limit: 536870912}' --arg p "/$N-p"
+	script 'echo x >/data/x; probe eat 134217728; :'
+	run sandlock run -b "$B" "$N"
+	refute_output "out of memory"
+	run sandlock logs --json "$N"
+	refute_output limits.memory
+	rmdir "$parent"
+}
+
+# A cgroup that has less than what is in it may have.
+load_parent() {
+	parent=/sys/fs/cgroup/memory
+	[ -d "$parent" ] || parent=/sys/fs/cgroup
+	parent+=/$N-p
+	mkdir "$parent"
+	if [ -e "$parent/memory.limit_in_bytes" ]; then
+		echo 33554432 >"$parent/memory.limit_in_bytes"
+	elif [ -e "$parent/memory.max" ]; then
+		echo 33554432 >"$parent/memory.max"
+	else
+		rmdir "$parent"
+		skip "needs a memory controller"
+	fi
+}
+
 @test "limits that the kernel keeps are on record, of bundles, too" {
 	skip_unless_root
 	run sandlock run --name "$N" --no-supervisor -m 24M -P 3 -- sh -c '

@@ -131,6 +131,8 @@ int cgroup_stats(const struct cgroup *c, struct json_out *o, struct error *err);
 /* How many processes in it the kernel killed for want of memory; 0 where that
  * is not counted. */
 uint64_t cgroup_oom_kills(const struct cgroup *c);
+/* How many of them because its own limit was hit. */
+uint64_t cgroup_limit_kills(const struct cgroup *c);
 /* How many forks in it the limit of processes made fail. */
 uint64_t cgroup_fork_failures(const struct cgroup *c);
 

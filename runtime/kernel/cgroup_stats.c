@@ -350,6 +350,21 @@ uint64_t cgroup_oom_kills(const struct cgroup *c)
 			  "oom_kill");
 }
 
+/*
+ * "oom" counts where the limit is that was hit, "oom_kill" where the victim is,
+ * whoever's memory had run out. v1 only says whether the limit was hit.
+ */
+uint64_t cgroup_limit_kills(const struct cgroup *c)
+{
+	const char *v1 = c->node[CTL_MEMORY].dir;
+	uint64_t hits = v1 ? number(v1, "memory.failcnt") +
+					number(v1, "memory.memsw.failcnt")
+			   : keyed(c->node[CTL_UNIFIED].dir,
+				   "memory.events.local", "oom");
+
+	return hits ? cgroup_oom_kills(c) : 0;
+}
+
 uint64_t cgroup_fork_failures(const struct cgroup *c)
 {
 	const char *v1 = c->node[CTL_PIDS].dir;

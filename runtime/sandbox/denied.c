@@ -100,7 +100,7 @@ static void add_limits(struct create *c)
 	if (r->has_mem_limit && r->mem_limit > 0) {
 		denial_of_memory(&x, (uint64_t)r->mem_limit);
 		add_limit(c, &x, "linux.resources.memory.limit",
-			  cgroup_oom_kills(cg), r->mem_limit);
+			  cgroup_limit_kills(cg), r->mem_limit);
 	}
 	if (r->has_pids_limit && most > 0) {
 		denial_of_processes(&x, (uint64_t)most);
