@@ -210,6 +210,64 @@ forward_staged() {
 	eventually umount "$W/other"
 }
 
+# full_from N COMMAND...: from the N-th write on there is no room for any.
+full_from() {
+	local n=$1
+
+	shift
+	timeout 60 strace -f -qq -o /dev/null -e trace=write,pwrite64,mkdirat \
+		-e inject=write,pwrite64:error=ENOSPC:when="$n+" \
+		-e inject=mkdirat:error=ENOSPC:when="$n+" \
+		"$SANDLOCK" "$@" >/dev/null 2>&1 3>&-
+}
+
+@test "a disk that gets full while staging: nothing of it stays, and abort takes no room" {
+	local n failed=0
+
+	STORAGE=$W/other
+	mkdir -p "$STORAGE"
+	mount -t tmpfs tmpfs "$STORAGE" || skip "no mounts here"
+	for ((n = 1; n < 40; n++)); do
+		afresh
+		if full_from $n commit "$N"; then
+			break
+		elif [ "$(branch_state "$N")" != pending ]; then
+			continue
+		fi
+		failed=$((failed + 1))
+		echo "full at write number $n" >&2
+		is_old || return 1
+		full_from 1 abort "$N" || true
+		has_no_branch "$N" || return 1
+		is_old || return 1
+	done
+	[ $failed -gt 3 ]
+	eventually umount "$STORAGE"
+}
+
+@test "a disk that is full when a part is published: what is said is so" {
+	local n
+
+	for ((n = 1; n < 20; n++)); do
+		afresh
+		run timeout 60 strace -f -qq -o "$W/trace" -e trace=mkdirat \
+			-e inject=mkdirat:error=ENOSPC:when=$n \
+			"$SANDLOCK" commit "$N" data/a data/b data/new
+		grep -q INJECTED "$W/trace" || break
+		refute_output "half of it"
+		if [ -e "$R/data/b" ]; then
+			is_old || return 1
+		else
+			expect_output "what was named is published"
+			[ -e "$R/data/new" ]
+		fi
+		equal state "$(branch_state "$N")" pending
+		sandlock commit "$N" || return 1
+		is_new || return 1
+	done
+	[ $n -gt 2 ]
+}
+
 @test "while a commit is unfinished its branch says so and refuses others" {
 	afresh
 	for n in 6 7 8 9; do

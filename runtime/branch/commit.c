@@ -94,7 +94,10 @@ static int take_back(struct branch *b, struct site *s, const struct plan *p,
 	if (commit_is_past_return(b) ||
 	    faccessat(b->dir_fd, "done", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return r;
-	if (commit_back(b, s, p, &why) == 0)
+	/* A part that is published, but for what is to be removed. */
+	if (!root_has(b, "intent"))
+		return r;
+	if (commit_back(b, s, p, &why) == 0 || !root_has(b, "intent"))
 		return advise(err);
 	return error_hint(err,
 			  "half of it is published: 'sandlock recover %s' goes "

@@ -77,7 +77,15 @@ static int finish_part(struct branch *b, struct site *s, const struct plan *p,
 		r = remove_file(b, "intent", err);
 	if (r == 0 && !is_further_root(b))
 		r = remove_file(b, "published", err);
-	return r < 0 ? r : site_discard_stage(s, b, err);
+	if (r < 0)
+		return r;
+	r = site_discard_stage(s, b, err);
+	return r < 0 ? error_hint(
+			       err,
+			       "what was named is published: the next "
+			       "commit or abort of '%s' removes what is left",
+			       b->meta.name)
+		     : 0;
 }
 
 static int mode_failed(const struct branch *b, int r, struct error *err)

@@ -240,7 +240,13 @@ static int read_mtime(const struct branch *b, struct root_state *ret)
 	return 0;
 }
 
-static int hold_mtime(struct root_time *t, struct branch *b, int root_fd)
+static bool is_full(int r)
+{
+	return r == -ENOSPC || r == -EDQUOT;
+}
+
+static int hold_mtime(struct root_time *t, struct branch *b, int root_fd,
+		      bool removes)
 {
 	const struct judge j = { .branch = b };
 	struct object o;
@@ -256,6 +262,10 @@ static int hold_mtime(struct root_time *t, struct branch *b, int root_fd)
 	if (read_mtime(b, &t->is) < 0)
 		r = fd_write_atomic(b->dir_fd, "mtime", &t->is, sizeof(t->is),
 				    0600, true);
+	/* What frees room takes none: only who is killed leaves another time.
+	 */
+	if (removes && is_full(r))
+		r = 0;
 	return r < 0 ? r : modes_let_in(root_fd);
 }
 
@@ -292,7 +302,9 @@ static int release_mtime(const struct root_time *t)
 	if (r < 0)
 		return r;
 	branch_step("root's base");
-	return unlinkat(t->branch->dir_fd, "mtime", 0) < 0 ? -errno : 0;
+	return unlinkat(t->branch->dir_fd, "mtime", 0) < 0 && errno != ENOENT
+		       ? -errno
+		       : 0;
 }
 
 enum {
@@ -466,13 +478,17 @@ int site_clear_lower(struct branch *b, struct error *err)
 	if (!site_has_lower_stage(b))
 		return 0;
 	cut_off = has_entry(b->dir_fd, "mtime");
-	r = hold_mtime(&t, b, b->lower_fd);
+	r = hold_mtime(&t, b, b->lower_fd, true);
 	if (r == 0)
 		r = open_again(b->lower_fd, &root);
 	if (r == 0)
 		r = remove_stage(b, root, cut_off);
-	if (r == 0)
+	if (r == 0) {
 		r = release_mtime(&t);
+		/* Only the base could not be saved, which is still due. */
+		if (is_full(r))
+			r = 0;
+	}
 	return r < 0 ? error_set(err, ERR_SYSTEM, -r,
 				 "cannot remove '.sandlock-%s' from '%s'",
 				 b->meta.name, b->meta.lower)
@@ -483,7 +499,7 @@ static int make_lower_stage(struct site *s, struct error *err)
 {
 	char name[STAGE_NAME_LEN];
 	struct root_time t;
-	int r = hold_mtime(&t, s->branch, s->lower_fd);
+	int r = hold_mtime(&t, s->branch, s->lower_fd, false);
 
 	if (r == 0)
 		r = make_stage(s, name);
@@ -535,15 +551,16 @@ int site_find_stage(struct site *s, struct error *err)
 
 int site_discard_stage(struct site *s, struct branch *b, struct error *err)
 {
-	int r = 0;
+	int r = 0, cleared;
 
-	if (faccessat(b->dir_fd, "trash", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (unlinkat(b->dir_fd, "trash", AT_REMOVEDIR) < 0 && errno != ENOENT)
 		r = store_discard(b, b->dir_fd, "trash", err);
 	if (s->stage_fd != s->trash_fd)
 		cleanup_close(&s->stage_fd);
 	cleanup_close(&s->trash_fd);
 	s->trash_fd = s->stage_fd = -1;
-	return r < 0 || !s->staged ? r : site_clear_lower(b, err);
+	cleared = s->staged ? site_clear_lower(b, r < 0 ? NULL : err) : 0;
+	return r < 0 ? r : cleared;
 }
 
 static int sync_dirs(const struct site *s, const struct plan *p)
