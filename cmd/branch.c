@@ -115,6 +115,52 @@ void cmd_note_pending(const struct ctx *ctx, const char *name, size_t n,
 			 what, name, name);
 }
 
+/* "10M", "10.4M" */
+static const char *size_text(uint64_t n, char ret[32])
+{
+	static const char units[] = "KMGT";
+	unsigned int i = 0;
+
+	if (n < 1024) {
+		(void)snprintf(ret, 32, "%llu bytes", (unsigned long long)n);
+		return ret;
+	}
+	for (; units[i + 1] && n >= 1024 * 1024; i++)
+		n /= 1024;
+	if (n % 1024 * 10 / 1024)
+		(void)snprintf(
+			ret, 32, "%llu.%llu%c", (unsigned long long)n / 1024,
+			(unsigned long long)(n % 1024 * 10 / 1024), units[i]);
+	else
+		(void)snprintf(ret, 32, "%llu%c", (unsigned long long)n / 1024,
+			       units[i]);
+	return ret;
+}
+
+void cmd_note_quota(struct ctx *ctx, const struct sandlock_result *r)
+{
+	char used[32], quota[32], text[512];
+
+	if (r->exit_kind != SANDLOCK_EXIT_QUOTA)
+		return;
+	(void)size_text(r->quota_bytes, quota);
+	if (r->quota_used)
+		(void)snprintf(text, sizeof(text),
+			       "the branch of '%s' took %s or more, its quota "
+			       "is %s: all of it was killed; raise --quota",
+			       r->name, size_text(r->quota_used, used), quota);
+	else
+		(void)snprintf(text, sizeof(text),
+			       "how much the branch of '%s' took cannot be "
+			       "counted, its quota is %s: all of it was killed",
+			       r->name, quota);
+	/* An engine reads warnings only. */
+	if (ctx->engine)
+		cmd_log(ctx, SANDLOCK_LOG_WARNING, text);
+	else
+		cmd_note(ctx, "%s", text);
+}
+
 static int count_one(void *data, const struct sandlock_change *c)
 {
 	++*(size_t *)data;

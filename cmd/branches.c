@@ -49,6 +49,11 @@ static void add_exit(struct json_out *o, const struct sandlock_branch_info *b)
 		json_out_bool_member(o, "timeout", true);
 		json_out_object_end(o);
 		return;
+	case SANDLOCK_EXIT_QUOTA:
+		json_out_object(o);
+		json_out_bool_member(o, "over_quota", true);
+		json_out_object_end(o);
+		return;
 	case SANDLOCK_EXIT_UNKNOWN:
 		break;
 	}

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "spec/request.h"
 
 /* clang-format off */
 static const struct {
@@ -41,6 +42,7 @@ int cmd_bundle(const struct ctx *ctx, const struct args *args,
 	       struct sandlock_bundle *ret, struct sandlock_error *err)
 {
 	const char *branch = args_str(args, "branch");
+	const char *quota = args_str(args, "quota");
 
 	*ret = (struct sandlock_bundle){
 		.name = args->operands[0],
@@ -62,6 +64,11 @@ int cmd_bundle(const struct ctx *ctx, const struct args *args,
 		.branch = ctx->engine ? SANDLOCK_BRANCH_ASKED
 				      : SANDLOCK_BRANCH_DEFAULT,
 	};
+	if (quota && request_parse_size(quota, &ret->quota_bytes) < 0)
+		return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+				 "--quota: '%s' is not a number of bytes, or "
+				 "one with K, M or G",
+				 quota);
 	if (branch)
 		ret->branch = strcmp(branch, "none") ? SANDLOCK_BRANCH_DEFAULT
 						     : SANDLOCK_BRANCH_NONE;

@@ -36,6 +36,8 @@ void denial_headline(struct buf *b, const struct sandlock_denial *d)
 	add_escaped(b, *d->program ? d->program : "a process");
 	if (strcmp(d->code, "limits.memory") == 0) {
 		buf_add_str(b, " was killed");
+	} else if (strcmp(d->code, "limits.disk") == 0) {
+		buf_add_str(b, " wrote more than the branch may hold");
 	} else if (phrase && d->object) {
 		buf_printf(b, " %s '", phrase);
 		add_escaped(b, d->object);

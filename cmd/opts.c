@@ -22,6 +22,13 @@ const struct verb *verb_find(const char *name)
 
 const struct opt *opt_find_long(enum verb_id verb, const char *name, size_t n)
 {
+	static const char other[] = "max-disk";
+
+	/* What it is called elsewhere, beside --max-memory. */
+	if (n == strlen(other) && !strncmp(name, other, n)) {
+		name = "quota";
+		n = strlen(name);
+	}
 	for (size_t i = 0; i < opt_table_len; i++) {
 		const struct opt *o = &opt_table[i];
 

@@ -257,6 +257,7 @@ int cmd_child_status(const struct sandlock_result *r)
 	case SANDLOCK_EXIT_CODE:
 		return r->exit_value;
 	case SANDLOCK_EXIT_SIGNAL:
+	case SANDLOCK_EXIT_QUOTA:
 		return 128 + r->exit_value;
 	case SANDLOCK_EXIT_TIMEOUT:
 		return STATUS_TIMEOUT;

@@ -153,6 +153,7 @@ int cmd_run(struct ctx *ctx, struct args *args)
 	b.keep = args_has(args, "keep");
 	if (sandlock_run(&ctx->env, &b, &result, &err) < 0)
 		return cmd_fail(ctx, &err);
+	cmd_note_quota(ctx, &result);
 	if (b.detach) {
 		if (!b.name)
 			printf("%s\n", result.name);

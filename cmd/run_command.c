@@ -171,7 +171,8 @@ static int check_branch_options(const struct args *args,
 
 	if (!branch || strcmp(branch, "none") != 0 ||
 	    (!args_str(args, "on-exit") && !args_str(args, "on-error") &&
-	     !args_str(args, "storage") && !args_has(args, "dry-run")))
+	     !args_str(args, "storage") && !args_str(args, "quota") &&
+	     !args_has(args, "dry-run")))
 		return 0;
 	(void)cmd_error(err, SANDLOCK_ERR_USAGE, 0,
 			"there is no branch to commit, abort or store");
@@ -195,6 +196,9 @@ static int tell_status(const struct args *args, const struct sandlock_result *r,
 		     : r->exit_kind == SANDLOCK_EXIT_SIGNAL
 			     ? "{\"signal\":%d,\"branch\":\"%s\","
 			       "\"denials\":%zu}\n"
+		     : r->exit_kind == SANDLOCK_EXIT_QUOTA
+			     ? "{\"over_quota\":true,\"signal\":%d,"
+			       "\"branch\":\"%s\",\"denials\":%zu}\n"
 			     : "{\"timed_out\":true,\"signal\":%d,"
 			       "\"branch\":\"%s\",\"denials\":%zu}\n",
 		     r->exit_value,
@@ -271,6 +275,7 @@ static int run_request(struct ctx *ctx, const struct args *args,
 	}
 	if (result.exit_kind == SANDLOCK_EXIT_TIMEOUT)
 		cmd_note(ctx, "the time is over: '%s' was killed", result.name);
+	cmd_note_quota(ctx, &result);
 	tell_killed(ctx, &denied, &result);
 	tell_denials(ctx, &denied, &result);
 	if (args_has(args, "dry-run"))

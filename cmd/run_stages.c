@@ -94,8 +94,17 @@ static void leave_keys_to_command(void)
 
 static const char *what_failed(const struct sandlock_result *stage)
 {
-	return stage->exit_kind == SANDLOCK_EXIT_TIMEOUT ? "took too long"
-							 : "failed";
+	switch (stage->exit_kind) {
+	case SANDLOCK_EXIT_TIMEOUT:
+		return "took too long";
+	case SANDLOCK_EXIT_QUOTA:
+		return "went over its quota";
+	case SANDLOCK_EXIT_CODE:
+	case SANDLOCK_EXIT_SIGNAL:
+	case SANDLOCK_EXIT_UNKNOWN:
+		break;
+	}
+	return "failed";
 }
 
 /* What is left when a stage has failed for good. */

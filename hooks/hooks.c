@@ -356,6 +356,7 @@ static void describe_end(struct buf *b, const struct run *r,
 		break;
 	case EXIT_UNKNOWN:
 	case EXIT_TIMEOUT:
+	case EXIT_QUOTA:
 		buf_add_str(b, "ended with an unknown status");
 		break;
 	}

@@ -22,7 +22,7 @@ _Static_assert((int)SANDLOCK_ERR_TIMEOUT == (int)ERR_TIMEOUT,
 	       "error kinds differ");
 _Static_assert((int)SANDLOCK_DEFER == (int)DISPOSE_DEFER,
 	       "dispositions differ");
-_Static_assert((int)SANDLOCK_EXIT_TIMEOUT == (int)EXIT_TIMEOUT,
+_Static_assert((int)SANDLOCK_EXIT_QUOTA == (int)EXIT_QUOTA,
 	       "exit kinds differ");
 _Static_assert((int)SANDLOCK_OUTCOME_EMPTY == (int)SANDBOX_EMPTY,
 	       "outcomes differ");
@@ -125,6 +125,7 @@ static struct sandbox_bundle bundle_of(const struct sandlock_bundle *b)
 		.on_error = (enum disposition)b->on_error,
 		.storage = b->storage,
 		.durable = b->durable,
+		.quota_bytes = b->quota_bytes,
 		.detach = b->detach,
 		.keep = b->keep,
 		.no_control_socket = b->no_control_socket,
@@ -141,6 +142,8 @@ void api_result_of(const struct sandbox_result *from,
 		.exit_value = from->status.value,
 		.outcome = (enum sandlock_outcome)from->outcome,
 		.n_changes = from->n_changes,
+		.quota_bytes = from->quota_bytes,
+		.quota_used = from->quota_used,
 	};
 	(void)api_result(from->outcome_error.kind == ERR_NONE ? 0 : -1,
 			 &from->outcome_error, &to->outcome_error);

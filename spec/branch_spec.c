@@ -49,24 +49,13 @@ static int read_storage(const struct at *at, const char *value, struct spec *s)
 	return s->branch.storage ? 0 : at_no_memory(at);
 }
 
-/* "1048576", "512K", "10M", "2G", "1T": powers of 1024. */
 static int read_quota(const struct at *at, const char *value, struct spec *s)
 {
-	static const char units[] = "KMGT";
-	const char *p = value, *unit;
-	unsigned int shift = 0;
-	uint64_t n = 0;
+	uint64_t n;
 
-	for (; *p >= '0' && *p <= '9' && n < UINT64_MAX / 10 - 9; p++)
-		n = n * 10 + (uint64_t)(*p - '0');
-	unit = *p ? strchr(units, *p) : NULL;
-	if (unit) {
-		shift = 10 * (unsigned int)(unit - units + 1);
-		p++;
-	}
-	if (p == value || *p || n == 0 || n > UINT64_MAX >> shift)
+	if (request_parse_size(value, &n) < 0)
 		return at_fail(at, "'%s' is no size like 512M", SHOWN(value));
-	s->branch.quota_bytes = n << shift;
+	s->branch.quota_bytes = n;
 	return 0;
 }
 

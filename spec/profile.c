@@ -31,7 +31,7 @@ static const char *const missing_keys[] = {
 	"determinism.deterministic_dirs", "determinism.no_randomize_memory",
 	"program.no_huge_pages",
 	"http.ports", "http.allow", "http.deny",
-	"limits.cpu", "limits.disk", "limits.gpu_devices", "limits.cpu_cores",
+	"limits.cpu", "limits.gpu_devices", "limits.cpu_cores",
 	"limits.num_cpus",
 };
 /* clang-format on */

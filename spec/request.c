@@ -56,6 +56,7 @@ const struct request_key request_keys[] = {
 	BOTH("ask.timeout", "ask-timeout", REQUEST_TIME, ask_timeout_ms, "when what nobody answered is denied (default: 120s, 20s for the network)"),
 	BOTH("ask.limit", NULL, REQUEST_COUNT, ask_limit, "how many questions are open at once (default: 64)"),
 	KEY("limits.memory", "max-memory", REQUEST_SIZE, memory_bytes, "memory, in bytes or with K, M, G"),
+	ROW("limits.disk", "quota", REQUEST_SIZE, quota_bytes, "what the branch may take on disk, in bytes or with K, M, G", REQUEST_OF_BUNDLE),
 	KEY("limits.processes", "max-processes", REQUEST_COUNT, processes, "how many processes and threads"),
 	KEY("limits.open_files", "max-open-files", REQUEST_COUNT, open_files, "open files of each process"),
 	BOTH("limits.timeout", "timeout", REQUEST_TIME, timeout_ms, "when all is killed, in seconds or with ms, s, m, h"),
@@ -263,11 +264,14 @@ static int parse_scaled(const char *text, const char *suffixes,
 	return 0;
 }
 
-static int parse_size(const char *text, uint64_t *ret)
+int request_parse_size(const char *text, uint64_t *ret)
 {
-	static const uint64_t factors[] = { 1U << 10, 1U << 10, 1U << 20,
-					    1U << 20, 1U << 30, 1U << 30 };
-	int r = parse_scaled(text, "kKmMgG", factors, ret);
+	static const uint64_t factors[] = {
+		UINT64_C(1) << 10, UINT64_C(1) << 10, UINT64_C(1) << 20,
+		UINT64_C(1) << 20, UINT64_C(1) << 30, UINT64_C(1) << 30,
+		UINT64_C(1) << 40, UINT64_C(1) << 40,
+	};
+	int r = parse_scaled(text, "kKmMgGtT", factors, ret);
 
 	return r == 0 && !*ret ? -EINVAL : r;
 }
@@ -397,7 +401,7 @@ static int set_value(struct request *r, const struct request_key *k,
 			*(bool *)at = !flag;
 		return n;
 	case REQUEST_SIZE:
-		return parse_size(value, at);
+		return request_parse_size(value, at);
 	case REQUEST_COUNT:
 		return parse_count(value, at);
 	case REQUEST_TIME:

@@ -96,6 +96,7 @@ struct request {
 	uint32_t ask_limit;			/* 0: default */
 	/* [limits] */
 	uint64_t memory_bytes; /* 0: none */
+	uint64_t quota_bytes;  /* of the branch; 0: none */
 	uint32_t processes;    /* 0: default */
 	uint32_t open_files;   /* 0: inherit */
 	uint64_t timeout_ms;   /* 0: none */
@@ -172,6 +173,9 @@ CLEANUP_PTR(struct request, request_free);
  */
 int request_set(struct request *r, const char *key, const char *value,
 		const char *where, struct error *err);
+/* "1048576", "512K", "10m", "2G", "1T": powers of 1024, not 0. -EINVAL, -ERANGE
+ * leave @ret undefined. */
+int request_parse_size(const char *text, uint64_t *ret);
 
 /*
  * The @where of a value of a list ("--fs-deny", "dev.toml:12:3"), as it was

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What is declared between these is C, and what the library exports. */
 #ifdef __cplusplus
@@ -99,6 +100,9 @@ enum sandlock_exit_kind {
 	SANDLOCK_EXIT_CODE,
 	SANDLOCK_EXIT_SIGNAL,
 	SANDLOCK_EXIT_TIMEOUT,
+	/* Killed (exit_value: SIGKILL), or had ended, when its branch took more
+	 * than its quota. */
+	SANDLOCK_EXIT_QUOTA,
 };
 
 enum sandlock_outcome {
@@ -118,6 +122,9 @@ struct sandlock_result {
 	 * was. */
 	struct sandlock_error outcome_error;
 	char name[256];
+	/* With SANDLOCK_EXIT_QUOTA: the quota, and what was found to be used at
+	 * least; 0: that could not be counted. */
+	uint64_t quota_bytes, quota_used;
 };
 
 SANDLOCK_END

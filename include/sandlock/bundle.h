@@ -36,6 +36,8 @@ struct sandlock_bundle {
 	enum sandlock_disposition on_exit, on_error; /* start as UNSAID! */
 	const char *storage;
 	bool durable;
+	/* Bytes that the branch may take on disk; 0: what annotations say. */
+	uint64_t quota_bytes;
 	/* run only */
 	bool detach;
 	bool keep; /* do not delete the container when it ends */

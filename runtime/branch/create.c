@@ -495,12 +495,6 @@ int root_begin(struct store *st, const struct branch_options *o,
 	auto_ptr(branch_close) struct branch *b = NULL;
 	int r;
 
-	if (o->quota_bytes) {
-		(void)error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
-				"a size limit for a branch is not supported");
-		return error_hint(err, "keep it on a file system of that size: "
-				       "--storage");
-	}
 	r = store_make(st, err);
 	if (r < 0)
 		return r;

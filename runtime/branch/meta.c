@@ -94,6 +94,8 @@ static const char *exit_kind_name(enum exit_kind k)
 		return "signal";
 	case EXIT_TIMEOUT:
 		return "timeout";
+	case EXIT_QUOTA:
+		return "quota";
 	}
 	return "unknown";
 }

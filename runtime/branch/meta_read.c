@@ -230,10 +230,9 @@ static enum disposition want_disposition(struct source *s, const char *key)
 static enum exit_kind want_exit_kind(struct source *s, const char *key)
 {
 	static const char *const names[] = {
-		[EXIT_UNKNOWN] = "unknown",
-		[EXIT_CODE] = "code",
-		[EXIT_SIGNAL] = "signal",
-		[EXIT_TIMEOUT] = "timeout",
+		[EXIT_UNKNOWN] = "unknown", [EXIT_CODE] = "code",
+		[EXIT_SIGNAL] = "signal",   [EXIT_TIMEOUT] = "timeout",
+		[EXIT_QUOTA] = "quota",
 	};
 	const struct json *j = json_get(s->root, key);
 

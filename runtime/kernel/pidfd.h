@@ -14,7 +14,13 @@ struct proc_id {
 	uint64_t start_time; /* field 22 of /proc/PID/stat, clock ticks */
 };
 
-enum exit_kind { EXIT_UNKNOWN, EXIT_CODE, EXIT_SIGNAL, EXIT_TIMEOUT };
+enum exit_kind {
+	EXIT_UNKNOWN,
+	EXIT_CODE,
+	EXIT_SIGNAL,
+	EXIT_TIMEOUT,
+	EXIT_QUOTA /* its branch took more than it may */
+};
 
 struct exit_status {
 	enum exit_kind kind;

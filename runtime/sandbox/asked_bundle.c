@@ -35,6 +35,7 @@ static void fill(const struct command_options *o, struct sandbox_bundle *ret)
 		.on_exit = DISPOSE_UNSAID,
 		.on_error = DISPOSE_UNSAID,
 		.storage = q->storage,
+		.quota_bytes = q->quota_bytes,
 		.no_control_socket = q->no_control_socket,
 		.no_supervisor = q->no_supervisor,
 	};

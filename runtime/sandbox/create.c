@@ -109,9 +109,10 @@ static int join_branch(struct create *c, struct error *err)
 	if (r < 0)
 		return r;
 	c->branch = take_ptr(&b);
-	return c->command->savepoints
+	r = quota_check(c->branch, c->plan->quota_bytes, err);
+	return r == 0 && c->command->savepoints
 		       ? branch_save_stage(c->branch, c->command->stage, err)
-		       : 0;
+		       : r;
 }
 
 /* Said once, before the command sees what lies under them. */
@@ -197,7 +198,7 @@ static int begin_branch(struct create *c, struct error *err)
 		.storage = p->storage,
 		.durable = p->durable,
 		.notify = p->notify,
-		.quota_bytes = p->spec->branch.quota_bytes,
+		.quota_bytes = p->quota_bytes,
 		.on_exit = p->on_exit,
 		.on_error = p->on_error,
 		.idmap = p->branch_idmap,

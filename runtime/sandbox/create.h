@@ -10,6 +10,7 @@
 
 #include "kernel/seccomp.h"
 #include "sandbox/plan.h"
+#include "sandbox/quota.h"
 #include "sandbox/rootfs.h"
 #include "sandbox/state.h"
 #include "sandbox/watching.h"
@@ -62,7 +63,8 @@ struct create {
 	sigset_t original_mask; /* the payload's */
 	bool mask_is_saved;
 	int pidfd;
-	struct watching watching; /* of what a foreground run writes */
+	struct watching watching; /* of what a foreground run writes, */
+	struct quota quota;	  /* and how much that is */
 	struct buf made;	  /* NUL-separated paths that init reported */
 };
 

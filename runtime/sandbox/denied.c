@@ -115,6 +115,9 @@ void denied_finish(struct create *c, bool pending)
 	struct error err = ERROR_INIT;
 
 	add_limits(c);
+	if (c->quota.is_exceeded && !c->denials)
+		c->denials = denials_new();
+	quota_add_denial(&c->quota, c->plan->host, c->denials);
 	if (!c->denials || !denials_count(c->denials))
 		return;
 	(void)denials_each(c->denials, log_one, (void *)c->env->log);
@@ -122,6 +125,15 @@ void denied_finish(struct create *c, bool pending)
 		(void)denials_each(c->denials, o->on_denial, o->denial_data);
 	if (pending && keep_log(c->branch, c->denials, &err) < 0)
 		log_warn(c->env->log, "%s", err.msg);
+}
+
+void denied_keep_quota(const struct branch *b, const struct quota *q)
+{
+	auto_ptr(denials_free) struct denials *d = denials_new();
+
+	quota_add_denial(q, false, d);
+	if (d)
+		(void)keep_log(b, d, NULL);
 }
 
 struct forward {

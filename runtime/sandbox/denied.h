@@ -19,6 +19,11 @@ struct sandbox_env;
  */
 void denied_finish(struct create *c, bool pending);
 
+/* The same of a pending @b that nothing else was on record of. */
+struct branch;
+struct quota;
+void denied_keep_quota(const struct branch *b, const struct quota *q);
+
 /* Calls @fn for each, oldest first. ERR_NOT_FOUND: no sandbox, no branch. */
 int sandbox_denials(const struct sandbox_env *env, const char *name,
 		    denial_fn *fn, void *data, struct error *err);

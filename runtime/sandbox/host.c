@@ -376,12 +376,16 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	p->hidden = r->no_control_socket;
 	p->n_refusing = h->n_refusing;
 	p->branch = host_has_branch(h);
+	if (r->quota_bytes && !p->branch)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "--quota: there is no branch that it is of");
 	p->skeleton = !host_root_is_chroot(h);
 	p->cwd_is_wish = r->no_branch && !r->cwd;
 	n = take_workdirs(p, h);
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n, "workdirs");
 	p->storage = r->storage;
+	p->quota_bytes = r->quota_bytes;
 	p->timeout_ms = r->timeout_ms;
 	p->on_exit = r->on_exit == DISPOSE_UNSAID ? DISPOSE_DEFER : r->on_exit;
 	p->on_error =

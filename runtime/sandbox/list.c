@@ -7,8 +7,6 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "kernel/cgroup.h"
-#include "kernel/tree.h"
 #include "sandbox/inspect.h"
 #include "sandbox/lookup.h"
 #include "sandbox/stale.h"
@@ -35,49 +33,6 @@ int sandbox_state_json(const struct sandbox_env *env, const char *name,
 	return r;
 }
 
-/* Every process in init's pid namespace, for a sandbox without a cgroup. */
-static int pids_by_namespace(pid_t init, pid_t **ret, size_t *ret_n,
-			     struct error *err)
-{
-	auto_dir DIR *proc = opendir("/proc");
-	auto_free pid_t *pids = NULL;
-	char path[64], ours[64], theirs[64];
-	size_t n = 0, cap = 0;
-	ssize_t len;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)init);
-	len = readlink(path, ours, sizeof(ours) - 1);
-	if (!proc || len < 0)
-		return error_set(err, ERR_SYSTEM, errno, "cannot read /proc");
-	ours[len] = '\0';
-	for (struct dirent *e = readdir(proc); e; e = readdir(proc)) {
-		long pid = strtol(e->d_name, NULL, 10);
-
-		if (pid <= 0)
-			continue;
-		(void)snprintf(path, sizeof(path), "/proc/%ld/ns/pid", pid);
-		len = readlink(path, theirs, sizeof(theirs) - 1);
-		if (len < 0)
-			continue;
-		theirs[len] = '\0';
-		if (strcmp(ours, theirs) != 0)
-			continue;
-		if (n == cap) {
-			pid_t *more;
-
-			cap = cap ? cap * 2 : 16;
-			more = realloc(pids, cap * sizeof(*pids));
-			if (!more)
-				return error_set(err, ERR_SYSTEM, ENOMEM, "ps");
-			pids = more;
-		}
-		pids[n++] = (pid_t)pid;
-	}
-	*ret = take_ptr(&pids);
-	*ret_n = n;
-	return 0;
-}
-
 static int pids_found(struct found *f, pid_t **ret, size_t *ret_n,
 		      struct error *err)
 {
@@ -87,17 +42,7 @@ static int pids_found(struct found *f, pid_t **ret, size_t *ret_n,
 		*ret_n = 0;
 		return 0;
 	}
-	/* Guard and standby are ours, and may be in the cgroup. */
-	if (f->state->notify) {
-		int r = tree_list(f->state->init.pid, ret, ret_n);
-
-		return r < 0 ? error_set(err, ERR_SYSTEM, -r,
-					 "cannot read /proc")
-			     : 0;
-	}
-	if (f->state->cgroup && cgroup_has_membership(f->state->cgroup))
-		return cgroup_pids(f->state->cgroup, ret, ret_n, err);
-	return pids_by_namespace(f->state->init.pid, ret, ret_n, err);
+	return state_pids(f->state, ret, ret_n, err);
 }
 
 int sandbox_pids(const struct sandbox_env *env, const char *name, pid_t **ret,

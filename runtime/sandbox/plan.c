@@ -215,8 +215,11 @@ static int plan_branch(const struct sandbox_bundle *b, struct plan *p,
 	p->on_error = first_said(b->on_error, s->branch.on_error);
 	p->storage = b->storage ? b->storage : s->branch.storage;
 	p->durable = b->durable || s->branch.durable;
-	if (!p->branch && (b->storage || b->on_exit != DISPOSE_UNSAID ||
-			   b->on_error != DISPOSE_UNSAID)) {
+	p->quota_bytes =
+		b->quota_bytes ? b->quota_bytes : s->branch.quota_bytes;
+	if (!p->branch &&
+	    (b->storage || b->quota_bytes || b->on_exit != DISPOSE_UNSAID ||
+	     b->on_error != DISPOSE_UNSAID)) {
 		(void)error_say(err, ERR_USAGE, EINVAL,
 				"there is no branch to commit, abort or store");
 		return error_hint(err, s->root_readonly

@@ -48,6 +48,7 @@ struct plan {
 	enum disposition on_exit, on_error;
 	const char *storage; /* borrowed from spec or bundle */
 	bool durable;
+	uint64_t quota_bytes; /* of the branch; 0: none */
 	/*
 	 * A host command: the root is an empty skeleton, the program runs
 	 * under a pid 1 of ours, and the branch lies over @workdirs, which are

@@ -514,6 +514,36 @@ static void end_notifying(struct notifier *n)
 		(void)pthread_join(n->thread, NULL);
 }
 
+static void end_by_init(void *data)
+{
+	const struct create *c = data;
+
+	(void)pidfd_signal(c->pidfd, SIGKILL);
+}
+
+static int begin_quota(struct create *c, struct error *err)
+{
+	const struct quota_options o = {
+		.bytes = c->branch ? c->plan->quota_bytes : 0,
+		.branch = c->branch,
+		.state = c->state,
+		.pidfd = c->pidfd,
+		.end = end_by_init,
+		.data = c,
+	};
+
+	return quota_begin(&c->quota, &o, err);
+}
+
+static void end_quota(struct create *c, struct sandbox_result *ret)
+{
+	quota_end(&c->quota, &ret->status);
+	if (ret->status.kind != EXIT_QUOTA)
+		return;
+	ret->quota_bytes = c->quota.options.bytes;
+	ret->quota_used = c->quota.used;
+}
+
 static int run_foreground(struct create *c, int signal_fd,
 			  struct sandbox_result *ret, struct error *err)
 {
@@ -529,14 +559,19 @@ static int run_foreground(struct create *c, int signal_fd,
 	if (h->started)
 		h->started(h->data);
 	begin_notifying(c, &notifier);
-	r = run_wait(c->state->init.pid, c->pidfd, c->console_master, signal_fd,
-		     timeout_ms ? clock_now_ms() + (int64_t)timeout_ms : -1, c,
-		     &ret->status, err);
+	r = begin_quota(c, err);
+	if (r == 0)
+		r = run_wait(c->state->init.pid, c->pidfd, c->console_master,
+			     signal_fd,
+			     timeout_ms ? clock_now_ms() + (int64_t)timeout_ms
+					: -1,
+			     c, &ret->status, err);
 
 	/* From here on there are clones again, so one thread. */
 	if (r < 0)
 		(void)pidfd_signal(c->pidfd, SIGKILL);
 	end_notifying(&notifier);
+	end_quota(c, ret);
 	watching_end(&c->watching);
 	serve_stop(c);
 	mediation_end(c->mediation);

@@ -59,6 +59,7 @@ struct sandbox_bundle {
 	enum disposition on_exit, on_error;
 	const char *storage;
 	bool durable, detach, keep;
+	uint64_t quota_bytes; /* 0: what annotations say */
 	bool no_control_socket, no_supervisor;
 	/* Who decides about its calls: [ask] of it; or NULL. */
 	const struct request *request;
@@ -78,6 +79,7 @@ struct sandbox_result {
 	size_t n_changes;
 	struct error outcome_error;
 	char name[256];
+	uint64_t quota_bytes, quota_used; /* with EXIT_QUOTA */
 };
 
 struct sandbox_exec {

@@ -1,6 +1,8 @@
 #include "sandbox/state.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +15,7 @@
 #include "base/limits.h"
 #include "base/utc.h"
 #include "kernel/cgroup.h"
+#include "kernel/tree.h"
 #include "spec/spec.h"
 #include "spec/state.h"
 
@@ -327,4 +330,63 @@ int state_pause(const struct sandbox_state *s, enum sandbox_status status,
 				 sandbox_status_name(status));
 	return pause ? cgroup_freeze(s->cgroup, err)
 		     : cgroup_thaw(s->cgroup, err);
+}
+
+/* Every process in init's pid namespace, for a sandbox without a cgroup. */
+static int pids_by_namespace(pid_t init, pid_t **ret, size_t *ret_n,
+			     struct error *err)
+{
+	auto_dir DIR *proc = opendir("/proc");
+	auto_free pid_t *pids = NULL;
+	char path[64], ours[64], theirs[64];
+	size_t n = 0, cap = 0;
+	ssize_t len;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)init);
+	len = readlink(path, ours, sizeof(ours) - 1);
+	if (!proc || len < 0)
+		return error_set(err, ERR_SYSTEM, errno, "cannot read /proc");
+	ours[len] = '\0';
+	for (struct dirent *e = readdir(proc); e; e = readdir(proc)) {
+		long pid = strtol(e->d_name, NULL, 10);
+
+		if (pid <= 0)
+			continue;
+		(void)snprintf(path, sizeof(path), "/proc/%ld/ns/pid", pid);
+		len = readlink(path, theirs, sizeof(theirs) - 1);
+		if (len < 0)
+			continue;
+		theirs[len] = '\0';
+		if (strcmp(ours, theirs) != 0)
+			continue;
+		if (n == cap) {
+			pid_t *more;
+
+			cap = cap ? cap * 2 : 16;
+			more = realloc(pids, cap * sizeof(*pids));
+			if (!more)
+				return error_set(err, ERR_SYSTEM, ENOMEM, "ps");
+			pids = more;
+		}
+		pids[n++] = (pid_t)pid;
+	}
+	*ret = take_ptr(&pids);
+	*ret_n = n;
+	return 0;
+}
+
+int state_pids(const struct sandbox_state *s, pid_t **ret, size_t *ret_n,
+	       struct error *err)
+{
+	/* Guard and standby are ours, and may be in the cgroup. */
+	if (s->notify) {
+		int r = tree_list(s->init.pid, ret, ret_n);
+
+		return r < 0 ? error_set(err, ERR_SYSTEM, -r,
+					 "cannot read /proc")
+			     : 0;
+	}
+	if (s->cgroup && cgroup_has_membership(s->cgroup))
+		return cgroup_pids(s->cgroup, ret, ret_n, err);
+	return pids_by_namespace(s->init.pid, ret, ret_n, err);
 }

@@ -70,6 +70,10 @@ enum sandbox_status state_status(const struct rundir_slot *slot,
 int state_pause(const struct sandbox_state *s, enum sandbox_status status,
 		bool pause, struct error *err);
 
+/* All processes of one that runs; malloc'ed, NULL where there are none. */
+int state_pids(const struct sandbox_state *s, pid_t **ret, size_t *ret_n,
+	       struct error *err);
+
 /* The configuration as it was at create. */
 int state_load_spec(const struct rundir_slot *slot,
 		    const struct sandbox_state *s, const struct log_sink *log,

@@ -1,6 +1,7 @@
 #include "sandbox/waiter.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -78,13 +79,14 @@ static int exec_waiter(const struct create *c, int socket_fd)
 		[WAITER_STATUS] = relayed ? c->status_fd : -1,
 		[WAITER_LAUNCHER] = relayed ? c->launcher_fd : -1,
 	};
-	char pid[16];
+	char pid[16], quota[24];
 	char *const argv[] = {
 		(char *)WAITER_NAME,
 		c->state->name,
 		(char *)(uintptr_t)(c->store ? store_path(c->store) : ""),
 		pid,
 		(char *)(uintptr_t)rundir_path(c->rundir),
+		c->branch && c->plan->quota_bytes ? quota : NULL,
 		NULL,
 	};
 	char *const envp[] = { NULL };
@@ -94,6 +96,7 @@ static int exec_waiter(const struct create *c, int socket_fd)
 	int r;
 
 	(void)snprintf(pid, sizeof(pid), "%d", (int)c->state->init.pid);
+	(void)snprintf(quota, sizeof(quota), "%" PRIu64, c->plan->quota_bytes);
 	if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 ||
 	    dup2(null_fd, 2) < 0 || chdir("/") < 0)
 		return -errno;
@@ -193,6 +196,12 @@ struct waiter {
 	int sync_fd, status_fd; /* until it was executed; -1 */
 	bool is_reset, is_ending;
 	struct watching watching;
+	/* With a quota, which outlives nobody's create. */
+	uint64_t quota_bytes;
+	struct quota quota;
+	struct found found;
+	struct store *quota_store;
+	struct branch *quota_branch;
 };
 
 static int given(int fd)
@@ -217,6 +226,41 @@ static void end_sandbox(struct waiter *w)
 	    finish_processes(f.state, WAITER_PIDFD, 10000, NULL) < 0)
 		(void)pidfd_signal(WAITER_PIDFD, SIGKILL);
 	found_done(&f);
+}
+
+static void end_over_quota(void *data)
+{
+	end_sandbox(data);
+}
+
+static int begin_quota(struct waiter *w)
+{
+	struct quota_options o = { .bytes = w->quota_bytes,
+				   .pidfd = WAITER_PIDFD,
+				   .end = end_over_quota,
+				   .data = w };
+	int r = w->quota_bytes ? find_it(w, &w->found) : -ENOENT;
+
+	if (!w->quota_bytes)
+		return 0;
+	if (r == 0)
+		r = store_open(w->store, NULL, &w->quota_store, NULL);
+	if (r == 0)
+		r = branch_find(w->quota_store, w->name, &w->quota_branch,
+				NULL);
+	o.branch = w->quota_branch;
+	o.state = w->found.state;
+	return r == 0 ? quota_begin(&w->quota, &o, NULL) : r;
+}
+
+static void end_quota(struct waiter *w, struct exit_status *status)
+{
+	quota_end(&w->quota, status);
+	branch_close(w->quota_branch);
+	store_close(w->quota_store);
+	found_done(&w->found);
+	if (w->create)
+		w->create->quota = w->quota;
 }
 
 /*
@@ -512,17 +556,19 @@ static int settle(struct waiter *w, const struct exit_status *status)
 	(void)branch_dispose(b, false, &outcome, NULL);
 	if (w->create && w->create->plan)
 		denied_finish(w->create, outcome == OUTCOME_PENDING);
+	else if (w->quota.is_exceeded && outcome == OUTCOME_PENDING)
+		denied_keep_quota(b, &w->quota);
 	return 0;
 }
 
-/* NAME STORE PID ROOT */
+/* NAME STORE PID ROOT [QUOTA] */
 int sandbox_waiter_main(int argc, char **argv)
 {
 	struct waiter w = { .guard_fd = -1 };
 	struct exit_status status;
 	sigset_t none;
 
-	if (argc != 5)
+	if (argc != 5 && argc != 6)
 		return 2;
 	/* Only here: no handler of the creator's may run in its child. */
 	(void)sigemptyset(&none);
@@ -532,6 +578,7 @@ int sandbox_waiter_main(int argc, char **argv)
 	w.init = (pid_t)strtol(argv[3], NULL, 10);
 	w.env.root = argv[4];
 	w.env.store = w.store;
+	w.quota_bytes = argc == 6 ? strtoull(argv[5], NULL, 10) : 0;
 	w.socket_fd = given(WAITER_SOCKET);
 	w.traps_fd = given(WAITER_TRAPS);
 	w.sync_fd = given(WAITER_SYNC);
@@ -540,7 +587,10 @@ int sandbox_waiter_main(int argc, char **argv)
 	if (w.init <= 0 || given(WAITER_PIDFD) < 0 || given(WAITER_DIR) < 0)
 		return 1;
 	w.bundle.detach = true;
-	if ((w.traps_fd >= 0 || w.sync_fd >= 0) && make_guard(&w) < 0)
+	if ((w.traps_fd >= 0 || w.sync_fd >= 0 || w.quota_bytes) &&
+	    make_guard(&w) < 0)
+		end_sandbox(&w);
+	if (begin_quota(&w) < 0)
 		end_sandbox(&w);
 	if (w.sync_fd >= 0 && become_supervisor(&w) < 0) {
 		end_sandbox(&w);
@@ -548,6 +598,7 @@ int sandbox_waiter_main(int argc, char **argv)
 	}
 	wait_for_init(&w);
 	pidfd_exit_status(WAITER_PIDFD, w.init, &status);
+	end_quota(&w, &status);
 	stop_serving(&w);
 	return settle(&w, &status);
 }

@@ -136,6 +136,13 @@ void denial_of_memory(struct denial_of_limit *ret, uint64_t n)
 	ret->what.error = ENOMEM;
 }
 
+void denial_of_disk(struct denial_of_limit *ret, uint64_t n)
+{
+	of_limit(ret, "limits.disk", "--quota", n);
+	ret->what.call = "write";
+	ret->what.error = EDQUOT;
+}
+
 void denial_of_processes(struct denial_of_limit *ret, uint64_t n)
 {
 	of_limit(ret, "limits.processes", "--max-processes", n);

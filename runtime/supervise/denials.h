@@ -57,8 +57,9 @@ struct denial_of_limit {
 	struct denial what;
 	char rule[64], remedy[64];
 };
-/* Of memory, or of processes: @n bytes, or so many. */
+/* Of memory or the branch, or of processes: @n bytes, or so many. */
 void denial_of_memory(struct denial_of_limit *ret, uint64_t n);
+void denial_of_disk(struct denial_of_limit *ret, uint64_t n);
 void denial_of_processes(struct denial_of_limit *ret, uint64_t n);
 
 /* One that is kept. Names may hold any bytes. */

@@ -83,6 +83,7 @@ type expectation struct {
 	ExitCode *int `json:"exit_code"`
 	Signal   *int
 	Timeout  bool
+	Quota    bool `json:"over_quota"`
 	Stdout   *string
 	Stderr   *string
 	Outcome  string
@@ -229,6 +230,10 @@ func (x *expectation) check(w *world, sb *Sandbox, res *Result) {
 	if x.Timeout {
 		expect(w, "reason", res.Reason, ReasonTimeout)
 	}
+	if x.Quota {
+		expect(w, "reason", res.Reason, ReasonKilled)
+	}
+	expect(w, "over quota", res.OverQuota, x.Quota)
 	expect(w, "success", res.Success, res.ExitCode == 0)
 	if x.Stdout != nil {
 		expect(w, "stdout", string(res.Stdout), *x.Stdout)

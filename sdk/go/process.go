@@ -46,7 +46,7 @@ type ExitReason uint32
 const (
 	ReasonExited   ExitReason = iota // Result.ExitCode says how
 	ReasonSignaled                   // by Result.Signal
-	ReasonKilled                     // by Kill, Close or the context
+	ReasonKilled                     // by Kill, Close, the context or MaxDisk
 	ReasonTimeout                    // by Timeout, or the context's deadline
 )
 
@@ -69,6 +69,8 @@ type Result struct {
 	ExitCode int    // -1 if it did not exit
 	Reason   ExitReason
 	Signal   int // that ended it, else -1
+	// OverQuota: killed because the branch took more than MaxDisk.
+	OverQuota bool
 
 	// Captured; Truncated says that there was more.
 	Stdout, Stderr                   []byte
@@ -564,6 +566,8 @@ func resultOf(report *C.struct_sandlock_report, cause error) *Result {
 		res.Reason, res.Signal = reason(value, cause), value
 	case C.SANDLOCK_EXIT_TIMEOUT:
 		res.Reason = ReasonTimeout
+	case C.SANDLOCK_EXIT_QUOTA:
+		res.Reason, res.OverQuota = ReasonKilled, true
 	default:
 		res.Reason = ReasonKilled
 	}

@@ -66,6 +66,9 @@ type Sandbox struct {
 	MaxMemory    string // "512M"
 	MaxProcesses uint32 // with threads
 	MaxOpenFiles uint32 // of each process
+	// MaxDisk is what the branch may take on disk, "512M". Beyond that all
+	// is killed: Result.OverQuota.
+	MaxDisk string
 	// Timeout: all is killed then, which is an error for OnError.
 	Timeout time.Duration
 
@@ -247,6 +250,7 @@ func (s *Sandbox) settings() ([]Setting, error) {
 		{"syscalls.extra_allow", s.ExtraAllowSyscalls},
 		{"syscalls.extra_deny", s.ExtraDenySyscalls},
 		{"limits.memory", text(s.MaxMemory)},
+		{"limits.disk", text(s.MaxDisk)},
 		{"limits.processes", count(s.MaxProcesses)},
 		{"limits.open_files", count(s.MaxOpenFiles)},
 		{"limits.timeout", milliseconds(s.Timeout)},

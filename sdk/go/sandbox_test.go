@@ -472,7 +472,7 @@ func TestFieldsAreKeys(t *testing.T) {
 		FSMountReadOnly: map[string]string{"/g": "/h"}, Workdir: "/i",
 		Cwd: "/j", AllowDegraded: []Protection{ProtectionNetTCP},
 		Disable:   []Protection{ProtectionAbstractUnixSocketScope},
-		MaxMemory: "1G", MaxProcesses: 3, MaxOpenFiles: 4,
+		MaxMemory: "1G", MaxDisk: "2G", MaxProcesses: 3, MaxOpenFiles: 4,
 		Timeout:            1500 * time.Microsecond,
 		ExtraAllowSyscalls: []string{"k"},
 		ExtraDenySyscalls:  []string{"l"}, CleanEnv: true,
@@ -505,7 +505,7 @@ func TestFieldsAreKeys(t *testing.T) {
 		"network.deny=10.0.0.0/8", "network.allow_bind=2",
 		"network.deny_bind=3-4", "network.port_remap=true",
 		"syscalls.extra_allow=k", "syscalls.extra_deny=l",
-		"limits.memory=1G", "limits.processes=3", "limits.open_files=4",
+		"limits.memory=1G", "limits.disk=2G", "limits.processes=3", "limits.open_files=4",
 		"limits.timeout=2ms", "allow_degraded=net-tcp",
 		"disable=abstract-unix-scope", "name=p", "q=r",
 	}, " "))
@@ -522,6 +522,7 @@ func TestBadRequests(t *testing.T) {
 	for what, sb := range map[string]*Sandbox{
 		"half a user": {UID: &id},
 		"memory":      {MaxMemory: "much"},
+		"disk":        {MaxDisk: "0"},
 		"a NUL":       {Workdir: "a\x00b"},
 		"a key":       {Settings: []Setting{{"no.such", "x"}}},
 		"a name":      {Env: map[string]string{"": "x"}},

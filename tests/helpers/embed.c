@@ -63,7 +63,7 @@ static const char *outcome_name(enum sandlock_outcome o)
 static void say_report(const char *op, const struct sandlock_report *r)
 {
 	static const char *const kinds[] = { "unknown", "exit", "signal",
-					     "timeout" };
+					     "timeout", "quota" };
 
 	printf("%s: %s %d %s\n", op, kinds[r->result.exit_kind],
 	       r->result.exit_value, outcome_name(r->result.outcome));

@@ -424,6 +424,11 @@ static void check_end(const struct sandlock_result *r, const struct json *want)
 	}
 	if (json_bool_or(want, "timeout", false))
 		assert_int_equal(r->exit_kind, SANDLOCK_EXIT_TIMEOUT);
+	if (json_bool_or(want, "over_quota", false)) {
+		assert_int_equal(r->exit_kind, SANDLOCK_EXIT_QUOTA);
+		assert_int_equal(r->exit_value, 9);
+		assert_true(r->quota_bytes && r->quota_used > r->quota_bytes);
+	}
 	if (outcome)
 		assert_string_equal(outcomes[r->outcome], outcome);
 }

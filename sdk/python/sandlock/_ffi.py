@@ -64,7 +64,8 @@ class Env(Structure):
 class Result(Structure):
     _fields_ = [("exit_kind", c_int), ("exit_value", c_int),
                 ("outcome", c_int), ("n_changes", c_size_t),
-                ("outcome_error", Error), ("name", c_char * 256)]
+                ("outcome_error", Error), ("name", c_char * 256),
+                ("quota_bytes", c_uint64), ("quota_used", c_uint64)]
 
 
 class Timespec(Structure):
@@ -216,7 +217,7 @@ ENTRY_KINDS = ("", "file", "dir", "symlink", "other", "other", "other",
 OUTCOMES = ("none", "pending", "committed", "aborted", "empty")
 CONFLICTS = {"refuse": 0, "skip": 1, "force": 2}
 
-EXIT_UNKNOWN, EXIT_CODE, EXIT_SIGNAL, EXIT_TIMEOUT = range(4)
+EXIT_UNKNOWN, EXIT_CODE, EXIT_SIGNAL, EXIT_TIMEOUT, EXIT_QUOTA = range(5)
 (STDIO_INHERIT, STDIO_PIPE, STDIO_NULL, STDIO_CAPTURE,
  STDIO_FD) = range(5)
 STATE_NEW, STATE_CREATED, STATE_RUNNING, STATE_ENDED = range(4)

@@ -26,7 +26,6 @@ FIELDS: Dict[str, str] = {
     "no_huge_pages": _DETERMINISM, "deterministic_dirs": _DETERMINISM,
     "gpu_devices": _GPU, "image": _IMAGE,
     "notif_policy": "use fs_denied, net_allow and net_deny",
-    "max_disk": "keep the branch on a file system with a quota: fs_storage",
     "init_fn": _FORK, "work_fn": _FORK,
 }
 

@@ -312,6 +312,9 @@ def _exit(result: _ffi.Result) -> "Dict[str, Any]":
                 "signal": result.exit_value}
     if result.exit_kind == _ffi.EXIT_TIMEOUT:
         return {"exit_code": -1, "reason": ExitReason.TIMEOUT}
+    if result.exit_kind == _ffi.EXIT_QUOTA:
+        return {"exit_code": -1, "reason": ExitReason.KILLED,
+                "over_quota": True}
     return {"exit_code": -1, "reason": ExitReason.KILLED}
 
 

@@ -18,7 +18,7 @@ class ExitReason(IntEnum):
     SIGNALED = 1
     """By the signal ``Result.signal``."""
     KILLED = 2
-    """In a way that left no status."""
+    """In a way that left no status, or see ``Result.over_quota``."""
     TIMEOUT = 3
     """Killed because its time was over."""
 
@@ -124,6 +124,8 @@ class Result:
     """What became of the branch: none, pending, committed, aborted, empty."""
     truncated: bool = False
     """There was more output than is captured."""
+    over_quota: bool = False
+    """It was killed because the branch took more than ``max_disk``."""
     exception: Optional[SandlockError] = field(default=None, repr=False)
     """The same as ``error``, with ``errno``, ``step`` and ``hint``."""
 
@@ -140,6 +142,8 @@ class Result:
             return f"the command was killed by signal {self.signal}"
         if self.reason == ExitReason.TIMEOUT:
             return "the command was killed because its time was over"
+        if self.over_quota:
+            return "the command was killed because it took more than max_disk"
         if self.reason == ExitReason.KILLED:
             return "the command ended in an unknown way"
         return f"the command exited with status {self.exit_code}"

@@ -103,7 +103,7 @@ KEYS = {
     "net_deny_bind": "network.deny_bind",
     "no_coredump": "program.no_coredump",
     "max_memory": "limits.memory", "max_processes": "limits.processes",
-    "max_open_files": "limits.open_files",
+    "max_open_files": "limits.open_files", "max_disk": "limits.disk",
     "timeout": "limits.timeout", "port_remap": "network.port_remap",
     "chroot": "filesystem.chroot",
     "clean_env": "program.clean_env", "cwd": "program.cwd",
@@ -208,6 +208,9 @@ class Sandbox:
     """Where it starts; the workdir if there is one."""
     fs_storage: Optional[str] = None
     """Where the branch is kept."""
+    max_disk: Union[str, int, None] = None
+    """Bytes that the branch may take on disk, or with K, M, G. Beyond that all
+    is killed: :attr:`Result.over_quota`."""
     on_exit: BranchAction = BranchAction.COMMIT
     """What becomes of the branch after success."""
     on_error: BranchAction = BranchAction.ABORT

@@ -162,6 +162,7 @@ class Cases(Place):
                              (ExitReason.SIGNALED, expect["signal"]))
         if "timeout" in expect:
             self.assertEqual(result.reason, ExitReason.TIMEOUT)
+        self.assertEqual(result.over_quota, "over_quota" in expect)
         for stream in ("stdout", "stderr"):
             if stream in expect:
                 self.assertEqual(getattr(result, stream),

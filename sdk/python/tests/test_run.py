@@ -51,6 +51,29 @@ class Runs(Place):
         self.assertEqual((self.read("f"), os.listdir(self.path("d"))),
                          ("old", []))
 
+    def test_what_takes_more_than_max_disk_is_killed(self):
+        for size in "1M", 1 << 20:
+            sandbox = Sandbox(workdir=self.workdir, max_disk=size)
+            result = sandbox.run(
+                ["sh", "-c", "head -c 3M /dev/zero >f; sleep 1000"])
+            self.assertEqual(
+                (result.reason, result.over_quota, result.exit_code,
+                 result.outcome, os.listdir(self.workdir)),
+                (ExitReason.KILLED, True, -1, "aborted", []))
+            with self.assertRaisesRegex(Exception, "more than max_disk"):
+                result.check()
+            result = sandbox.run(["sh", "-c", "echo x >f"])
+            self.assertEqual((result.success, result.over_quota),
+                             (True, False))
+            os.unlink(self.path("f"))
+        for bad in "much", 0, "1.5M":
+            with self.assertRaises(PolicyError):
+                Sandbox(workdir=self.workdir, max_disk=bad).run(
+                    ["true"]).check()
+        # There is nothing that it is of.
+        result = Sandbox(max_disk="1M").run(["true"])
+        self.assertIn("there is no branch", result.error)
+
     def test_a_write_rule_elsewhere_writes_through(self):
         out = os.path.join(self.base, "out")
         os.mkdir(out)
