@@ -65,7 +65,7 @@ const struct opt opt_table[] = {
   "ask before such a program is executed: a name, path, pattern, DIR/ or *" },
 { V(RUN) | V(CREATE), "ask-open", 0, OPT_LIST, "PATH", NULL, COMPLETE_FILE, 0,
   "ask before such a file is opened: a path, pattern, or DIR/" },
-{ V(RUN), "ask-connect", 0, OPT_LIST, "RULE", NULL, COMPLETE_NONE, 0,
+{ V(RUN) | V(CREATE), "ask-connect", 0, OPT_LIST, "RULE", NULL, COMPLETE_NONE, 0,
   "ask before something is sent to such a destination, as for --net-allow" },
 { V(RUN) | V(CREATE), "ask", 0, OPT_VALUE, "WHO", NULL, COMPLETE_NONE, 0,
   "who is asked: tty, socket (sandlock approve), never, or a program's path" },

@@ -6,7 +6,7 @@ _sandlock_options()
 {
 	case $1 in
 	'') echo '--root --log --log-format --log-level --debug --cgroup-manager --systemd-cgroup --rootless --version -v --help -h ' ;;
-	'create') echo '--bundle -b --config --ask-exec --ask-open --ask --ask-timeout --control-socket --no-control-socket --no-supervisor --branch --on-exit --on-error --storage --quota --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
+	'create') echo '--bundle -b --config --ask-exec --ask-open --ask-connect --ask --ask-timeout --control-socket --no-control-socket --no-supervisor --branch --on-exit --on-error --storage --quota --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
 	'start') echo '--help -h ' ;;
 	'run') echo '--bundle -b --config --detach --no-detach -d --keep --fs-read -r --fs-write -w --fs-deny --fs-mount --chroot --workdir --cwd --env --clean-env --no-clean-env --user --timeout -t --ask-exec --ask-open --ask-connect --ask --ask-timeout --max-memory -m --max-processes -P --max-open-files --profile -p --profile-file --net-allow --net-deny --net-allow-bind --net-deny-bind --port-remap --no-port-remap --extra-allow-syscall --extra-deny-syscall --allow-degraded --disable --isolation --control-socket --no-control-socket --explain --no-supervisor --stage --stage-retries --keep-stages --name --dry-run --exec-shell -e --status-fd --branch --on-exit --on-error --storage --quota --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
 	'exec') echo '--detach --no-detach -d --process -p --cwd --user -u --additional-gids -g --env -e --tty --no-tty -t --cap -c --no-new-privs --apparmor --process-label --cgroup --ignore-paused --console-socket --pidfd-socket --pid-file --preserve-fds --help -h ' ;;
@@ -56,6 +56,7 @@ _sandlock_value()
 	create,--config) echo 'file' ;;
 	create,--ask-exec) echo 'any' ;;
 	create,--ask-open) echo 'file' ;;
+	create,--ask-connect) echo 'any' ;;
 	create,--ask) echo 'any' ;;
 	create,--ask-timeout) echo 'any' ;;
 	create,--branch) echo 'words auto none' ;;

@@ -148,6 +148,12 @@ static int read_ask_open(const struct at *at, const char *value, struct spec *s)
 	return read_list(at, value, &s->ask.open);
 }
 
+static int read_ask_connect(const struct at *at, const char *value,
+			    struct spec *s)
+{
+	return read_list(at, value, &s->ask.connect);
+}
+
 static int read_ask_timeout(const struct at *at, const char *value,
 			    struct spec *s)
 {
@@ -160,6 +166,7 @@ static const struct {
 	const char *key;
 	int (*read)(const struct at *at, const char *value, struct spec *s);
 } keys[] = {
+	{ PREFIX "ask.connect",	    read_ask_connect },
 	{ PREFIX "ask.exec",	    read_ask_exec },
 	{ PREFIX "ask.open",	    read_ask_open },
 	{ PREFIX "ask.timeout",	    read_ask_timeout },

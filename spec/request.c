@@ -51,7 +51,7 @@ const struct request_key request_keys[] = {
 	KEY("syscalls.extra_deny", "extra-deny-syscall", REQUEST_LIST, extra_deny, "system calls, or groups of them, that are denied, too"),
 	ROW("ask.exec", "ask-exec", REQUEST_LIST, ask_exec, "programs that somebody is asked about", REQUEST_OF_BUNDLE | REQUEST_PATH),
 	ROW("ask.open", "ask-open", REQUEST_LIST, ask_open, "files that somebody is asked about", REQUEST_OF_BUNDLE | REQUEST_PATH),
-	KEY("ask.connect", "ask-connect", REQUEST_NET_ALLOW, ask_connect, "destinations that somebody is asked about"),
+	BOTH("ask.connect", "ask-connect", REQUEST_NET_ALLOW, ask_connect, "destinations that somebody is asked about"),
 	BOTH("ask.by", "ask", REQUEST_STRING, ask_by, "who is asked: tty, socket, never, or a program"),
 	BOTH("ask.timeout", "ask-timeout", REQUEST_TIME, ask_timeout_ms, "when what nobody answered is denied (default: 120s, 20s for the network)"),
 	BOTH("ask.limit", NULL, REQUEST_COUNT, ask_limit, "how many questions are open at once (default: 64)"),

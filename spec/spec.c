@@ -194,6 +194,7 @@ static void done_spec(void *obj)
 	free(s->branch.storage);
 	spec_strings_done(&s->ask.exec);
 	spec_strings_done(&s->ask.open);
+	spec_strings_done(&s->ask.connect);
 	free(s->ask.timeout);
 }
 

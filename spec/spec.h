@@ -312,7 +312,7 @@ struct spec_branch {
 
 /* io.sandlock.ask.*: as the section ask of a profile. */
 struct spec_ask {
-	struct spec_strings exec, open;
+	struct spec_strings exec, open, connect;
 	char *timeout;
 };
 

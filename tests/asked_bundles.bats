@@ -253,3 +253,80 @@ teardown() { finish; }
 	served
 	grep -q 'Operation not permitted' "$W/out"
 }
+
+@test "asked bundle: what network calls do is what the kernel would have done" {
+	with_python
+	network_is_the_kernels
+	config '.process.capabilities |= map_values(. + ["CAP_NET_ADMIN"])'
+	network_is_the_kernels
+	grep -q '^change 2 0' "$W/kernel"
+	config '.process.user = {uid: 7, gid: 8, additionalGids: [9]}'
+	network_is_the_kernels
+	grep -q '^low EACCES' "$W/kernel"
+	grep -q '^pair ids (7, 8)' "$W/kernel"
+	config '.process.capabilities.ambient =
+		["CAP_NET_BIND_SERVICE", "CAP_NET_ADMIN"] |
+		.process.capabilities.inheritable =
+		.process.capabilities.ambient'
+	network_is_the_kernels
+	grep -q '^low ok' "$W/kernel"
+	grep -q '^change 2 0' "$W/kernel"
+}
+
+@test "asked bundle: so it is in a user namespace of its own" {
+	with_python
+	config '.linux.namespaces += [{type: "user"}]
+		| .linux.uidMappings = [{containerID: 0, hostID: 100000,
+			size: 65536}]
+		| .linux.gidMappings = .linux.uidMappings'
+	chown -R 100000:100000 "$R"
+	chmod 755 "$W"
+	network_is_the_kernels
+	grep -q '^peer (0, 0) (0, 0)' "$W/kernel"
+	grep -q '^low ok' "$W/kernel"
+	config '.process.user = {uid: 7, gid: 8, additionalGids: [9]}
+		| .process.capabilities |= map_values(. + ["CAP_NET_ADMIN"])'
+	network_is_the_kernels
+	grep -q '^peer (7, 8) (7, 8)' "$W/kernel"
+	grep -q '^low EACCES' "$W/kernel"
+}
+
+@test "asked bundle: verdicts about its network" { network_verdicts_hold; }
+
+@test "asked bundle: destinations are asked about by name" {
+	destinations_are_asked
+}
+
+@test "asked bundle: sockets that nobody can decide about are refused" {
+	config '.process.capabilities |= map_values(. + ["CAP_NET_RAW"])'
+	with_python
+	sockets_of '17,3 2,3,1 2,1,132 2,1,262 40,1 16,3,9 16,3' >"$R/bin/s.py"
+	set_args /usr/bin/python3 /bin/s.py
+	run sandlock run -b "$B" --ask=never --ask-connect '*' "$N"
+	equal sockets "$(grep -v sandlock: <<<"$output" | xargs)" \
+		'EAFNOSUPPORT EPERM EPROTONOSUPPORT EPROTONOSUPPORT EAFNOSUPPORT EAFNOSUPPORT ok'
+	# Nor may they come by way of another namespace.
+	run policy sync nothing 0 -- probe unshare
+	expect_output EPERM
+	set_args probe unshare
+	config '.process.capabilities |= map_values(. + ["CAP_SYS_ADMIN"])'
+	run sandlock run -b "$B" --ask=never --ask-connect 192.0.2.1 "$N"
+	expect_output EPERM
+}
+
+@test "asked bundle: a network that nobody can be asked about is refused" {
+	run -125 sandlock run -b "$B" --ask=never --ask-connect example.org:1 "$N"
+	expect_output "a bundle looks up 'example.org' by itself"
+	annotate io.sandlock.landlock yes
+	run -125 sandlock run -b "$B" --ask=never --ask-connect '*' "$N"
+	expect_output 'would not be held to io.sandlock.landlock'
+	# A callback decides about all else then, and is told of no connection;
+	# what it takes away of the network it cannot have.
+	script 'nc -w 1 127.0.0.1 9 </dev/null; cat /data/a'
+	run policy sync network 0 --
+	expect_output one
+	refute_output 'event network'
+	ONLY='192.0.2.1' run policy restrict busybox 0 --
+	expect_output 'exit 9'
+	refute_output one
+}

@@ -22,7 +22,7 @@ teardown() { finish; }
 }
 
 @test "python: callbacks that decide about system calls" {
-	python_suite policy.Verdicts policy.Questions
+	python_suite policy.Verdicts policy.Questions policy.Bundles
 }
 
 @test "python: handlers that answer system calls" {

@@ -29,3 +29,21 @@ teardown() { finish; }
 	created_is_asked
 	detached_is_asked
 }
+
+@test "rootless asked bundle: what network calls do is what the kernel would have done" {
+	with_python
+	config '.process.capabilities |= map_values(. + ["CAP_NET_BIND_SERVICE"])'
+	network_is_the_kernels
+	grep -q '^low ok' "$W/kernel"
+	config '.process.capabilities |= map_values([])'
+	network_is_the_kernels
+	grep -q '^low EACCES' "$W/kernel"
+}
+
+@test "rootless asked bundle: verdicts about its network" {
+	network_verdicts_hold
+}
+
+@test "rootless asked bundle: destinations are asked about by name" {
+	destinations_are_asked
+}

@@ -19,19 +19,21 @@ SANDLOCK_BEGIN
  * A system call that a callback decides about. Strings may be NULL and hold any
  * bytes; all of it lives as long as the call of the callback.
  *
- * Held are execve, execveat, the open family, and where a command of the host
- * shares the network connect, sendto, sendmsg, sendmmsg and bind, if rules let
- * them. A verdict grants nothing that rules, mounts or the kernel refuse. The
- * execve of the command itself comes first, with no @program; a deferred
- * callback is told of it, and can take away by its context, but has no approval
- * to answer.
+ * Held are execve, execveat, the open family, and of a bundle or where a
+ * command of the host shares the network connect, sendto, sendmsg, sendmmsg and
+ * bind, if rules let them. A verdict grants nothing that rules, mounts or the
+ * kernel refuse. The execve of the command itself comes first, with no
+ * @program; a deferred callback is told of it, and can take away by its
+ * context, but has no approval to answer.
  *
  * Paths are those inside, of a bundle too. A bundle has to have
  * process.noNewPrivileges and mount and pid namespaces of its own, and no
  * seccomp agent (ERR_UNSUPPORTED when it is created); its filter comes first,
  * and what that or the kernel refuses nobody is told of. What would get past
  * the callback is refused in it, whatever its capabilities: mounts, namespaces,
- * handles of files, io_uring; 32-bit calls kill.
+ * handles of files, io_uring, sockets other than of TCP, UDP, ICMP, unix and
+ * NETLINK_ROUTE; 32-bit calls kill. Of one with a security label, or Landlock's
+ * annotation, the network is not held, and restricting it ends the sandbox.
  *
  * What rules refuse is told of, with @denied, as far as it is on record
  * (sandlock_denials): there is nothing to decide, verdicts do not count. Of

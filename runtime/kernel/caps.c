@@ -138,15 +138,22 @@ int caps_apply(const struct capset *c, struct error *err)
 	return set_ambient(got.ambient, err);
 }
 
+static _Thread_local bool is_known;
+
+void caps_forget(void)
+{
+	is_known = false;
+}
+
 /*
  * What a thread may have is read once. Should it have lost some of it by now
- * the kernel refuses the whole, and it is read again; none can gain any.
+ * the kernel refuses the whole, and it is read again; it gains some only by
+ * entering a user namespace.
  */
 static int set_effective(uint64_t caps, bool again)
 {
 	static _Thread_local struct __user_cap_data_struct
 		own[_LINUX_CAPABILITY_U32S_3];
-	static _Thread_local bool is_known;
 	struct __user_cap_header_struct head = {
 		.version = _LINUX_CAPABILITY_VERSION_3,
 	};

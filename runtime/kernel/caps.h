@@ -22,6 +22,8 @@ int caps_apply(const struct capset *c, struct error *err);
 
 /* Of the calling thread: those of @caps that are permitted. */
 int caps_set_effective(uint64_t caps);
+/* The calling thread has entered a user namespace, and has others. */
+void caps_forget(void);
 int caps_get_effective(uint64_t *ret);
 /*
  * All that root has, for a moment in which it does not act for anybody. For

@@ -49,7 +49,7 @@ static const struct trap_row trap_rows[] = {
 	{ "sendto",      TRAP_NETWORK, with_address, ARRAY_LEN(with_address) },
 	{ "sendmsg",     TRAP_NETWORK },
 	{ "sendmmsg",    TRAP_NETWORK },
-	{ "bind",        TRAP_BIND | TRAP_PORTS },
+	{ "bind",        TRAP_BIND | TRAP_PORTS | TRAP_OWN_BIND },
 	{ "listen",      TRAP_BIND | TRAP_PORTS },
 	{ "getsockname", TRAP_PORTS },
 	{ "getpeername", TRAP_PORTS },
@@ -229,21 +229,40 @@ static bool is_handled(const struct request *r, unsigned int traps,
 }
 
 /*
- * Of a bundle: what would get past a decision. A path is what was decided about
- * only where mounts are what they were.
+ * Of a bundle, where @traps are decided about: what would get past a decision.
+ * A path is what was decided about only where mounts are what they were, and a
+ * call is carried out as its caller only in the user namespace of all.
  */
 static bool is_past(const struct syscall_row *row, const struct request *r,
-		    bool decides_by_path)
+		    unsigned int traps)
 {
-	enum syscall_group group = row->group;
+	bool by_path = traps & (TRAP_EXEC | TRAP_OPEN);
+	bool by_address = traps & TRAP_NETWORK;
 
 	if (is_listed(&r->handled, row->name))
 		return false;
-	if (group == SYSCALLS_IO_URING)
+	switch (row->group) {
+	case SYSCALLS_IO_URING:
 		return true;
-	return decides_by_path &&
-	       (group == SYSCALLS_NAMESPACE || group == SYSCALLS_MOUNT ||
-		group == SYSCALLS_HANDLES);
+	case SYSCALLS_NAMESPACE:
+		return by_path || by_address;
+	case SYSCALLS_MOUNT:
+	case SYSCALLS_HANDLES:
+		return by_path;
+	case SYSCALLS_NETWORK:
+		/* The others only look at interfaces. */
+		return by_address && strcmp(row->name, "ioctl") != 0;
+	case SYSCALLS_KERNEL:
+	case SYSCALLS_CLOCK:
+	case SYSCALLS_DEBUG:
+	case SYSCALLS_KEYS:
+	case SYSCALLS_SYSV_IPC:
+	case SYSCALLS_PROCESS:
+	case SYSCALLS_TERMINAL:
+	case SYSCALLS_GROUPS:
+		return false;
+	}
+	return false;
 }
 
 static bool decides_by_path(const struct request *r)
@@ -253,7 +272,14 @@ static bool decides_by_path(const struct request *r)
 
 bool policy_is_judged(const struct request *r)
 {
-	return r->handled.n || decides_by_path(r);
+	return r->handled.n || r->ask_connect.n || decides_by_path(r);
+}
+
+/* The traps of a bundle that somebody decides about. */
+static unsigned int judged_traps(const struct request *r, unsigned int shared)
+{
+	return (decides_by_path(r) ? TRAP_EXEC | TRAP_OPEN : 0) |
+	       (shared & SYSCALL_JUDGED_NETWORK ? TRAP_NETWORK : 0);
 }
 
 /* A group that is denied by name stays denied. */
@@ -263,7 +289,7 @@ static bool row_holds(const struct syscall_row *row, const struct request *r,
 	const char *group = syscall_groups[row->group].name;
 
 	if (r->bundle)
-		return is_past(row, r, decides_by_path(r));
+		return is_past(row, r, judged_traps(r, shared));
 	if (row->when & ~shared)
 		return syscall_groups[row->group].optional &&
 		       is_listed(&r->extra_deny, group);
@@ -443,7 +469,7 @@ static int add_past(struct spec_seccomp *s, const struct request *r,
 	for (size_t i = 0; n == 0 && i < syscall_rows_len; i++) {
 		const struct syscall_row *row = &syscall_rows[i];
 
-		if (is_past(row, r, traps & (TRAP_EXEC | TRAP_OPEN)))
+		if (is_past(row, r, traps))
 			n = add_call(s, row->name,
 				     action_for(traps, row->error), row->error,
 				     row->args, row->n_args);

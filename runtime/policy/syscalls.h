@@ -49,6 +49,8 @@ enum syscall_when {
 	/* What is shared with the host, as masks for the functions below. */
 	SYSCALL_SHARED_NETWORK = 1 << 0, /* its network namespace */
 	SYSCALL_SHARED_ALL = 1 << 1,	 /* all of its namespaces: tier C */
+	/* Of no row: somebody decides about the network of a bundle. */
+	SYSCALL_JUDGED_NETWORK = 1 << 2,
 };
 
 struct syscall_row {
@@ -87,6 +89,7 @@ enum syscall_trap {
 	TRAP_METADATA = 1 << 12, /* owners, modes, times, attributes of files */
 	TRAP_TASKS = 1 << 13,	 /* how a process named by number is run */
 	TRAP_COW = 1 << 14,	 /* files of a branch that is not mounted */
+	TRAP_OWN_BIND = 1 << 15, /* bind alone, in a network of its own rules */
 };
 
 /*
@@ -101,14 +104,15 @@ int policy_filter(const struct request *r, unsigned int traps,
 		  struct error *err);
 
 /* Whether somebody decides about calls of what @r asks for: handlers, or who is
- * asked about files and programs. */
+ * asked about files, programs and destinations. */
 bool policy_is_judged(const struct request *r);
 
 /*
  * The same for a bundle, which has a filter of its own beside it:
  * SCMP_ACT_NOTIFY for @traps, and what would get past them is refused, where it
- * is not handled: io_uring, and where files or programs are decided about
- * mounts, namespaces and handles. All else passes. ERR_SYSTEM.
+ * is not handled: io_uring, namespaces, where files or programs are decided
+ * about mounts and handles, and where the network is, sockets that no rule can
+ * judge. All else passes. ERR_SYSTEM.
  */
 int policy_trap_filter(const struct request *r, unsigned int traps,
 		       struct spec_seccomp *ret, struct error *err);

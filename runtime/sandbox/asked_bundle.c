@@ -137,7 +137,7 @@ int asked_bundle_annotated(const struct spec *s, struct request **ret,
 	auto_ptr(request_free) struct request *q = NULL;
 	int r;
 
-	if (!s->ask.exec.n && !s->ask.open.n)
+	if (!s->ask.exec.n && !s->ask.open.n && !s->ask.connect.n)
 		return 0;
 	q = request_new();
 	if (!q)
@@ -152,6 +152,8 @@ int asked_bundle_annotated(const struct spec *s, struct request **ret,
 		r = set_all(q, "ask.exec", &s->ask.exec, err);
 	if (r == 0)
 		r = set_all(q, "ask.open", &s->ask.open, err);
+	if (r == 0)
+		r = set_all(q, "ask.connect", &s->ask.connect, err);
 	if (r == 0)
 		*ret = take_ptr(&q);
 	return r;

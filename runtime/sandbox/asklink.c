@@ -274,6 +274,9 @@ static void change_network(struct asklink *l, const struct json *rules,
 	size_t n = 0;
 	int r;
 
+	/* Of a bundle that was not judged: it reaches what it reaches. */
+	if (!l->net && !l->create->plan->host && !grant)
+		(void)pidfd_signal(l->create->pidfd, SIGKILL);
 	if (!l->net || rules->type != JSON_ARRAY)
 		return;
 	for (size_t i = 0; i < rules->n && n < ASKLINK_RULES_MAX; i++)

@@ -25,6 +25,7 @@
 #include "kernel/cgroup.h"
 #include "kernel/process.h"
 #include "kernel/tty.h"
+#include "policy/syscalls.h"
 #include "sandbox/create.h"
 #include "sandbox/exec.h"
 #include "sandbox/launcher.h"
@@ -582,6 +583,12 @@ static int get_judged(struct exec *e, struct error *err)
 				 "nobody could decide about what exec starts: "
 				 "with CAP_SYS_PTRACE '%s' could change it "
 				 "before",
+				 s->name);
+	if ((s->judged & TRAP_NETWORK) &&
+	    (e->process->apparmor_profile || e->process->selinux_label))
+		return error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
+				 "what is done for the network calls of '%s' "
+				 "would not be held to a security label",
 				 s->name);
 	e->process->no_new_privileges = true;
 	return create_get_judged(&r, s->judged, NULL, &e->traps, &e->judge_fd,

@@ -199,9 +199,14 @@ static int check_judged(const struct plan *p, struct error *err)
 int mediate_decide_bundle(struct plan *p, const struct request *q,
 			  struct error *err)
 {
+	int r;
+
 	want_bundle(p, q);
 	if (!p->traps)
 		return 0;
+	r = p->traps & TRAP_NETWORK ? mediate_network_of_bundle(p, q, err) : 0;
+	if (r < 0)
+		return r;
 	if (!p->untrapped)
 		p->untrapped = why_untrapped(p);
 	if (p->judged)
@@ -219,6 +224,8 @@ unsigned int mediate_shared(const struct plan *p)
 
 	if (p->spec->ns[SPEC_NS_NETWORK].want == SPEC_NS_INHERIT)
 		shared |= SYSCALL_SHARED_NETWORK;
+	if (p->judged && p->traps & TRAP_NETWORK)
+		shared |= SYSCALL_JUDGED_NETWORK;
 	return shared;
 }
 

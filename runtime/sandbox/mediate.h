@@ -104,6 +104,12 @@ int mediate_decide(const struct host_context *h, uint32_t *ret_features,
  */
 int mediate_decide_bundle(struct plan *p, const struct request *q,
 			  struct error *err);
+/* The rules of a bundle of which TRAP_NETWORK is trapped. ERR_USAGE,
+ * ERR_UNSUPPORTED. */
+int mediate_network_of_bundle(struct plan *p, const struct request *q,
+			      struct error *err);
+/* Whether they can be carried out as its callers would. */
+bool mediate_has_network(const struct plan *p);
 /* The same without asking whether it can be: it is. */
 void mediate_want_bundle(struct plan *p);
 /* What the sandbox shares with the host: a mask of enum syscall_when. */

@@ -53,7 +53,7 @@ static unsigned int traps(const struct host_context *h)
 static unsigned int traps_of_bundle(const struct plan *p,
 				    const struct request *q)
 {
-	return q ? traps_of(q, false) : 0;
+	return q ? traps_of(q, mediate_has_network(p)) : 0;
 }
 
 static void stop_link(void *p)

@@ -79,17 +79,20 @@ static int check(const struct create *c, struct error *err)
 	return r;
 }
 
-/* By the rules of a shared network. */
-static bool is_judged(int nr)
+/* By the rows of the network, which carry it out. */
+static bool is_judged(int nr, unsigned int traps)
 {
-	return nr == SYS_connect || nr == SYS_bind || nr == SYS_listen ||
-	       nr == SYS_sendto || nr == SYS_sendmsg || nr == SYS_sendmmsg;
+	if (nr == SYS_listen)
+		return traps & TRAP_BIND;
+	return (traps & TRAP_NETWORK) &&
+	       (nr == SYS_connect || nr == SYS_bind || nr == SYS_sendto ||
+		nr == SYS_sendmsg || nr == SYS_sendmmsg);
 }
 
 static int add_rows(struct mediation *m, struct handlers_state *s,
 		    const struct spec_strings *names, struct error *err)
 {
-	bool on_behalf = mediation_create(m)->plan->traps & TRAP_BIND;
+	unsigned int traps = mediation_create(m)->plan->traps;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < names->n; i++) {
@@ -104,7 +107,7 @@ static int add_rows(struct mediation *m, struct handlers_state *s,
 		s->v[i] = (struct handled){
 			.link = s->link,
 			.which = (unsigned int)i,
-			.is_captured = on_behalf && is_judged(row.nr),
+			.is_captured = is_judged(row.nr, traps),
 		};
 		r = mediation_add_row(m, &row, err);
 	}

@@ -114,7 +114,9 @@ static int judge_call(struct question *q, struct error *err)
 		(q->spec->ns[SPEC_NS_NETWORK].want == SPEC_NS_INHERIT
 			 ? SYSCALL_SHARED_NETWORK
 			 : 0) |
-		(q->found.state->notify ? SYSCALL_SHARED_ALL : 0);
+		(q->found.state->notify ? SYSCALL_SHARED_ALL : 0) |
+		(q->found.state->judged & TRAP_NETWORK ? SYSCALL_JUDGED_NETWORK
+						       : 0);
 	char because[256], remedy[64];
 	const struct syscall_group_row *g;
 	struct syscall_refusal why;

@@ -102,7 +102,7 @@ static bool read_us(void)
 	return true;
 }
 
-static bool is_like_us(const struct who *w)
+bool act_is_like(const struct who *w)
 {
 	us.is_known = us.is_known || read_us();
 	return us.is_known && us.n_groups == w->n_groups && us.uid == w->uid &&
@@ -116,7 +116,7 @@ int act_begin_bare(struct act *a, const struct who *w)
 	int r = 0;
 
 	*a = (struct act){ .is_bare = true };
-	if (!is_like_us(w)) {
+	if (!act_is_like(w)) {
 		act_settle();
 		r = geteuid() == 0 ? become(a, w) : -EACCES;
 	}

@@ -34,6 +34,8 @@ int act_begin(struct act *a, struct call *c);
  */
 int act_begin_bare(struct act *a, const struct who *w);
 void act_end(struct act *a);
+/* True if @w has the calling thread's user and groups. */
+bool act_is_like(const struct who *w);
 /*
  * The end of one that was begun bare, but a thread that became nobody else
  * stays without capabilities until somebody needs them: two system calls less

@@ -32,6 +32,19 @@ static int become(const struct who *w)
 	return caps_set_effective(w->caps);
 }
 
+/* The kernel's word for all ids of a process, which keeps its capabilities. */
+static int become_wholly(const struct who *w)
+{
+	if (syscall(SYS_setgroups, w->n_groups, w->groups) < 0 &&
+	    errno != EPERM)
+		return -errno;
+	if (prctl(PR_SET_KEEPCAPS, 1) < 0 ||
+	    syscall(SYS_setresgid, w->gid, w->gid, w->gid) < 0 ||
+	    syscall(SYS_setresuid, w->uid, w->uid, w->uid) < 0)
+		return -errno;
+	return caps_set_effective(w->caps);
+}
+
 static int enter_userns(pid_t init)
 {
 	auto_close int fd = -1;
@@ -41,7 +54,10 @@ static int enter_userns(pid_t init)
 		return 0;
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)init);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 || setns(fd, CLONE_NEWUSER) < 0 ? -errno : 0;
+	if (fd < 0 || setns(fd, CLONE_NEWUSER) < 0)
+		return -errno;
+	caps_forget();
+	return 0;
 }
 
 /* Of the process that is to die with it; set once, in the deputy. */
@@ -74,7 +90,7 @@ static int be_deputy(const struct deputy *d, struct who *w)
 	if (r == 0 && d->prepare)
 		r = d->prepare(d->data);
 	if (r == 0)
-		r = become(w);
+		r = d->whole ? become_wholly(w) : become(w);
 	if (r == 0)
 		r = die_with_parent();
 	(void)umask(w->umask);

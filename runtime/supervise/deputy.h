@@ -7,6 +7,7 @@
 #ifndef SANDLOCK_SUPERVISE_DEPUTY_H
 #define SANDLOCK_SUPERVISE_DEPUTY_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct deputy {
@@ -17,6 +18,11 @@ struct deputy {
 	/* In the deputy, as the caller. */
 	int (*work)(void *data);
 	void *data;
+	/*
+	 * The ids that peers of sockets see are the caller's, too; there is no
+	 * way back then.
+	 */
+	bool whole;
 };
 
 /*

@@ -38,6 +38,7 @@ struct net *net_new(const struct net_options *o)
 	n->userns_of = o->userns_of;
 	n->confine = o->confine;
 	n->confine_data = o->confine_data;
+	n->is_own_network = o->is_own_network;
 	n->quick = (struct net_lane){ n, false };
 	n->slow = (struct net_lane){ n, true };
 	n->names = net_names_new();
@@ -430,11 +431,12 @@ static int judge(struct net *n, struct call *c, struct net_work *w,
 			return judge_unspecified(n, c, w, is_send);
 		return judge_inet(n, c, w);
 	case AF_UNIX:
-		if (a->at.any.sa_family == AF_UNSPEC && !is_send)
+		if (n->is_own_network ||
+		    (a->at.any.sa_family == AF_UNSPEC && !is_send))
 			return 0;
 		return net_judge_unix(n, c, a);
 	case AF_NETLINK:
-		return judge_netlink(a, is_send);
+		return n->is_own_network ? 0 : judge_netlink(a, is_send);
 	default:
 		return -EAFNOSUPPORT;
 	}
@@ -576,6 +578,8 @@ bool net_may(struct net *n, struct call *c, struct net_work *w, bool is_send,
 
 /* ------------------------------------------------------------- connect -- */
 
+enum { RETRY_MS = 20 };
+
 static void remember_late(struct net *n, int fd)
 {
 	uint64_t cookie = sockdiag_cookie(fd);
@@ -611,13 +615,44 @@ static int interrupted_errno(int fd)
 	return t.tv_sec || t.tv_usec ? EINTR : OUTCOME_RESTART_ERRNO;
 }
 
+/*
+ * By a process that stands in for the caller, and could go on when that has
+ * been told of a signal. So it only tries, while the caller is told nothing.
+ */
+static struct outcome connect_as_caller(struct net *n, struct call *c,
+					const struct net_socket *s,
+					const struct net_address *a, bool waits)
+{
+	uint64_t deadline_ms = waits ? net_deadline_ms(s->fd, SO_SNDTIMEO) : 0;
+	int r;
+
+	for (;;) {
+		if (!call_effect_begin(c))
+			return OUTCOME_FAIL(ESRCH);
+		r = net_connect_as_caller(n, c, s->fd, a, waits);
+		if (r == 0)
+			return OUTCOME_VALUE(0);
+		call_effect_end(c);
+		if (r != -EINTR || !waits)
+			return OUTCOME_FAIL(-r);
+		if (net_is_over(deadline_ms))
+			return OUTCOME_FAIL(EAGAIN);
+		call_block_begin(c, interrupted_errno(s->fd));
+		(void)poll(NULL, 0, RETRY_MS);
+		call_block_end(c);
+	}
+}
+
 static struct outcome connect_now(struct net *n, struct call *c,
 				  const struct net_socket *s,
 				  const struct net_address *a, bool waits)
 {
 	struct act act = { false };
-	int r = s->family == AF_UNIX ? act_begin(&act, c) : 0;
+	int r;
 
+	if (net_needs_caller(n, s))
+		return connect_as_caller(n, c, s, a, waits);
+	r = s->family == AF_UNIX ? act_begin(&act, c) : 0;
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
 	if (waits)

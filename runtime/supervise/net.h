@@ -49,6 +49,12 @@ struct net_options {
 	 */
 	bool (*is_own_path)(const void *data, const char *path);
 	const void *path_data;
+	/*
+	 * A bundle's: rules are for inet alone, and all else is for the kernel
+	 * to say, as if the caller had done it. Paths of unix sockets and
+	 * listen are not judged.
+	 */
+	bool is_own_network;
 	struct denials *denials;   /* or NULL */
 	const struct asker *asker; /* or NULL: what has to be asked is denied */
 	const struct request

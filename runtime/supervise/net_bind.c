@@ -90,6 +90,10 @@ static struct outcome bind_work(struct net *n, struct call *c,
 		return w->outcome;
 	if (!call_is_valid(c))
 		return OUTCOME_FAIL(ESRCH);
+	if (n->is_own_network) {
+		r = net_bind_as_caller(n, c, w->s.fd, &w->a);
+		return r < 0 ? OUTCOME_FAIL(-r) : OUTCOME_VALUE(0);
+	}
 	switch (w->s.family) {
 	case AF_INET:
 	case AF_INET6:
@@ -150,8 +154,12 @@ struct outcome net_listen(struct call *c, void *data)
 	struct net_address a = NET_ADDRESS_INIT;
 	struct act act = { false };
 	uint16_t port = 0;
-	int r = net_socket_open(c, (int)call_arg(c, 0), &s);
+	int r;
 
+	/* A handler's that was not answered. */
+	if (n->is_own_network)
+		return OUTCOME_GO;
+	r = net_socket_open(c, (int)call_arg(c, 0), &s);
 	if (r < 0)
 		return OUTCOME_FAIL(-r);
 	if (s.proto == NET_TCP) {

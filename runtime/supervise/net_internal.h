@@ -41,6 +41,7 @@ struct net {
 	pid_t userns_of;
 	int (*confine)(void *data);
 	void *confine_data;
+	bool is_own_network;
 	struct net_names *names;
 	struct net_live *live;
 	struct net_lane quick, slow;
@@ -180,11 +181,26 @@ int net_names_bind(struct net_names *v, struct call *c, int fd,
 		   const struct net_address *a);
 
 /*
- * Binds a path in the view of the caller, whose rights, umask and Landlock
- * domain decide.
+ * net_caller.c. Binds a path in the view of the caller, whose rights, umask and
+ * Landlock domain decide.
  */
 int net_bind_path(struct net *n, struct call *c, int fd,
 		  const struct net_address *a);
+/*
+ * In a network of the sandbox's own: done by a process that has the caller's
+ * ids, capabilities, root and working directory, of which peers see the ids.
+ * 0 or bytes, or a negative errno; -EINTR of a connect that @is_short and would
+ * wait. @ids, in the control data of @h or NULL, gets the process's number.
+ */
+int net_bind_as_caller(struct net *n, struct call *c, int fd,
+		       const struct net_address *a);
+int net_connect_as_caller(struct net *n, struct call *c, int fd,
+			  const struct net_address *a, bool is_short);
+ssize_t net_send_as_caller(struct net *n, struct call *c, int fd,
+			   const struct msghdr *h, int flags,
+			   unsigned char *ids);
+/* Whether what is done with @s depends on who does it. */
+bool net_needs_caller(const struct net *n, const struct net_socket *s);
 
 /* When a call that waits gives up, by SO_SNDTIMEO or SO_RCVTIMEO: 0: never. */
 uint64_t net_deadline_ms(int fd, int option);

@@ -22,6 +22,7 @@
 #include "base/uapi.h"
 #include "supervise/act.h"
 #include "supervise/net_internal.h"
+#include "supervise/who.h"
 
 enum {
 	PIECE_MAX = 256 * 1024,		/* of a stream, at a time */
@@ -295,6 +296,23 @@ static int read_message(struct sending *m, const struct user_message *u)
 
 /* ------------------------------------------------------------- sending -- */
 
+/*
+ * On a connected unix socket who sends is told, and nothing of it judged: one
+ * like us need not be stood in for.
+ */
+static bool needs_caller(const struct sending *m)
+{
+	auto_free struct who *w = NULL;
+
+	if (!net_needs_caller(m->net, m->s))
+		return false;
+	if (m->s->family != AF_UNIX || m->to->len || m->ids)
+		return true;
+	w = malloc(sizeof(*w));
+	return !w || who_read(call_tid(m->c), w) < 0 || !act_is_like(w) ||
+	       !call_is_valid(m->c);
+}
+
 /* One attempt, without waiting: the number of bytes, or a negative errno. */
 static ssize_t send_piece(struct sending *m, size_t from, size_t n)
 {
@@ -313,10 +331,16 @@ static ssize_t send_piece(struct sending *m, size_t from, size_t n)
 		h.msg_control = m->control;
 		h.msg_controllen = m->control_len;
 	}
-	r = m->s->family == AF_UNIX ? act_begin(&act, m->c) : 0;
+	if (needs_caller(m))
+		return net_send_as_caller(m->net, m->c, m->s->fd, &h, flags,
+					  m->ids);
+	r = m->s->family == AF_UNIX && !m->net->is_own_network
+		    ? act_begin(&act, m->c)
+		    : 0;
 	if (r < 0)
 		return r;
-	say_who(m);
+	if (!m->net->is_own_network)
+		say_who(m);
 	r = sendmsg(m->s->fd, &h, flags);
 	if (r < 0)
 		r = -errno;

@@ -19,7 +19,6 @@
 #include "base/uapi.h"
 #include "kernel/sockdiag.h"
 #include "supervise/act.h"
-#include "supervise/deputy.h"
 #include "supervise/net_internal.h"
 
 enum {
@@ -121,55 +120,6 @@ int net_names_bind(struct net_names *v, struct call *c, int fd,
 		v->n++;
 	(void)pthread_mutex_unlock(&v->lock);
 	return r;
-}
-
-struct path_bind {
-	const struct net *n;
-	int root_fd, cwd_fd, fd;
-	const struct net_address *a;
-};
-
-/* The caller's root and working directory, then its domain. */
-static int enter_view(void *data)
-{
-	const struct path_bind *b = data;
-
-	/* Where the root is ours nobody may chroot. */
-	if (!b->n->is_own_path && (fchdir(b->root_fd) < 0 || chroot(".") < 0))
-		return -errno;
-	if (fchdir(b->cwd_fd) < 0)
-		return -errno;
-	if (!b->n->confine)
-		return 0;
-	return b->n->confine(b->n->confine_data);
-}
-
-static int bind_in_view(void *data)
-{
-	const struct path_bind *b = data;
-
-	return bind(b->fd, &b->a->at.any, b->a->len) < 0 ? -errno : 0;
-}
-
-int net_bind_path(struct net *n, struct call *c, int fd,
-		  const struct net_address *a)
-{
-	auto_close int root_fd = call_open_root(c);
-	auto_close int cwd_fd = root_fd < 0 ? -1 : call_open_dirfd(c, AT_FDCWD);
-	struct path_bind b = {
-		.n = n, .root_fd = root_fd, .cwd_fd = cwd_fd, .fd = fd, .a = a
-	};
-	const struct deputy d = {
-		.tid = call_tid(c),
-		.init = n->userns_of,
-		.prepare = enter_view,
-		.work = bind_in_view,
-		.data = &b,
-	};
-
-	if (root_fd < 0 || cwd_fd < 0)
-		return root_fd < 0 ? root_fd : cwd_fd;
-	return call_is_valid(c) ? deputy_run(&d) : -ESRCH;
 }
 
 static bool is_own_name(struct net_names *v, const char *text, size_t n)

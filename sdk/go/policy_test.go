@@ -58,6 +58,29 @@ func TestPolicyOfABundle(t *testing.T) {
 	expect(w, "paths", strings.Join(seen, " "), "/bin/busybox")
 }
 
+func TestPolicyOfABundlesNetwork(t *testing.T) {
+	w := newWorld(t)
+	var seen []SyscallEvent
+	sb := w.sandbox()
+	sb.PolicyFn = &PolicyFn{Callback: func(e SyscallEvent,
+		_ *PolicyContext) PolicyDecision {
+		if e.Syscall != "connect" {
+			return Allow()
+		}
+		seen = append(seen, e)
+		return DenyWith(int(syscall.EHOSTDOWN))
+	}}
+	sb.Workdir, sb.Bundle = "", w.makeBundle()
+	defer sb.Close()
+	res, err := sb.Run(background, "/bin/busybox", "nc", "127.0.0.9", "99")
+	must(t, err)
+	expect(w, "denied", strings.Contains(string(res.Stderr), "Host is down"),
+		true)
+	expect(w, "events", len(seen), 1)
+	expect(w, "host", seen[0].Host, "127.0.0.9")
+	expect(w, "port", seen[0].Port, uint16(99))
+}
+
 const envTwice = "env true; echo $?"
 
 // SEEDS row 36.

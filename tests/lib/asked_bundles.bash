@@ -119,3 +119,125 @@ detached_is_asked() {
 two_wait() {
 	[ "$(sandlock approvals --json "$N" | jq '.approvals | length')" = 2 ]
 }
+
+# The bundle has the host's python and bundle_net.py.
+with_python() {
+	cp "$TESTS/helpers/bundle_net.py" "$R/bin/"
+	ln -sf usr/lib usr/lib64 "$R/"
+	config '.mounts += [{destination: "/usr", type: "bind",
+			source: "/usr", options: ["rbind", "ro"]}]
+		| .linux.namespaces |= map(select(.type != "network"))
+			+ [{type: "network"}]'
+	config '.process.args = ["/usr/bin/python3", "-B",
+		"/bin/bundle_net.py", "all"]'
+}
+
+# What a program does to its network comes out as it does without anybody who
+# decides: ids, capabilities, paths, signals.
+network_is_the_kernels() {
+	rm -rf "$R"/tmp/*
+	run sandlock run -b "$B" --on-exit=abort --on-error=abort "$N"
+	printf '%s\n' "$output" | grep -v '^sandlock: ' >"$W/kernel"
+	grep -q '^then' "$W/kernel"
+	rm -rf "$R"/tmp/*
+	run policy sync nothing 0 --
+	printf '%s\n' "$output" | grep -v -e '^exit' -e '^freed' >"$W/judged"
+	diff "$W/kernel" "$W/judged"
+}
+
+# A line for each "FAMILY,TYPE,PROTOCOL": "ok" or the errno.
+sockets_of() {
+	cat <<-END
+		import errno, socket
+		for s in "$1".split():
+		    try:
+		        socket.socket(*map(int, s.split(",")))
+		        print("ok")
+		    except OSError as e:
+		        print(errno.errorcode[e.errno])
+	END
+}
+
+# One connection to each destination: "ok" or the errno.
+connecting() {
+	local to
+
+	for to in "$@"; do
+		printf '/usr/bin/python3 -B /bin/bundle_net.py to %s\n' \
+			"${to/:/ }"
+	done
+}
+
+# By a callback, which hears of it, refuses it and takes the network away.
+network_verdicts_hold() {
+	with_python
+	run policy sync network 0 --
+	expect_output 'event network bind - 127.0.0.1:7001'
+	expect_output 'event network connect - 127.0.0.1:7001'
+	expect_output 'event network sendto - 127.0.0.1:7002'
+	expect_output 'event network sendmsg - 127.0.0.1:7002'
+	expect_output 'event network sendmmsg - 127.0.0.1:7002'
+	rm -rf "$R"/tmp/*
+	run policy later connect 13 -- sh -c "$(connecting 127.0.0.1:9)"
+	expect_output EACCES
+	run policy sync bind 98 -- nc -l -p 80
+	expect_output 'Address already in use'
+	run policy drop connect 0 -- sh -c "$(connecting 127.0.0.1:9)"
+	expect_output EPERM
+	# 9 is refused by the kernel, 8 by what is taken away.
+	make_tool
+	ONLY='127.0.0.1:9' run policy restrict /data/tool 0 -- sh -c "
+		$(connecting 192.0.2.1:8); /data/tool
+		$(connecting 192.0.2.1:8 127.0.0.1:9 127.0.0.1:8); :"
+	expect_output $'ENETUNREACH\n'
+	expect_output 'restricted 0'
+	[ "$(grep -c ECONNREFUSED <<<"$output")" = 3 ]
+	ONLY='127.0.0.1:9' MORE='127.0.0.2:7' run policy grant /data/tool 0 -- \
+		sh -c "/data/tool; $(connecting 192.0.2.1:8)"
+	expect_output 'granted 0'
+	expect_output ECONNREFUSED
+}
+
+destinations_are_asked() {
+	with_python
+	script "$(connecting 127.0.0.1:9 127.0.0.2:9 127.0.0.2:10); echo up
+		/usr/bin/python3 -B /bin/bundle_net.py changed /tmp/go
+		$(connecting 127.0.0.2:11); sleep 1000"
+	annotate io.sandlock.branch none
+	serve_bundle --ask-connect 127.0.0.2
+	wait_for 127.0.0.2:9
+	equal first "$(cat "$W/out")" ECONNREFUSED
+	sandlock approve "$N" "$ID"
+	wait_for 127.0.0.2:10
+	sandlock deny "$N" "$ID"
+	eventually grep -q up "$W/out"
+	equal answers "$(xargs <"$W/out")" 'ECONNREFUSED ECONNREFUSED EPERM up'
+	# What was seen is what is done.
+	wait_for 127.0.0.2:12
+	touch "$R/tmp/go"
+	eventually test -e "$R/tmp/go.done"
+	sandlock approve "$N" "$ID"
+	eventually grep -q connected "$W/out"
+	grep -qxF "connected 0 ('127.0.0.2', 12) ENOTCONN" "$W/out"
+	wait_for 127.0.0.2:11
+	run sandlock approvals "$N"
+	expect_output 'connect to 127.0.0.2:11'
+	sandlock kill "$N"
+	served || :
+	# What an engine says, of one that nobody waits for.
+	annotate io.sandlock.ask.connect '192.0.2.1,127.0.0.2'
+	script "$(connecting 127.0.0.1:9 127.0.0.2:9)"
+	sandlock run --detach -b "$B" "$N" >"$W/out" 2>&1 3>&-
+	wait_for 127.0.0.2:9
+	sandlock exec "$N" sh -c "$(connecting 127.0.0.2:10)" \
+		>"$W/said" 2>&1 3>&- &
+	eventually two_wait
+	sandlock deny "$N" "$(sandlock approvals --json "$N" |
+		jq -r '.approvals[1].approval.id')"
+	wait $!
+	equal exec "$(cat "$W/said")" EPERM
+	sandlock approve "$N" "$ID"
+	eventually is_stopped
+	equal detached "$(xargs <"$W/out")" 'ECONNREFUSED ECONNREFUSED'
+	sandlock delete "$N"
+}

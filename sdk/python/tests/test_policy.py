@@ -69,6 +69,19 @@ class Bundles(Place):
         self.assertEqual(seen, [("/bin/busybox", "/f")])
         self.assertEqual(os.listdir(self.workdir), [])
 
+    def test_a_callback_decides_about_its_network(self):
+        def decide(event, _context):
+            if event.category == "network":
+                seen.append((event.syscall, event.host, event.port))
+                return errno.EHOSTDOWN
+
+        seen = []
+        result = Sandbox(
+            bundle=self.make_bundle(), policy_fn=decide
+        ).run(["/bin/busybox", "nc", "127.0.0.9", "99"])
+        self.assertIn(b"Host is down", result.stderr)
+        self.assertEqual(seen, [("connect", "127.0.0.9", 99)])
+
 
 class Verdicts(Place):
     def test_verdicts(self):
