@@ -5,7 +5,6 @@
 #include "sandbox/create.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,7 +17,6 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/path.h"
-#include "branch/change.h"
 #include "hooks/hooks.h"
 #include "kernel/cgroup.h"
 #include "kernel/netdev.h"
@@ -113,78 +111,6 @@ static int join_branch(struct create *c, struct error *err)
 	return r == 0 && c->command->savepoints
 		       ? branch_save_stage(c->branch, c->command->stage, err)
 		       : r;
-}
-
-/* Said once, before the command sees what lies under them. */
-struct uncovered {
-	char first[PATH_MAX];
-	size_t n;
-};
-
-static int note_uncovered(void *data, const struct change *c)
-{
-	struct uncovered *u = data;
-
-	if (u->n++ == 0)
-		(void)snprintf(u->first, sizeof(u->first), "%s%s%s",
-			       c->root ? c->root : "", c->root ? "/" : "",
-			       c->path);
-	return 0;
-}
-
-static void warn_of_uncovered(const struct create *c)
-{
-	auto_(buf) struct buf b = BUF_INIT;
-	struct uncovered u = { .n = 0 };
-
-	if (branch_uncovered(c->branch, note_uncovered, &u, NULL) < 0 || !u.n)
-		return;
-	path_quote(&b, u.first, strlen(u.first));
-	if (u.n == 1)
-		log_warn(c->env->log,
-			 "a mount in the workdir is not covered: %s",
-			 buf_str(&b));
-	else
-		log_warn(c->env->log,
-			 "%zu mounts in the workdir are not covered: %s, …",
-			 u.n, buf_str(&b));
-}
-
-/* -w has no say within a workdir, which only the branch is written to. */
-static void warn_of_written(const struct create *c, const char *written)
-{
-	auto_free char *real = realpath(written, NULL);
-	auto_(buf) struct buf b = BUF_INIT;
-
-	for (size_t i = 0; real && i < branch_n_roots(c->branch); i++) {
-		const char *dir = branch_lower(branch_root(c->branch, i));
-
-		if (!path_is_under(real, dir))
-			continue;
-		path_quote(&b, written, strlen(written));
-		log_warn(c->env->log,
-			 "-w %s lies in a workdir: what is written there waits "
-			 "in the branch, too",
-			 buf_str(&b));
-		return;
-	}
-}
-
-static void warn_of_all_written(const struct create *c)
-{
-	const struct request *r = c->command ? c->command->request : NULL;
-
-	/* Of a chroot it is past the branch. */
-	for (size_t i = 0; r && !r->chroot && i < r->write.n; i++)
-		warn_of_written(c, r->write.v[i]);
-}
-
-void create_warn_of_branch(const struct create *c)
-{
-	if (!c->branch || !c->plan->host || create_is_later(c))
-		return;
-	warn_of_uncovered(c);
-	warn_of_all_written(c);
 }
 
 static int begin_branch(struct create *c, struct error *err)
