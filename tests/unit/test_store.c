@@ -625,23 +625,6 @@ static void an_overlay_cannot_hold_a_branch(void **state)
 	teardown(&w);
 }
 
-static void a_size_limit_is_refused_not_ignored(void **state)
-{
-	struct branch_options o = {
-		.name = "web",
-		.lower = "/",
-		.quota_bytes = 1 << 20,
-	};
-	struct branch *b = NULL;
-	struct world w;
-
-	setup(&w);
-	assert_int_equal(branch_create(w.st, &o, &b, &err), -EOPNOTSUPP);
-	assert_int_equal(err.kind, ERR_UNSUPPORTED);
-	assert_false(exists(w.dir_fd, "store"));
-	teardown(&w);
-}
-
 static void a_discarded_branch_leaves_its_name(void **state)
 {
 	struct world w;
@@ -692,7 +675,6 @@ int main(void)
 		cmocka_unit_test(a_full_disk_leaves_nothing),
 		cmocka_unit_test(a_lower_on_another_mount_is_kept_beside),
 		cmocka_unit_test(an_overlay_cannot_hold_a_branch),
-		cmocka_unit_test(a_size_limit_is_refused_not_ignored),
 		cmocka_unit_test(a_discarded_branch_leaves_its_name),
 		cmocka_unit_test(a_missing_lower_is_no_branch),
 	};
