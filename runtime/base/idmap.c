@@ -23,6 +23,18 @@ bool idmap_is_empty(const struct idmap *m)
 	return m->uids.n == 0 && m->gids.n == 0;
 }
 
+static bool is_equal(const struct idmap_list *a, const struct idmap_list *b)
+{
+	return a->n == b->n &&
+	       (!a->n || memcmp(a->extents, b->extents,
+				a->n * sizeof(*a->extents)) == 0);
+}
+
+bool idmap_is_equal(const struct idmap *a, const struct idmap *b)
+{
+	return is_equal(&a->uids, &b->uids) && is_equal(&a->gids, &b->gids);
+}
+
 static int list_copy(const struct idmap_list *from, struct idmap_list *ret)
 {
 	for (size_t i = 0; i < from->n; i++) {

@@ -32,6 +32,7 @@ struct idmap {
 
 void idmap_done(struct idmap *m);
 bool idmap_is_empty(const struct idmap *m);
+bool idmap_is_equal(const struct idmap *a, const struct idmap *b);
 /* 0 or -ENOMEM. */
 int idmap_copy(const struct idmap *from, struct idmap *ret);
 int idmap_add(struct idmap_list *l, uint32_t inside, uint32_t outside,

@@ -111,6 +111,11 @@ const char *branch_upper(const struct branch *b)
 	return b->upper;
 }
 
+bool branch_has_idmap(const struct branch *b, const struct idmap *m)
+{
+	return idmap_is_equal(&b->meta.idmap, m);
+}
+
 const char *branch_lower(const struct branch *b)
 {
 	return b->meta.lower;

@@ -188,6 +188,7 @@ const char *branch_name(const struct branch *b);
 const char *branch_dir(const struct branch *b);	  /* …/branches/<name> */
 const char *branch_upper(const struct branch *b); /* …/upper */
 const char *branch_lower(const struct branch *b);
+bool branch_has_idmap(const struct branch *b, const struct idmap *m);
 /* The uppers of earlier stages, the newest first; malloc'ed, or NULL. */
 size_t branch_n_layers(const struct branch *b);
 char *branch_layer(const struct branch *b, size_t i);

@@ -144,6 +144,11 @@ static int check_stage(const struct sandlock_transaction *t,
 	if (!t->n)
 		return 0;
 	first = t->stages[0].sandbox->request;
+	if (!r->bundle != !first->bundle)
+		return refuse(t->n,
+			      "either all stages are bundles, over the same "
+			      "root file system, or none is",
+			      err);
 	if (!same_dirs(&r->workdirs, &first->workdirs) ||
 	    !same_text(r->chroot, first->chroot))
 		return refuse(t->n,

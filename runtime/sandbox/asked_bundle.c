@@ -14,14 +14,6 @@
 #include "sandbox/sandbox.h"
 #include "spec/request.h"
 
-static int check(const struct command_options *o, struct error *err)
-{
-	if (o->join || o->hand_on || o->hold || o->savepoints)
-		return error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
-				 "a bundle is no stage of a transaction");
-	return request_check(o->request, err);
-}
-
 static void fill(const struct command_options *o, struct sandbox_bundle *ret)
 {
 	const struct request *q = o->request;
@@ -39,6 +31,11 @@ static void fill(const struct command_options *o, struct sandbox_bundle *ret)
 		.no_control_socket = q->no_control_socket,
 		.no_supervisor = q->no_supervisor,
 	};
+}
+
+static bool is_stage(const struct command_options *o)
+{
+	return o->join || o->hand_on || o->hold || o->savepoints;
 }
 
 /* An embedder says so of all that it runs, also without a branch. */
@@ -66,7 +63,7 @@ int asked_bundle_plan(const struct sandbox_env *env,
 		      struct plan **ret, struct error *err)
 {
 	auto_ptr(plan_free) struct plan *p = NULL;
-	int r = check(o, err);
+	int r = request_check(o->request, err);
 
 	if (r < 0)
 		return r;
@@ -74,6 +71,15 @@ int asked_bundle_plan(const struct sandbox_env *env,
 	r = plan_make(env, b, o->request, &p, err);
 	if (r < 0)
 		return r;
+	if (is_stage(o) && !p->branch)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 p->spec->root_readonly
+					 ? "a stage needs a branch, and the "
+					   "root file system of '%s' is "
+					   "read-only"
+					 : "a stage needs a branch, and an "
+					   "annotation of '%s' asks for none",
+				 p->spec->bundle);
 	if (set_words(o->request, p) < 0)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "arguments");
 	set_dispositions(o->request, p);

@@ -96,11 +96,38 @@ static int check_branch_name(struct create *c, struct error *err)
 	return error_hint(err, "commit or abort it first");
 }
 
+/* That of an earlier stage, which another bundle may have made. */
+static int check_root(const struct create *c, const struct branch *b,
+		      struct error *err)
+{
+	const struct plan *p = c->plan;
+	struct stat ours, its;
+	int r = branch_stat_lower(b, &its, err);
+
+	if (r < 0)
+		return r;
+	if (stat(p->spec->root_path, &ours) < 0)
+		return error_set(err, ERR_BUNDLE, errno, "root.path '%s'",
+				 p->spec->root_path);
+	if (ours.st_dev != its.st_dev || ours.st_ino != its.st_ino)
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "all stages have the root file system of the "
+				 "first one, '%s', not '%s'",
+				 branch_lower(b), p->spec->root_path);
+	if (!branch_has_idmap(b, &p->branch_idmap))
+		return error_say(err, ERR_USAGE, EINVAL,
+				 "all stages have the linux.uidMappings and "
+				 "gidMappings of the first one");
+	return 0;
+}
+
 static int join_branch(struct create *c, struct error *err)
 {
 	auto_ptr(branch_close) struct branch *b = NULL;
 	int r = branch_find(c->store, c->plan->name, &b, err);
 
+	if (r == 0 && !c->plan->host)
+		r = check_root(c, b, err);
 	if (r == 0)
 		r = branch_join(b, &c->command->owner, err);
 	/* Somebody else's is not ours to hand on. */

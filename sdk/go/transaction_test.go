@@ -34,6 +34,23 @@ func TestTransactionIsPublishedWhole(t *testing.T) {
 	expect(t, "branches", w.branchNames(), []string{})
 }
 
+func TestTransactionOfBundles(t *testing.T) {
+	w := newWorld(t)
+	bundle := w.makeBundle()
+	tr := w.transaction("echo 1 >f", "busybox cat f; echo 2 >>f")
+	for i := range tr.Stages {
+		s := &tr.Stages[i]
+		s.Sandbox.Workdir, s.Sandbox.Bundle = "", bundle
+		s.Command = append([]string{"/bin/busybox"}, s.Command...)
+	}
+	res, err := tr.Run(background)
+	must(t, err)
+	expect(t, "success", res.Success, true)
+	expect(t, "the second one's output", string(res.Results[1].Stdout),
+		"1\n")
+	w.expectTree(map[string]string{"f": "1\n2\n"})
+}
+
 func TestTransactionThatFails(t *testing.T) {
 	w := newWorld(t)
 	w.write("f", "old\n")

@@ -113,9 +113,9 @@ class Transaction:
     def add(self, stage: Stage) -> None:
         """One more stage; nothing is run."""
         sandbox = stage.sandbox
-        if not sandbox.workdir:
-            raise PolicyError("a stage works in a workdir", step="configure",
-                              kind="usage")
+        if not sandbox.workdir and not sandbox.bundle:
+            raise PolicyError("a stage works in a workdir, or is a bundle",
+                              step="configure", kind="usage")
         request = sandbox._request({}, bare=True)
         launch = launch_of(stage.args, INHERIT, CAPTURE, CAPTURE)
         _ffi.call("configure", lib.transaction_add, self._pointer,

@@ -403,6 +403,25 @@ class Transactions(Branch):
         self.check_untouched()
         self.assertEqual(self.stored(), [])
 
+    def test_bundles(self):
+        bundle = self.make_bundle()
+
+        def stage(command):
+            return Sandbox(bundle=bundle).cmd(
+                ["/bin/busybox", "sh", "-c", command])
+
+        result = Transaction([stage("echo new >new"),
+                              stage("busybox rm gone; exit 3")]).run(timeout=LIMIT_S)
+        self.assertEqual((result.outcome, result.failed), ("aborted", 1))
+        self.check_untouched()
+        result = Transaction([
+            stage("echo new >new"), stage("busybox cat new; busybox rm gone"),
+            stage("echo z >>d/f")]).run(timeout=LIMIT_S)
+        self.assertEqual(result.stages[1].stdout, b"new\n")
+        self.check_published()
+        with self.assertRaises(PolicyError):
+            Transaction([stage("true"), self.stage("true")]).run()
+
     def test_what_a_stage_may_not_say_is_refused_before_any_runs(self):
         """Row 38."""
         for action in ("DEFER", "ABORT", "KEEP"):
