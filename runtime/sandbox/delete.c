@@ -38,10 +38,13 @@ static int delete_found(const struct sandbox_env *env, struct found *f,
 				f->state->name, sandbox_status_name(f->status));
 		return error_hint(err, "kill it first, or delete --force");
 	}
-	r = end_processes(f, err);
-	if (r < 0)
-		return r;
+	/* Its hooks, before a run whose end this is removes the file. */
 	(void)state_load_spec(f->slot, f->state, NULL, &spec, NULL);
+	r = end_processes(f, err);
+	if (r < 0) {
+		spec_free(spec);
+		return r;
+	}
 	server = found_server(f);
 	r = finish_remove(env, f->slot, f->state, spec, err);
 	spec_free(spec);
