@@ -227,16 +227,27 @@ int branch_usage(struct branch *b, uint64_t limit, struct usage *ret,
 	return r;
 }
 
-uint64_t branch_free_space(struct branch *b)
+uint64_t branch_free_space(struct branch *b, int more_fd)
 {
+	dev_t seen[ROOTS_MAX + 1];
 	uint64_t sum = 0;
+	size_t n = 0;
 
-	for (size_t i = 0; i < branch_n_roots(b); i++) {
-		const struct branch *root = branch_root(b, i);
-		struct statvfs st;
+	for (size_t i = 0; i <= branch_n_roots(b); i++) {
+		int fd = i < branch_n_roots(b) ? branch_root(b, i)->upper_fd
+					       : more_fd;
+		struct statvfs fs;
+		struct stat st;
+		size_t k = 0;
 
-		if (root->upper_fd >= 0 && fstatvfs(root->upper_fd, &st) == 0)
-			sum += (uint64_t)st.f_bfree * st.f_frsize;
+		if (fd < 0 || fstat(fd, &st) < 0 || fstatvfs(fd, &fs) < 0)
+			continue;
+		while (k < n && seen[k] != st.st_dev)
+			k++;
+		if (k < n)
+			continue;
+		seen[n++] = st.st_dev;
+		sum += (uint64_t)fs.f_bfree * fs.f_frsize;
 	}
 	return sum;
 }

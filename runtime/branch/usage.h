@@ -42,7 +42,10 @@ int usage_add(int fd, uint64_t limit, struct usage *u);
  */
 int branch_usage(struct branch *b, uint64_t limit, struct usage *ret,
 		 struct error *err);
-/* Bytes that are free on the file systems that its roots are on. Cheap. */
-uint64_t branch_free_space(struct branch *b);
+/*
+ * Bytes that are free on the file systems that its roots and @more_fd, if it is
+ * not -1, are on; each counts once. Cheap.
+ */
+uint64_t branch_free_space(struct branch *b, int more_fd);
 
 #endif

@@ -42,6 +42,11 @@ struct looked {
 	unsigned int failures;
 };
 
+static uint64_t free_space(const struct quota *q)
+{
+	return branch_free_space(q->options.branch, q->scratch_fd);
+}
+
 static uint64_t held(const struct quota *q)
 {
 	const struct sandbox_state *s = q->options.state;
@@ -103,7 +108,7 @@ static bool look(struct quota *q, bool is_alive, struct looked *l)
 	uint64_t period, least = PERIOD_MIN_MS * MS;
 	int r;
 
-	l->free_space = branch_free_space(q->options.branch);
+	l->free_space = free_space(q);
 	r = count(q, is_alive, l, &used);
 	l->at_ns = clock_now_ns();
 	l->took_ns = l->at_ns - begin;
@@ -132,12 +137,11 @@ static bool look(struct quota *q, bool is_alive, struct looked *l)
  * is a reason to look soon, and that it is not no reason not to look at all.
  */
 static bool is_due(const struct quota *q, const struct looked *l,
-		   uint64_t free_space)
+		   uint64_t is_free)
 {
 	uint64_t passed = clock_now_ns() - l->at_ns;
 	uint64_t left = q->options.bytes - l->used;
-	uint64_t taken =
-		l->free_space > free_space ? l->free_space - free_space : 0;
+	uint64_t taken = l->free_space > is_free ? l->free_space - is_free : 0;
 
 	if (passed >= l->period_ns)
 		return true;
@@ -155,16 +159,15 @@ static void *watch(void *data)
 	uint64_t was_free = 0;
 
 	while (look(q, true, &l)) {
-		uint64_t free_space = l.free_space;
+		uint64_t is_free = l.free_space;
 
 		do {
-			int ms =
-				free_space == was_free ? IDLE_TICK_MS : TICK_MS;
+			int ms = is_free == was_free ? IDLE_TICK_MS : TICK_MS;
 
-			was_free = free_space;
+			was_free = is_free;
 			(void)poll(&p, 1, ms);
-			free_space = branch_free_space(q->options.branch);
-		} while (!p.revents && !is_due(q, &l, free_space));
+			is_free = free_space(q);
+		} while (!p.revents && !is_due(q, &l, is_free));
 		if (p.revents) {
 			(void)look(q, false, &l);
 			return NULL;

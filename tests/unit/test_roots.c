@@ -4,6 +4,9 @@
 #include "killed.h"
 
 #include <sys/file.h>
+#include <sys/statvfs.h>
+
+#include "branch/usage.h"
 
 enum { N = 3 };
 
@@ -586,6 +589,23 @@ static void what_is_said_names_the_branch(void **state)
 	teardown(&r);
 }
 
+static void free_space_of_one_file_system_counts_once(void **state)
+{
+	struct statvfs fs;
+	struct roots r;
+	uint64_t n, is_free;
+	(void)state;
+
+	setup(&r);
+	n = branch_free_space(r.f.branch, branch_root(r.f.branch, 0)->upper_fd);
+	assert_int_equal(fstatvfs(branch_root(r.f.branch, 1)->upper_fd, &fs),
+			 0);
+	is_free = (uint64_t)fs.f_bfree * fs.f_frsize;
+	/* Others write there, too. */
+	assert_in_range(n, is_free / 2, is_free + is_free / 2);
+	teardown(&r);
+}
+
 static void an_unused_one_goes_and_the_name_is_free(void **state)
 {
 	struct roots r = { .lower = { "" } };
@@ -643,6 +663,7 @@ int main(void)
 		cmocka_unit_test(what_is_found_late_takes_all_back),
 		cmocka_unit_test(nor_does_it_matter_while_it_goes_back),
 		cmocka_unit_test(what_is_said_names_the_branch),
+		cmocka_unit_test(free_space_of_one_file_system_counts_once),
 		cmocka_unit_test(an_unused_one_goes_and_the_name_is_free),
 		cmocka_unit_test(an_orphan_goes_but_not_one_with_changes),
 	};
