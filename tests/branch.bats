@@ -770,6 +770,28 @@ is_locked() {
 	equal left "$(find "$W/some" 2>/dev/null)" ""
 }
 
+@test "--storage: of several directories the last takes it away, and a branch that stays keeps all of it" {
+	mkdir -p "$W/a" "$W/b"
+	sandlock run --name "$N" --storage "$W/some/where" --workdir "$W/a" \
+		--workdir "$W/b" -- true
+	equal left "$(find "$W/some" 2>/dev/null)" ""
+	run sandlock run --name "$N" --storage "$W/some/where" \
+		--workdir "$W/a" --workdir "$W/missing" -- true
+	[ "$status" -ne 0 ]
+	equal left "$(find "$W/some" 2>/dev/null)" ""
+	mkfifo "$W/go"
+	sandlock run --name "$N" --storage "$W/some/where" --workdir "$W/a" -- \
+		sh -c 'read -r line' <>"$W/go" 3>&- &
+	started $!
+	eventually [ -d "$W/some/where/branches/$N" ]
+	sandlock run --name "$N-b" --storage "$W/some/where" --workdir "$W/b" \
+		-- touch "$W/b/x" 2>"$W/log"
+	echo >"$W/go"
+	eventually has_no_branch "$N"
+	[ -d "$W/some/where/trash" ]
+	sandlock abort "$N-b"
+}
+
 @test "--storage: runs that make and remove it at the same time all go well" {
 	for i in 1 2 3 4 5 6 7 8; do
 		for j in 1 2 3 4; do

@@ -136,7 +136,8 @@ void clear_orphan_root(struct store *st, const char *name)
 }
 
 static int begin_other(struct store *st, const struct branch_options *o,
-		       size_t i, struct branch **ret, struct error *err)
+		       size_t i, unsigned int storage_dirs, struct branch **ret,
+		       struct error *err)
 {
 	struct branch_options part = *o;
 	char name[ROOT_NAME_MAX];
@@ -148,7 +149,12 @@ static int begin_other(struct store *st, const struct branch_options *o,
 	part.more_lowers = NULL;
 	part.n_more_lowers = 0;
 	r = clear_orphan(st, name, err);
-	return r < 0 ? r : root_begin(st, &part, ret, err);
+	if (r == 0)
+		r = root_begin(st, &part, ret, err);
+	/* The last of them takes away what the first has made. */
+	if (r == 0 && !(*ret)->meta.storage_dirs)
+		(*ret)->meta.storage_dirs = storage_dirs;
+	return r;
 }
 
 static int check_options(struct store *st, const struct branch_options *o,
@@ -193,12 +199,15 @@ int branch_begin(struct store *st, const struct branch_options *o,
 				      "cannot make branch '%s'", o->name);
 	}
 	while (r == 0 && b->n_others < o->n_more_lowers) {
-		r = begin_other(st, o, b->n_others + 1, &b->others[b->n_others],
-				err);
+		r = begin_other(st, o, b->n_others + 1, b->meta.storage_dirs,
+				&b->others[b->n_others], err);
 		b->n_others += r == 0;
 	}
-	if (r < 0)
+	if (r < 0) {
+		if (b)
+			branch_drop_storage(b);
 		return r;
+	}
 	*ret = take_ptr(&b);
 	return 0;
 }

@@ -232,9 +232,13 @@ void storage_drop(const struct storage *s, unsigned int n)
 {
 	auto_free char *path = n ? strdup(s->path) : NULL;
 
-	if (!path || unlinkat(s->fd, "trash", AT_REMOVEDIR) < 0 ||
-	    unlinkat(s->fd, "branches", AT_REMOVEDIR) < 0)
+	/* The trash of one that stays is there for a disk that is full. */
+	if (!path || unlinkat(s->fd, "branches", AT_REMOVEDIR) < 0)
 		return;
+	if (unlinkat(s->fd, "trash", AT_REMOVEDIR) < 0) {
+		(void)mkdirat(s->fd, "branches", 0700);
+		return;
+	}
 	for (; n > 0 && rmdir(path) == 0; n--)
 		*strrchr(path, '/') = '\0';
 }
