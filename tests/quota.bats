@@ -82,6 +82,16 @@ held_open() {
 	each_way held_open
 }
 
+@test "quota: what was deleted outside of the branch does not count" {
+	mkdir "$W/out"
+	head -c 8M /dev/zero >"$W/out/log"
+	run sandlock run --isolation=notify -w "$W/out" --name "$N" \
+		--quota 4M -- sh -c "exec 4<'$W/out/log' 3>'$W/out/f'
+			rm '$W/out/f' '$W/out/log'
+			head -c 8M /dev/zero >&3; sleep 0.3"
+	expect_status 0
+}
+
 @test "quota: a file that is copied up counts, and what another sandbox wrote does not" {
 	head -c 6M /dev/zero >old
 	sandlock run --name "$N-other" --on-exit=keep -- \

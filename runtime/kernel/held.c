@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/path.h"
 
 enum { BLOCK = 512, FIRST_CAP = 64, OURS = 3 };
 
@@ -25,7 +27,8 @@ struct held {
 	struct seen *v; /* by a hash of the inode */
 	size_t n, cap;	/* cap is a power of two */
 	struct seen ours[OURS];
-	dev_t dev, root_dev;
+	const char *const *dirs;
+	dev_t root_dev;
 	uint64_t bytes;
 };
 
@@ -86,6 +89,21 @@ static bool is_on_overlay(const struct held *h, int dir_fd, const char *name,
 	       fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
+/* What is too long to be told is not let off. */
+static bool was_below(const char *const *dirs, int dir_fd, const char *name)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlinkat(dir_fd, name, path, sizeof(path) - 1);
+
+	if (n < 0)
+		return errno == ENAMETOOLONG;
+	path[n] = '\0';
+	for (; *dirs; dirs++)
+		if (path_is_under(path, *dirs))
+			return true;
+	return false;
+}
+
 static void look_at(struct held *h, int dir_fd, const char *name)
 {
 	struct stat st;
@@ -93,8 +111,8 @@ static void look_at(struct held *h, int dir_fd, const char *name)
 	if (fstatat(dir_fd, name, &st, 0) < 0 || !S_ISREG(st.st_mode) ||
 	    st.st_nlink)
 		return;
-	if (h->dev ? st.st_dev == h->dev
-		   : is_on_overlay(h, dir_fd, name, &st)) {
+	if (h->dirs ? was_below(h->dirs, dir_fd, name)
+		    : is_on_overlay(h, dir_fd, name, &st)) {
 		if (is_new(h, &st))
 			h->bytes += (uint64_t)st.st_blocks * BLOCK;
 	}
@@ -113,9 +131,9 @@ static void look_at_process(struct held *h, pid_t pid)
 			look_at(h, dirfd(d), e->d_name);
 }
 
-uint64_t held_bytes(const pid_t *pids, size_t n, dev_t dev)
+uint64_t held_bytes(const pid_t *pids, size_t n, const char *const *dirs)
 {
-	struct held h = { .dev = dev };
+	struct held h = { .dirs = dirs };
 	struct stat st;
 
 	if (stat("/", &st) == 0)

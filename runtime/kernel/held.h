@@ -14,10 +14,11 @@ enum { HELD_MAX = 64 * 1024 };
 
 /*
  * Bytes of all regular files without a name that @pids have open, each file
- * once: those on the file system @dev, or if it is 0 on any overlay but that of
- * our own root. What we have open ourselves as one of 0 to 2 was there before.
+ * once: those that were below one of @dirs, which ends with NULL, or if that is
+ * NULL on any overlay but that of our own root. What we have open ourselves as
+ * one of 0 to 2 was there before.
  * Processes that we may not look at, or that are gone, have none. Thread-safe.
  */
-uint64_t held_bytes(const pid_t *pids, size_t n, dev_t dev);
+uint64_t held_bytes(const pid_t *pids, size_t n, const char *const *dirs);
 
 #endif

@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/stat.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -51,15 +51,19 @@ static uint64_t held(const struct quota *q)
 {
 	const struct sandbox_state *s = q->options.state;
 	auto_free pid_t *pids = NULL;
-	struct stat st = { .st_dev = 0 };
-	size_t n;
+	struct branch *b = q->options.branch;
+	auto_free const char **dirs =
+		calloc(branch_n_roots(b) + 2, sizeof(*dirs));
+	size_t n, n_dirs = 0;
 
-	if (state_pids(s, &pids, &n, NULL) < 0)
+	if (!dirs || state_pids(s, &pids, &n, NULL) < 0)
 		return 0;
 	/* Without an overlay they are files of upper themselves. */
-	if (s->notify && stat(branch_upper(q->options.branch), &st) < 0)
-		return 0;
-	return held_bytes(pids, n, st.st_dev);
+	if (s->scratch)
+		dirs[n_dirs++] = s->scratch;
+	for (size_t i = 0; i < branch_n_roots(b); i++)
+		dirs[n_dirs++] = branch_dir(branch_root(b, i));
+	return held_bytes(pids, n, s->notify ? dirs : NULL);
 }
 
 /*
