@@ -35,7 +35,14 @@ def tell(name, fn):
 
 def openat2(dirfd, path, flags=0, resolve=0, mode=0):
     how = struct.pack('QQQ', flags, mode, resolve)
-    fd = call(OPENAT2, dirfd, path, how, len(how))
+    # Past '..' it is to be tried again where anybody has renamed or mounted.
+    for _ in range(1000):
+        try:
+            fd = call(OPENAT2, dirfd, path, how, len(how))
+            break
+        except OSError as e:
+            if e.errno != errno.EAGAIN:
+                raise
     path = os.readlink('/proc/self/fd/%d' % fd)
     os.close(fd)
     return path.replace(HERE, '.')
