@@ -10,7 +10,7 @@
  * free space of the file system ask for it, and at the end once more. So it
  * can be exceeded by what is written between two looks, some ten milliseconds
  * of it where there is little to look at; where that happened, the sandbox
- *ends.
+ * ends.
  */
 #ifndef SANDLOCK_SANDBOX_QUOTA_H
 #define SANDLOCK_SANDBOX_QUOTA_H
