@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <sys/statvfs.h>
 
+#include "branch/internal.h"
 #include "branch/usage.h"
 
 enum { N = 3 };
