@@ -593,7 +593,7 @@ static void what_is_said_names_the_branch(void **state)
 static void free_space_of_one_file_system_counts_once(void **state)
 {
 	struct statvfs fs;
-	struct roots r;
+	struct roots r = { .lower = { "" } };
 	uint64_t n, is_free;
 	(void)state;
 
