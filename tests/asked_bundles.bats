@@ -291,6 +291,41 @@ teardown() { finish; }
 	grep -q '^low EACCES' "$W/kernel"
 }
 
+@test "asked bundle: /proc/self in the name of a socket is the caller" {
+	with_python
+	config '.mounts += [{destination: "/proc", type: "proc", source: "proc"}]
+		| .mounts |= unique_by(.destination)'
+	cat >"$R/bin/own.py" <<-'END'
+		import errno, os, socket
+		def outcome(f, *args):
+		    try:
+		        f(*args)
+		        return "ok"
+		    except OSError as e:
+		        return errno.errorcode[e.errno]
+		def new(kind=socket.SOCK_DGRAM):
+		    return socket.socket(socket.AF_UNIX, kind)
+		d = os.open("/tmp", os.O_RDONLY)
+		os.chdir("/tmp")
+		print("bind", outcome(new().bind, f"/proc/self/fd/{d}/s"))
+		s = new()
+		s.bind("/tmp/t")
+		for path in (f"self/fd/{d}/t", "self/cwd/t", "thread-self/cwd/t",
+		             "self/cwd/" + "x" * 80, "self/none", "self/"):
+		    print(outcome(new().connect, "/proc/" + path),
+		          outcome(new().sendto, b"x", "/proc/" + path))
+	END
+	set_args /usr/bin/python3 /bin/own.py
+	run sandlock run -b "$B" --on-exit=abort --on-error=abort "$N"
+	printf '%s\n' "$output" | grep -v '^sandlock: ' >"$W/kernel"
+	equal kernel "$(head -n 4 "$W/kernel" | xargs)" \
+		'bind ok ok ok ok ok ok ok'
+	rm -rf "$R"/tmp/*
+	run policy sync nothing 0 --
+	printf '%s\n' "$output" | grep -v -e '^exit' -e '^freed' >"$W/judged"
+	diff "$W/kernel" "$W/judged"
+}
+
 @test "asked bundle: verdicts about its network" { network_verdicts_hold; }
 
 @test "asked bundle: destinations are asked about by name" {

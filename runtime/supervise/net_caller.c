@@ -5,22 +5,29 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+#include "base/fd.h"
 #include "supervise/deputy.h"
 #include "supervise/net_internal.h"
+
+enum { STATUS_MAX = 64 * 1024 };
 
 /* One call, as its caller. */
 struct deed {
 	const struct net *n;
+	struct call *c;
 	int root_fd, cwd_fd; /* -1: it names no path */
 	int fd;
-	const struct net_address *a;
+	struct net_address a; /* len 0: none */
 	bool is_short;
-	const struct msghdr *h;
+	struct msghdr h;
 	int flags;
 	unsigned char *ids;
 	ssize_t *sent; /* shared with the process */
@@ -31,6 +38,9 @@ static int enter_view(void *data)
 {
 	const struct deed *d = data;
 
+	/* Its ids were read. */
+	if (!call_is_valid(d->c))
+		return -ESRCH;
 	if (d->root_fd < 0)
 		return 0;
 	/* Where the root is ours nobody may chroot. */
@@ -47,7 +57,7 @@ static int do_bind(void *data)
 {
 	const struct deed *d = data;
 
-	return bind(d->fd, &d->a->at.any, d->a->len) < 0 ? -errno : 0;
+	return bind(d->fd, &d->a.at.any, d->a.len) < 0 ? -errno : 0;
 }
 
 static void ignore(int sig)
@@ -73,31 +83,93 @@ static int do_connect(void *data)
 
 	if (r < 0)
 		return r;
-	return connect(d->fd, &d->a->at.any, d->a->len) < 0 ? -errno : 0;
+	return connect(d->fd, &d->a.at.any, d->a.len) < 0 ? -errno : 0;
 }
 
 /* The kernel judges what ids it says; a process may only name itself. */
 static int do_send(void *data)
 {
-	const struct deed *d = data;
+	struct deed *d = data;
 	pid_t pid = getpid();
 
 	if (d->ids)
 		memcpy(d->ids + offsetof(struct ucred, pid), &pid, sizeof(pid));
-	*d->sent = sendmsg(d->fd, d->h, d->flags);
+	if (d->a.len) {
+		d->h.msg_name = &d->a.at;
+		d->h.msg_namelen = d->a.len;
+	}
+	*d->sent = sendmsg(d->fd, &d->h, d->flags);
 	return *d->sent < 0 ? -errno : 0;
 }
 
-static bool is_path(const struct sockaddr *a, socklen_t len)
+static bool is_path(const struct net_address *a)
 {
-	return a && a->sa_family == AF_UNIX &&
-	       len > offsetof(struct sockaddr_un, sun_path) &&
-	       ((const struct sockaddr_un *)(const void *)a)->sun_path[0];
+	return a->at.any.sa_family == AF_UNIX &&
+	       a->len > offsetof(struct sockaddr_un, sun_path) &&
+	       a->at.un.sun_path[0];
 }
 
-static int run(struct deed *d, struct call *c, bool in_view, bool whole,
+/* What the caller calls itself: the last of the numbers behind @key. */
+static int read_number(const struct call *c, const char *key, int *ret)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	const char *at, *end;
+	char path[40];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)call_tid(c));
+	if (fd_read_file(AT_FDCWD, path, STATUS_MAX, &b) < 0)
+		return -ESRCH;
+	at = strstr(buf_str(&b), key);
+	end = at ? strchr(at + 1, '\n') : NULL;
+	at = end ? memrchr(at, '\t', (size_t)(end - at)) : NULL;
+	if (!at)
+		return -EIO;
+	*ret = atoi(at + 1);
+	return 0;
+}
+
+/*
+ * /proc/self would be who stands in, which is in no namespace of the caller's
+ * and so does not exist. A name that becomes too long stays what it is.
+ */
+static int name_caller(const struct call *c, struct net_address *a)
+{
+	static const char self[] = "/proc/self/",
+			  thread[] = "/proc/thread-self/";
+	char path[sizeof(a->at.un.sun_path) + 1] = "", text[2 * sizeof(path)];
+	size_t n = a->len - offsetof(struct sockaddr_un, sun_path);
+	bool is_thread;
+	int tgid, tid, r;
+
+	if (n >= sizeof(path))
+		return 0;
+	memcpy(path, a->at.un.sun_path, n);
+	is_thread = strncmp(path, thread, sizeof(thread) - 1) == 0;
+	if (!is_thread && strncmp(path, self, sizeof(self) - 1) != 0)
+		return 0;
+	r = read_number(c, "\nNStgid:", &tgid);
+	if (r == 0)
+		r = read_number(c, "\nNSpid:", &tid);
+	if (r < 0)
+		return r;
+	if (is_thread)
+		(void)snprintf(text, sizeof(text), "/proc/%d/task/%d/%s", tgid,
+			       tid, path + sizeof(thread) - 1);
+	else
+		(void)snprintf(text, sizeof(text), "/proc/%d/%s", tgid,
+			       path + sizeof(self) - 1);
+	n = strlen(text);
+	if (n >= sizeof(a->at.un.sun_path))
+		return 0;
+	memcpy(a->at.un.sun_path, text, n + 1);
+	a->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1);
+	return 0;
+}
+
+static int run(struct deed *d, struct call *c, bool whole,
 	       int (*work)(void *data))
 {
+	bool in_view = is_path(&d->a);
 	auto_close int root_fd = in_view ? call_open_root(c) : -1;
 	auto_close int cwd_fd = -1;
 	const struct deputy deputy = {
@@ -108,13 +180,17 @@ static int run(struct deed *d, struct call *c, bool in_view, bool whole,
 		.data = d,
 		.whole = whole,
 	};
+	int r = in_view ? name_caller(c, &d->a) : 0;
 
+	if (r < 0)
+		return r;
 	if (in_view && root_fd < 0)
 		return take_fd(&root_fd);
 	if (in_view)
 		cwd_fd = call_open_dirfd(c, AT_FDCWD);
 	if (in_view && cwd_fd < 0)
 		return take_fd(&cwd_fd);
+	d->c = c;
 	d->root_fd = root_fd;
 	d->cwd_fd = cwd_fd;
 	return call_is_valid(c) ? deputy_run(&deputy) : -ESRCH;
@@ -123,9 +199,9 @@ static int run(struct deed *d, struct call *c, bool in_view, bool whole,
 int net_bind_path(struct net *n, struct call *c, int fd,
 		  const struct net_address *a)
 {
-	struct deed d = { .n = n, .fd = fd, .a = a };
+	struct deed d = { .n = n, .fd = fd, .a = *a };
 
-	return run(&d, c, true, false, do_bind);
+	return run(&d, c, false, do_bind);
 }
 
 bool net_needs_caller(const struct net *n, const struct net_socket *s)
@@ -137,17 +213,17 @@ bool net_needs_caller(const struct net *n, const struct net_socket *s)
 int net_bind_as_caller(struct net *n, struct call *c, int fd,
 		       const struct net_address *a)
 {
-	struct deed d = { .n = n, .fd = fd, .a = a };
+	struct deed d = { .n = n, .fd = fd, .a = *a };
 
-	return run(&d, c, is_path(&a->at.any, a->len), true, do_bind);
+	return run(&d, c, true, do_bind);
 }
 
 int net_connect_as_caller(struct net *n, struct call *c, int fd,
 			  const struct net_address *a, bool is_short)
 {
-	struct deed d = { .n = n, .fd = fd, .a = a, .is_short = is_short };
+	struct deed d = { .n = n, .fd = fd, .a = *a, .is_short = is_short };
 
-	return run(&d, c, is_path(&a->at.any, a->len), true, do_connect);
+	return run(&d, c, true, do_connect);
 }
 
 ssize_t net_send_as_caller(struct net *n, struct call *c, int fd,
@@ -159,7 +235,8 @@ ssize_t net_send_as_caller(struct net *n, struct call *c, int fd,
 	struct deed d = {
 		.n = n,
 		.fd = fd,
-		.h = h,
+		.a = NET_ADDRESS_INIT,
+		.h = *h,
 		.flags = flags,
 		.ids = ids,
 		.sent = sent,
@@ -168,7 +245,10 @@ ssize_t net_send_as_caller(struct net *n, struct call *c, int fd,
 
 	if (sent == MAP_FAILED)
 		return -ENOMEM;
-	r = run(&d, c, is_path(h->msg_name, h->msg_namelen), true, do_send);
+	if (h->msg_namelen)
+		memcpy(&d.a.at, h->msg_name, h->msg_namelen);
+	d.a.len = h->msg_namelen;
+	r = run(&d, c, true, do_send);
 	if (r == 0)
 		r = *sent;
 	(void)munmap(sent, sizeof(*sent));
