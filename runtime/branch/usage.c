@@ -229,7 +229,7 @@ int branch_usage(struct branch *b, uint64_t limit, struct usage *ret,
 
 uint64_t branch_free_space(struct branch *b, int more_fd)
 {
-	dev_t seen[ROOTS_MAX + 1];
+	dev_t seen[ROOTS_MAX + 1] = { 0 };
 	uint64_t sum = 0;
 	size_t n = 0;
 
