@@ -254,7 +254,8 @@ void pidfd_exit_status(int pidfd, pid_t pid, struct exit_status *ret)
 	*ret = (struct exit_status){ .kind = EXIT_UNKNOWN };
 	if (status_by_wait(pidfd, ret))
 		return;
-	if (status_by_info(pidfd, ret))
+	if (status_by_info(pidfd, ret) || status_by_stat(pidfd, pid, ret))
 		return;
-	(void)status_by_stat(pidfd, pid, ret);
+	/* It was reaped after the one had been tried, and before the other. */
+	(void)status_by_info(pidfd, ret);
 }

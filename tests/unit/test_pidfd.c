@@ -219,6 +219,44 @@ static void test_status_after_another_one_reaped(void **state)
 	assert_int_equal(s.value, 42);
 }
 
+/* Whichever of the ways was tried before it was reaped. */
+static void test_status_while_another_one_reaps(void **state)
+{
+	enum { ROUNDS = 500 };
+	int unknown = 0, pids[2];
+	struct exit_status s;
+	pid_t middle, pid;
+
+	run_grandchild(0, true, &s);
+	if (s.kind == EXIT_UNKNOWN)
+		skip(); /* kernel older than 6.15 */
+	assert_int_equal(pipe(pids), 0);
+	middle = fork();
+	assert_true(middle >= 0);
+	for (int i = 0; middle == 0 && i < ROUNDS; i++) {
+		pid = spawn_sleeper();
+		(void)!write(pids[1], &pid, sizeof(pid));
+		(void)waitpid(pid, NULL, 0);
+	}
+	if (middle == 0)
+		_exit(0);
+	for (int i = 0; i < ROUNDS; i++) {
+		auto_close int fd = -1;
+
+		assert_int_equal(read(pids[0], &pid, sizeof(pid)), sizeof(pid));
+		fd = pidfd_open_pid(pid);
+		assert_true(fd >= 0);
+		assert_int_equal(pidfd_signal(fd, SIGKILL), 0);
+		assert_int_equal(pidfd_wait(fd, 5000), 1);
+		pidfd_exit_status(fd, pid, &s);
+		unknown += s.kind != EXIT_SIGNAL || s.value != SIGKILL;
+	}
+	assert_int_equal(unknown, 0);
+	assert_int_equal(waitpid(middle, NULL, 0), middle);
+	(void)close(pids[0]);
+	(void)close(pids[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +270,7 @@ int main(void)
 		cmocka_unit_test(test_status_of_a_running_child_is_unknown),
 		cmocka_unit_test(test_status_of_another_ones_zombie),
 		cmocka_unit_test(test_status_after_another_one_reaped),
+		cmocka_unit_test(test_status_while_another_one_reaps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
