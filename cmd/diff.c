@@ -268,7 +268,6 @@ int cmd_diff(struct ctx *ctx, struct args *args)
 		.colour = wants_colour(args),
 		.null = args_has(args, "null"),
 		.digest = args_has(args, "digest"),
-		.shown = wants_colour(args) || isatty(STDOUT_FILENO),
 		.err = &err,
 	};
 	bool exit_code = args_has(args, "exit-code");
@@ -280,6 +279,7 @@ int cmd_diff(struct ctx *ctx, struct args *args)
 	    cmd_branch_name(ctx, args, &name, &err) < 0 ||
 	    cmd_branch_paths(args, &paths, &err) < 0)
 		return status_of(cmd_fail(ctx, &err), exit_code);
+	d.shown = d.colour || isatty(STDOUT_FILENO);
 	d.name = name;
 	if (fn != diff_json && !d.null)
 		pager_start();

@@ -184,24 +184,20 @@ static int tell_status(const struct args *args, const struct sandlock_result *r,
 		       size_t n_denials)
 {
 	int64_t fd = args_number(args, "status-fd", -1);
+	bool is_code = r->exit_kind == SANDLOCK_EXIT_CODE;
+	const char *limit = "\"timed_out\":true,";
 	char line[400];
 	int n;
 
 	if (fd < 0)
 		return 0;
+	if (is_code || r->exit_kind == SANDLOCK_EXIT_SIGNAL)
+		limit = "";
+	else if (r->exit_kind == SANDLOCK_EXIT_QUOTA)
+		limit = "\"over_quota\":true,";
 	n = snprintf(line, sizeof(line),
-		     r->exit_kind == SANDLOCK_EXIT_CODE
-			     ? "{\"exit_code\":%d,\"branch\":\"%s\","
-			       "\"denials\":%zu}\n"
-		     : r->exit_kind == SANDLOCK_EXIT_SIGNAL
-			     ? "{\"signal\":%d,\"branch\":\"%s\","
-			       "\"denials\":%zu}\n"
-		     : r->exit_kind == SANDLOCK_EXIT_QUOTA
-			     ? "{\"over_quota\":true,\"signal\":%d,"
-			       "\"branch\":\"%s\",\"denials\":%zu}\n"
-			     : "{\"timed_out\":true,\"signal\":%d,"
-			       "\"branch\":\"%s\",\"denials\":%zu}\n",
-		     r->exit_value,
+		     "{%s\"%s\":%d,\"branch\":\"%s\",\"denials\":%zu}\n", limit,
+		     is_code ? "exit_code" : "signal", r->exit_value,
 		     r->outcome == SANDLOCK_OUTCOME_PENDING ? r->name : "",
 		     n_denials);
 	return fd_write_full((int)fd, line, (size_t)n);
