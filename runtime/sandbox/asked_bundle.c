@@ -33,11 +33,6 @@ static void fill(const struct command_options *o, struct sandbox_bundle *ret)
 	};
 }
 
-static bool is_stage(const struct command_options *o)
-{
-	return o->join || o->hand_on || o->hold || o->savepoints;
-}
-
 /* An embedder says so of all that it runs, also without a branch. */
 static void set_dispositions(const struct request *q, struct plan *p)
 {
@@ -71,7 +66,7 @@ int asked_bundle_plan(const struct sandbox_env *env,
 	r = plan_make(env, b, o->request, &p, err);
 	if (r < 0)
 		return r;
-	if (is_stage(o) && !p->branch)
+	if (sandbox_is_stage(o) && !p->branch)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 p->spec->root_readonly
 					 ? "a stage needs a branch, and the "

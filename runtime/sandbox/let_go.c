@@ -71,17 +71,14 @@ static bool bundle_has_no_disk(const struct spec *s)
 	return true;
 }
 
-/* The next one mounts what this one has mounted, which may be mounted once. */
-static bool is_stage(const struct command_options *o)
-{
-	return o && (o->join || o->hand_on || o->hold || o->savepoints);
-}
-
 static bool nobody_can_tell(struct create *c)
 {
 	dev_t root;
 
-	if (c->bundle->keep || is_stage(c->command) || !c->plan->own_pid_ns)
+	/* The next stage mounts what this one has mounted, which may be mounted
+	 * once. */
+	if (c->bundle->keep || sandbox_is_stage(c->command) ||
+	    !c->plan->own_pid_ns)
 		return false;
 	if (!c->plan->host &&
 	    (!c->branch || !bundle_has_no_disk(c->plan->spec)))

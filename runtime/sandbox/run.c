@@ -464,6 +464,11 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 	return 0;
 }
 
+bool sandbox_is_stage(const struct command_options *o)
+{
+	return o && (o->join || o->hand_on || o->hold || o->savepoints);
+}
+
 static bool is_handed_on(const struct create *c, const struct exit_status *s)
 {
 	bool success = s->kind == EXIT_CODE && s->value == 0;

@@ -155,6 +155,8 @@ struct command_options {
 	denial_fn *on_denial;
 	void *denial_data;
 };
+/* Of a transaction; @o may be NULL. */
+bool sandbox_is_stage(const struct command_options *o);
 int sandbox_run_command(const struct sandbox_env *env,
 			const struct command_options *o,
 			struct sandbox_result *ret, struct error *err);
