@@ -3,6 +3,7 @@
 load lib/common
 
 setup() {
+	MORE_HELPERS=seizes
 	begin
 	make_bundle
 }
@@ -52,6 +53,108 @@ full_caps() {
 	refute_output /var/tmp
 	refute_output "$W"
 	refute_output cgroup
+}
+
+deny() {
+	config '.linux.seccomp = {defaultAction: "SCMP_ACT_ALLOW", syscalls:
+		[{names: [$name], action: "SCMP_ACT_ERRNO"}]}' --arg name "$1"
+}
+
+# A payload seizes all that `exec` starts until one was caught before it was its
+# program; prints those.
+seize_execs() {
+	local i
+
+	export HOST_SECRET=x
+	for i in $(seq 100); do
+		[ "$(sandlock exec "$N" echo entered)" = entered ]
+		! sandlock exec "$N" cat /data/seized | grep -v exe:/bin/ || break
+	done
+}
+
+@test "CVE-2016-9962: what is traced while it enters is as confined as the payload" {
+	only_sandlock
+	full_caps
+	deny acct
+	cp "$HELPERS/seizes" "$B/rootfs/bin/"
+	script 'exec seizes >/data/seized'
+	create_running "$N"
+	run seize_execs
+	expect_status 0
+	expect_output "exe:/memfd:launcher"
+	refute_output "$BUILD"
+	# Those of full_caps, and no more.
+	[ "$(grep -c 'CapPrm:00000000082c10eb Seccomp:2 secret:no' <<<"$output")" = \
+		"$(grep -c exe: <<<"$output")" ]
+}
+
+@test "CVE-2016-9962: what is traced by what exec gave the right to is confined, too" {
+	only_sandlock
+	cp "$HELPERS/seizes" "$B/rootfs/bin/"
+	set_args sleep 1000
+	create_running "$N"
+	own=$(sandlock exec "$N" grep CapPrm /proc/self/status | cut -f2)
+	sandlock exec -d --cap CAP_SYS_PTRACE "$N" sh -c 'exec seizes >/data/seized' \
+		</dev/null >/dev/null 2>&1 3>&-
+	run seize_execs
+	expect_status 0
+	expect_output "exe:/memfd:launcher"
+	refute_output "$BUILD"
+	[ "$(grep -c "CapPrm:$own .*secret:no" <<<"$output")" = \
+		"$(grep -c exe: <<<"$output")" ]
+}
+
+@test "exec where somebody inside may trace does as ever" {
+	only_sandlock
+	full_caps
+	config '.process.scheduler = {policy: "SCHED_BATCH", nice: 5,
+			flags: ["SCHED_FLAG_RESET_ON_FORK"]}
+		| .process.ioPriority = {class: "IOPRIO_CLASS_IDLE", priority: 0}'
+	set_args sleep 1000
+	create_running "$N"
+	run sandlock exec "$N" cut -d" " -f1,5,6,19,41 /proc/self/stat
+	expect_match '^([0-9]+) \1 \1 5 3$'
+	run sandlock exec "$N" probe signal 9
+	expect_status 137
+	run sandlock exec "$N" nothing-there
+	expect_status 127
+	run sandlock exec "$N" /etc
+	expect_status 126
+	run bash -c "echo in | '$SANDLOCK' exec '$N' cat"
+	expect_exactly in
+	sandlock exec -d --pid-file "$W/pid" "$N" sleep 2000 \
+		</dev/null >/dev/null 2>&1 3>&-
+	equal "the process" "$(tr '\0' ' ' <"/proc/$(cat "$W/pid")/cmdline")" \
+		"sleep 2000 "
+	run command script -qec "'$SANDLOCK' exec -t '$N' probe ctty" /dev/null \
+		</dev/null
+	expect_status 0
+	expect_output "ctty: ok"
+}
+
+@test "exec where somebody inside may trace takes a filter that allows clone" {
+	only_sandlock
+	full_caps
+	deny clone
+	set_args sleep 1000
+	create_running "$N"
+	run sandlock exec "$N" true
+	expect_status 125
+	expect_output "cannot clone a process into '$N'"
+	expect_output "has to allow clone"
+}
+
+@test "exec where somebody inside may trace ends with its caller" {
+	only_sandlock
+	full_caps
+	set_args sleep 1000
+	create_running "$N"
+	"$SANDLOCK" exec --pid-file "$W/pid" "$N" sleep 2000 3>&- &
+	started $!
+	eventually test -s "$W/pid"
+	pid=$(cat "$W/pid")
+	kill -9 $!
+	eventually is_gone "$pid"
 }
 
 @test "CVE-2019-5736: the runtime's program cannot be opened from inside" {

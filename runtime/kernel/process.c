@@ -67,7 +67,8 @@ int process_set_rlimits(const struct spec_rlimit *v, size_t n,
 	return 0;
 }
 
-int process_set_scheduler(const struct spec_scheduler *s, struct error *err)
+int process_set_scheduler(pid_t pid, const struct spec_scheduler *s,
+			  struct error *err)
 {
 	struct sched_attributes a = {
 		.size = sizeof(a),
@@ -82,7 +83,7 @@ int process_set_scheduler(const struct spec_scheduler *s, struct error *err)
 
 	if (!s->given)
 		return 0;
-	if (syscall(SYS_sched_setattr, 0, &a, 0) < 0) {
+	if (syscall(SYS_sched_setattr, pid, &a, 0) < 0) {
 		int r = error_set(err, ERR_SYSTEM, errno,
 				  "process.scheduler: cannot set it");
 

@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct error;
 struct log_sink;
@@ -26,8 +27,9 @@ void process_reset_signals(const sigset_t *mask);
 /* setrlimit(2) for each. */
 int process_set_rlimits(const struct spec_rlimit *v, size_t n,
 			struct error *err);
-/* sched_setattr(2); nothing if not given. */
-int process_set_scheduler(const struct spec_scheduler *s, struct error *err);
+/* sched_setattr(2), @pid 0 for ourselves; nothing if not given. */
+int process_set_scheduler(pid_t pid, const struct spec_scheduler *s,
+			  struct error *err);
 /* ioprio_set(2) on our process group; nothing if not given. */
 int process_set_io_priority(const struct spec_io_priority *p,
 			    struct error *err);

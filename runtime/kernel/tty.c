@@ -112,6 +112,11 @@ int tty_make_controlling(int slave_fd, struct error *err)
 	if (ioctl(slave_fd, TIOCSCTTY, 0) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot take the controlling terminal");
+	return tty_use(slave_fd, err);
+}
+
+int tty_use(int slave_fd, struct error *err)
+{
 	for (int i = 0; i < 3; i++) {
 		if (slave_fd == i)
 			(void)fcntl(i, F_SETFD, 0);

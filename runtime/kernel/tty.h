@@ -29,6 +29,8 @@ int tty_suit_output(int master_fd, struct error *err);
 
 /* New session, controlling terminal, fds 0 to 2. */
 int tty_make_controlling(int slave_fd, struct error *err);
+/* The last alone. */
+int tty_use(int slave_fd, struct error *err);
 
 /*
  * Connects to the AF_UNIX stream socket at @path (any length, through

@@ -2,6 +2,11 @@
  * exec: another process in a running sandbox. A helper joins the namespaces of
  * init by one setns on its pidfd and clones the process as its own sibling
  * (CLONE_PARENT), so that the caller, or the engine after it, can wait for it.
+ *
+ * Where somebody inside may look into every process there (CAP_SYS_PTRACE, and
+ * no user namespace), he may do so from the first moment of it. So there the
+ * helper, which nobody inside sees, does all that takes rights or our program,
+ * and lays both down: it becomes the launcher, and that clones.
  */
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -206,8 +211,12 @@ static int set_up_console(struct exec *e, struct error *err)
 			  &master_fd, &slave_fd, err);
 	if (r < 0)
 		return r;
-	return sync_hand_terminal(e->child_sync_fd, e->console_sock, master_fd,
-				  slave_fd, p->uid, err);
+	if (!e->beside)
+		return sync_hand_terminal(e->child_sync_fd, e->console_sock,
+					  master_fd, slave_fd, p->uid, err);
+	r = sync_give_terminal(e->child_sync_fd, e->console_sock, master_fd,
+			       slave_fd, p->uid, err);
+	return r == 0 ? tty_use(slave_fd, err) : r;
 }
 
 static int send_listener(void *data, int fd, struct error *err)
@@ -228,6 +237,15 @@ static int send_traps(void *data, int fd, struct error *err)
 	return 0;
 }
 
+/* What came while the group was still the caller's, and would end us now. */
+static void drop_signals(void)
+{
+	for (int sig = 1; sig <= SIGRTMAX; sig++) {
+		(void)signal(sig, SIG_IGN);
+		(void)signal(sig, SIG_DFL);
+	}
+}
+
 static void __attribute__((noreturn)) process_main(struct exec *e)
 {
 	struct error err = ERROR_INIT;
@@ -243,6 +261,7 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 		.proc_fd = -1,
 		.preserve_fds = e->request->preserve_fds,
 		.die_with_parent = !e->request->detach,
+		.beside = e->beside,
 		/* As the command itself, which without a branch may not see
 		 * its own. */
 		.cwd_is_wish = e->found->state->host &&
@@ -260,8 +279,10 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 
 	(void)snprintf(keyring, sizeof(keyring), "_ses.%s",
 		       e->found->state->name);
-	(void)sigprocmask(SIG_SETMASK, &e->original_mask, NULL);
 	(void)setsid();
+	if (e->beside)
+		drop_signals();
+	(void)sigprocmask(SIG_SETMASK, &e->original_mask, NULL);
 	if (e->process->affinity_final &&
 	    process_set_affinity(e->process->affinity_final, &err) < 0)
 		die(e, &err);
@@ -342,7 +363,7 @@ static void __attribute__((noreturn)) helper_main(void *data)
 	process_reset_signals(&all);
 	if (join_init(e, &err) < 0 || close_others(e, &err) < 0)
 		die(e, &err);
-	r = spawn_sibling(e->child_sync_fd);
+	r = e->beside ? 0 : spawn_sibling(e->child_sync_fd);
 	if (r < 0) {
 		(void)error_set(&err, ERR_SYSTEM, -r,
 				"cannot start the process");
@@ -358,7 +379,8 @@ static void __attribute__((noreturn)) helper_main(void *data)
  */
 static pid_t spawn_helper(struct exec *e, int cgroup_fd)
 {
-	bool share = spawn_is_single() && !(e->namespaces & CLONE_NEWTIME);
+	bool share = spawn_is_single() && !e->beside &&
+		     !(e->namespaces & CLONE_NEWTIME);
 	struct clone_args args = {
 		.flags = CLONE_PIDFD | (share ? CLONE_VM | CLONE_VFORK : 0),
 		.pidfd = (uintptr_t)&e->pidfd,
@@ -403,7 +425,11 @@ static int spawn_process(struct exec *e, struct error *err)
 				 "cannot start a process");
 	cleanup_close(&e->child_sync_fd);
 	e->child_sync_fd = -1;
-	r = spawn_follow(e->sync_fd, pid, &e->pidfd, NULL, &e->pid, err);
+	if (e->beside)
+		e->pid = pid;
+	r = e->beside ? 0
+		      : spawn_follow(e->sync_fd, pid, &e->pidfd, NULL, &e->pid,
+				     err);
 	if (r == 0)
 		log_debug(e->log, "'%s': exec is process %d",
 			  e->found->state->name, (int)e->pid);
@@ -540,6 +566,8 @@ static int launch(struct exec *e, struct error *err)
 		r = error_set(err, ERR_SYSTEM, errno, "cannot ask who sends");
 	if (r == 0)
 		r = pump_until_ready(e, err);
+	if (r == 0 && e->beside)
+		r = exec_follow_beside(e, err);
 	if (r == 0 && x->pid_file)
 		r = create_write_pid_file(x->pid_file, e->pid, err);
 	if (r == 0 && x->pidfd_socket)
@@ -633,7 +661,7 @@ static int open_all(struct exec *e, struct error *err)
 		r = get_traps(e, err);
 	if (r == 0 && e->found->state->judged)
 		r = get_judged(e, err);
-	return r;
+	return r == 0 && !is_supervised(e) ? exec_decide_beside(e, err) : r;
 }
 
 static int exec_found(struct exec *e, struct sandbox_result *ret,

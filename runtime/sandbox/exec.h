@@ -24,6 +24,9 @@ struct exec {
 	int status_fd; /* of tier C: its guard writes the wait status; or -1 */
 	int traps_fd; /* the listener that is handed over, until it is; or -1 */
 	bool in_cgroup; /* by its clone */
+	/* The process is cloned by the launcher: before that @pid is the
+	 * helper's. */
+	bool beside;
 	pid_t pid;
 	int pidfd;
 	int console_sock, console_master;
@@ -48,6 +51,14 @@ void exec_done(struct exec *e);
 int exec_ask(struct exec *e, const char *verb, const char *args, const int *fd,
 	     struct error *err);
 int exec_ask_end(struct exec *e, struct error *err);
+
+/*
+ * exec_beside.c: whether it is as exec->beside has it; once namespaces and
+ * process are known. Its helper, which is ready, is told to go on, and followed
+ * to its clone, which waits for a byte.
+ */
+int exec_decide_beside(struct exec *e, struct error *err);
+int exec_follow_beside(struct exec *e, struct error *err);
 
 /* exec_guard.c: of tier C. The process is the guard's child, not ours. */
 int exec_guard_check(const struct sandbox_exec *x, struct error *err);

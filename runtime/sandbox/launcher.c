@@ -98,9 +98,20 @@ static int lose_reading(void)
 					 : caps_set_effective(now & ~reading);
 }
 
+/* INIT of launcher/main.c. */
+static int number_of_way(struct launcher_way way, bool may_wait)
+{
+	if (way.init)
+		return may_wait ? 1 : 2;
+	if (way.beside)
+		return 4 + (way.takes_terminal ? 8 : 0) + (way.dies ? 16 : 0);
+	return 0;
+}
+
 int launcher_exec(int launcher_fd, int status_fd,
-		  const struct launcher_filters *f, bool init, const char *path,
-		  char *const *argv, char *const *envp, struct error *err)
+		  const struct launcher_filters *f, struct launcher_way way,
+		  const char *path, char *const *argv, char *const *envp,
+		  struct error *err)
 {
 	const struct seccomp_program *listens = f->traps ? f->traps : f->filter;
 	bool traps_io = listens && listens->traps_io;
@@ -118,7 +129,7 @@ int launcher_exec(int launcher_fd, int status_fd,
 				 path);
 	buf_printf(&control, "%d", status_fd);
 	r = add_filter(&control, f->filter, f->filter_fd);
-	buf_printf(&control, ":%d:%d", !init ? 0 : may_wait ? 1 : 2, traps_io);
+	buf_printf(&control, ":%d:%d", number_of_way(way, may_wait), traps_io);
 	if (r == 0)
 		r = add_filter(&control, f->traps, f->traps_fd);
 	if (buf_failed(&control))

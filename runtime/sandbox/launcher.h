@@ -38,14 +38,34 @@ struct launcher_filters {
 	int traps_fd, filter_fd;
 };
 
+/* What becomes of the launcher, and of the program. */
+struct launcher_way {
+	bool init;   /* it stays as pid 1 and the program is its child */
+	bool beside; /* it clones, as below, and ends */
+	/* Of the program that is beside: */
+	bool takes_terminal; /* its standard input is its controlling one */
+	bool dies;	     /* with its parent */
+};
+
+/*
+ * For a pid namespace whose processes may look into the program's: the launcher
+ * is outside, loads the filters, and clones a child of its own parent there.
+ * Then it writes this to its status fd, a socket, and the child waits for one
+ * byte. What the child has written is whoever's inside: ask who has sent it.
+ */
+struct launcher_beside {
+	int sys; /* the errno of the clone, or 0 */
+	int pid;
+};
+
 /*
  * Replaces the process. @status_fd (inherited by the launcher) gets an errno
- * as int if the program cannot be executed. With @init the launcher stays as
- * pid 1 and the program is its child. Returns only if the launcher itself
+ * as int if the program cannot be executed. Returns only if the launcher itself
  * cannot be executed.
  */
 int launcher_exec(int launcher_fd, int status_fd,
-		  const struct launcher_filters *f, bool init, const char *path,
-		  char *const *argv, char *const *envp, struct error *err);
+		  const struct launcher_filters *f, struct launcher_way way,
+		  const char *path, char *const *argv, char *const *envp,
+		  struct error *err);
 
 #endif

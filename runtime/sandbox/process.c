@@ -289,7 +289,7 @@ static int settle_stdio(uid_t uid, const struct log_sink *log,
 static int set_limits(struct process_setup *s, struct error *err)
 {
 	const struct spec_process *p = s->process;
-	int r = process_set_scheduler(&p->scheduler, err);
+	int r = s->beside ? 0 : process_set_scheduler(0, &p->scheduler, err);
 
 	if (r == 0)
 		r = process_set_io_priority(&p->io_priority, err);
@@ -475,17 +475,24 @@ static bool is_hung_up(int sock)
 
 int process_execute(struct process_setup *s, int status_fd, struct error *err)
 {
+	const struct launcher_way way = {
+		.init = s->init,
+		.beside = s->beside,
+		.takes_terminal = s->process->terminal,
+		.dies = s->die_with_parent,
+	};
+
 	if (s->die_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot tie the sandbox to its parent");
 	/* No signal comes for a parent that was killed before. */
 	if (s->die_with_parent && is_hung_up(status_fd))
 		_exit(1);
-	return launcher_exec(
-		s->launcher_fd, status_fd,
-		&(struct launcher_filters){ s->judge, s->filter, s->judge_fd,
-					    s->filter_fd },
-		s->init, s->program, s->process->args.v, s->env, err);
+	return launcher_exec(s->launcher_fd, status_fd,
+			     &(struct launcher_filters){ s->judge, s->filter,
+							 s->judge_fd,
+							 s->filter_fd },
+			     way, s->program, s->process->args.v, s->env, err);
 }
 
 void process_setup_done(struct process_setup *s)

@@ -35,7 +35,10 @@ struct process_setup {
 	unsigned int preserve_fds;
 	bool pass_listen_fds; /* LISTEN_FDS of our environment */
 	bool die_with_parent;
-	bool init;	  /* the program runs under a pid 1 of ours */
+	bool init; /* the program runs under a pid 1 of ours */
+	/* The launcher clones who becomes the program (launcher.h), and what a
+	 * clone does not inherit is left to whoever waits for that. */
+	bool beside;
 	bool makes_cwd;	  /* where it is missing; as runc, not for exec */
 	bool cwd_is_wish; /* the root will do where the cwd is not seen */
 	/* Cwd and program are looked for by process_look, when the filter is

@@ -51,7 +51,7 @@ static ssize_t read_packet(int fd, bool is_socket, union exec_packet *p,
 
 	*ret_fd = -1;
 	if (is_socket)
-		return sync_recv_from(fd, p, sizeof(*p), ret_sender, ret_fd);
+		return sync_recv_from(fd, p, sizeof(*p), ret_sender, ret_fd, 0);
 	n = read(fd, p, sizeof(*p));
 	return n < 0 ? -errno : n;
 }

@@ -96,7 +96,7 @@ int sync_want_sender(int sock)
 }
 
 ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid,
-		       int *ret_fd)
+		       int *ret_fd, int flags)
 {
 	union {
 		struct cmsghdr align;
@@ -108,7 +108,7 @@ ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid,
 			      .msg_iovlen = 1,
 			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
-	ssize_t got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	ssize_t got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | flags);
 	struct ucred sender = { .pid = 0 };
 
 	*ret_fd = -1;
@@ -168,7 +168,7 @@ int sync_take_error(const void *data, size_t n, struct error *err)
 	return error_code(&e);
 }
 
-int sync_hand_terminal(int sock, int console_sock, int master_fd, int slave_fd,
+int sync_give_terminal(int sock, int console_sock, int master_fd, int slave_fd,
 		       uid_t uid, struct error *err)
 {
 	int r;
@@ -188,6 +188,15 @@ int sync_hand_terminal(int sock, int console_sock, int master_fd, int slave_fd,
 		r = error_set(err, ERR_SYSTEM, errno,
 			      "cannot give the terminal to uid %u",
 			      (unsigned int)uid);
+	return r;
+}
+
+int sync_hand_terminal(int sock, int console_sock, int master_fd, int slave_fd,
+		       uid_t uid, struct error *err)
+{
+	int r = sync_give_terminal(sock, console_sock, master_fd, slave_fd, uid,
+				   err);
+
 	return r == 0 ? tty_make_controlling(slave_fd, err) : r;
 }
 

@@ -61,14 +61,17 @@ int sync_take_error(const void *data, size_t n, struct error *err);
  * of ours; a negative errno.
  */
 int sync_want_sender(int sock);
-/* *@ret_fd: what came with it, or -1. */
+/* *@ret_fd: what came with it, or -1. @flags: of recvmsg(2). */
 ssize_t sync_recv_from(int sock, void *data, size_t n, pid_t *ret_pid,
-		       int *ret_fd);
+		       int *ret_fd, int flags);
 /*
  * In a child: the terminal @master_fd goes to @console_sock, or where that is
  * -1 to the parent; @slave_fd becomes ours, and @uid's.
  */
 int sync_hand_terminal(int sock, int console_sock, int master_fd, int slave_fd,
+		       uid_t uid, struct error *err);
+/* The same, but that it does not become ours. */
+int sync_give_terminal(int sock, int console_sock, int master_fd, int slave_fd,
 		       uid_t uid, struct error *err);
 /* Has the parent fetch the listener @fd of ours, and closes it. */
 int sync_hand_listener(int sock, int fd, struct error *err);

@@ -29,8 +29,9 @@ static int launch(const char *path, char *const *argv,
 	pid = fork();
 	if (pid == 0) {
 		(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-		(void)launcher_exec(launcher_fd, pair[1], &filters, false, path,
-				    argv, env, NULL);
+		(void)launcher_exec(launcher_fd, pair[1], &filters,
+				    (struct launcher_way){ 0 }, path, argv, env,
+				    NULL);
 		_exit(99);
 	}
 	(void)close(pair[1]);
@@ -135,8 +136,9 @@ static void become_launcher(int fd)
 	    caps_set_effective(UINT64_C(1) << CAP_DAC_OVERRIDE |
 			       UINT64_C(1) << CAP_DAC_READ_SEARCH) == 0 &&
 	    ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
-		(void)launcher_exec(fd, STDERR_FILENO, &none, false,
-				    "/bin/true", argv, env, NULL);
+		(void)launcher_exec(fd, STDERR_FILENO, &none,
+				    (struct launcher_way){ 0 }, "/bin/true",
+				    argv, env, NULL);
 	_exit(99);
 }
 

@@ -63,19 +63,19 @@ static int scheduler(void)
 {
 	struct spec_scheduler s = { .policy = SCHED_IDLE };
 
-	CHECK(process_set_scheduler(&s, &err) == 0);
+	CHECK(process_set_scheduler(0, &s, &err) == 0);
 	CHECK(sched_getscheduler(0) == SCHED_OTHER);
 	s = (struct spec_scheduler){ .given = true,
 				     .policy = SCHED_BATCH,
 				     .nice = 7 };
-	CHECK(process_set_scheduler(&s, &err) == 0);
+	CHECK(process_set_scheduler(0, &s, &err) == 0);
 	CHECK(sched_getscheduler(0) == SCHED_BATCH);
 	CHECK(getpriority(PRIO_PROCESS, 0) == 7);
 	s.priority = 5;
-	CHECK(process_set_scheduler(&s, &err) == -EINVAL);
+	CHECK(process_set_scheduler(0, &s, &err) == -EINVAL);
 	/* Last: an ordinary user does not get away from it. */
 	s = (struct spec_scheduler){ .given = true, .policy = SCHED_IDLE };
-	CHECK(process_set_scheduler(&s, &err) == 0);
+	CHECK(process_set_scheduler(0, &s, &err) == 0);
 	CHECK(sched_getscheduler(0) == SCHED_IDLE);
 	return 0;
 }

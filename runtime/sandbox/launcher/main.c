@@ -33,7 +33,14 @@
  * The kernel then ends everything else in the namespace. INIT 1 forks; 2 is
  * faster, but passes nothing on before the program is executed, so that must
  * not wait for anybody.
+ *
+ * With INIT 4 it clones the process that executes the program, as a child of
+ * its own parent, when the filters are loaded, writes what launcher.h has as
+ * struct launcher_beside, and ends. The clone starts a session, of terminal 0
+ * with 8 added, dies with its parent with 16 added, and reads one byte before
+ * it goes on.
  */
+#include <asm/ioctls.h>
 #include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
@@ -86,6 +93,13 @@ static long write_all(long fd, void *data, unsigned long n, unsigned long traps)
 	return raw_call6(__NR_write, fd, (long)data, (long)n, 0, 0, 0);
 }
 
+static long read_byte(long fd, char *to, unsigned long traps)
+{
+	if (traps)
+		return do_io(__NR_preadv2, fd, to, 1);
+	return raw_call6(__NR_read, fd, (long)to, 1, 0, 0, 0);
+}
+
 static void fail(long status_fd, long error, unsigned long traps)
 {
 	int sys = (int)-error;
@@ -131,9 +145,7 @@ static void hand_over(long status_fd, long listener_fd, unsigned long traps)
 	char byte;
 
 	if (write_all(status_fd, said, sizeof(said), traps) != sizeof(said) ||
-	    (traps ? do_io(__NR_preadv2, status_fd, &byte, 1)
-		   : raw_call6(__NR_read, status_fd, (long)&byte, 1, 0, 0,
-			       0)) != 1)
+	    read_byte(status_fd, &byte, traps) != 1)
 		(void)raw_call6(__NR_exit_group, 126, 0, 0, 0, 0, 0);
 	(void)raw_call6(__NR_close, listener_fd, 0, 0, 0, 0, 0);
 }
@@ -204,6 +216,16 @@ static void __attribute__((noreturn)) serve(long payload)
 	}
 }
 
+/* INIT. */
+enum {
+	LAUNCH_FORKS = 1,
+	LAUNCH_SHARES = 2,
+	LAUNCH_INIT = LAUNCH_FORKS | LAUNCH_SHARES,
+	LAUNCH_BESIDE = 4,
+	LAUNCH_TTY = 8,
+	LAUNCH_DIES = 16,
+};
+
 struct launch {
 	long status_fd;
 	struct filter filters[2]; /* in the order in which they are loaded */
@@ -212,12 +234,39 @@ struct launch {
 	unsigned long long mask; /* of the payload, where it is our child */
 };
 
+/*
+ * Returns in the clone, once it may go on. Who is inside can have it do
+ * anything from its first moment; so what counts is said by who made it.
+ */
+static void go_beside(const struct launch *l, unsigned long traps)
+{
+	int said[2] = { 0, 0 };
+	long r = raw_call6(__NR_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0);
+	char byte;
+
+	if (r != 0) {
+		said[r < 0 ? 0 : 1] = (int)(r < 0 ? -r : r);
+		(void)write_all(l->status_fd, said, sizeof(said), traps);
+		finish(r < 0 ? 126 : 0);
+	}
+	(void)raw_call6(__NR_setsid, 0, 0, 0, 0, 0, 0);
+	if (l->init & LAUNCH_TTY)
+		r = raw_call6(__NR_ioctl, 0, TIOCSCTTY, 0, 0, 0, 0);
+	if (r == 0 && (l->init & LAUNCH_DIES))
+		r = raw_call6(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0,
+			      0);
+	if (read_byte(l->status_fd, &byte, traps) != 1)
+		finish(126);
+	if (r < 0)
+		fail(l->status_fd, r, traps);
+}
+
 static void __attribute__((noreturn, noinline)) execute(struct launch *l)
 {
 	unsigned long traps = 0;
 	long r;
 
-	if (l->init)
+	if (l->init & LAUNCH_INIT)
 		(void)set_mask(l->mask);
 	map_filter(&l->filters[0]);
 	map_filter(&l->filters[1]);
@@ -232,6 +281,8 @@ static void __attribute__((noreturn, noinline)) execute(struct launch *l)
 		traps = l->traps;
 		hand_over(l->status_fd, r, traps);
 	}
+	if (l->init & LAUNCH_BESIDE)
+		go_beside(l, traps);
 	r = raw_call6(__NR_execve, (long)l->argv[1], (long)&l->argv[2],
 		      (long)l->envp, 0, 0, 0);
 	fail(l->status_fd, r, l->traps);
@@ -257,7 +308,7 @@ static void __attribute__((noreturn)) become_init(struct launch *l)
 	long pid;
 
 	l->mask = set_mask(~0ULL);
-	pid = start(l, l->init > 1 ? CLONE_VM | CLONE_VFORK : 0);
+	pid = start(l, l->init == LAUNCH_SHARES ? CLONE_VM | CLONE_VFORK : 0);
 	if (pid < 0)
 		fail(l->status_fd, pid, 0);
 	/* All of them: standard streams too, so that readers of the payload's
@@ -300,7 +351,7 @@ void __attribute__((noreturn, used)) launch(long *stack)
 	 * the payload does not come first. */
 	if (l.init || l.filters[0].n_insns || l.filters[1].n_insns)
 		(void)raw_call6(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
-	if (l.init)
+	if (l.init & LAUNCH_INIT)
 		become_init(&l);
 	execute(&l);
 }
