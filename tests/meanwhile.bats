@@ -17,7 +17,7 @@ teardown() {
 
 # noted N: so many bytes of notes are there (branch/watch.h), in all roots.
 noted() {
-	[ "$(cat "$SANDLOCK_STORE/branches/$N"/notes | wc -c)" -ge "$1" ]
+	[ "$(cat "$SANDLOCK_STORE/branches/$N"/notes 2>/dev/null | wc -c)" -ge "$1" ]
 }
 
 # meanwhile TIER SCRIPT BYTES COMMAND: the host runs COMMAND when the sandbox
@@ -71,6 +71,27 @@ C A t2 (removed on the host)'
 
 @test "meanwhile: the same without namespaces" {
 	conflicts_and_force notify
+}
+
+@test "meanwhile: another directory, put there before anybody looks" {
+	local tier
+
+	for tier in namespaces notify; do
+		mkdir a a2 b
+		echo 1 | tee a/f a/g >b/h
+		echo other | tee a2/f >a2/g
+		meanwhile "$tier" 'echo 2 >>a/f; rm a/g; chmod 700 b' 0 \
+			'mv a a.old; mv a2 a; touch a/x; rm -r b; mkdir b'
+		run sandlock commit "$N"
+		expect_status 3
+		run sandlock diff "$N"
+		expect_match 'C D a/g \('
+		expect_match 'C M a/f \(-2 bytes\) \('
+		expect_match 'C m b/ '
+		run sandlock abort "$N"
+		expect_status 0
+		rm -r a a.old b
+	done
 }
 
 @test "meanwhile: what the host does beside it is no conflict" {

@@ -290,11 +290,32 @@ static const char *changed_words(struct judge *j, const struct walk_entry *e)
 	return "changed on the host since the branch began";
 }
 
-/* The lower had another one there, or none. */
+static bool is_another_at(struct judge *j, const char *path, size_t len,
+			  const struct origin_place *place)
+{
+	if (origin_is_known_place(&j->origins, j->branch, path, len))
+		return origin_is_another(&j->origins, j->branch, path, len,
+					 place->low);
+	return len > 0 && judge_base_changed(j, path, place->low) &&
+	       !origin_was_seen(&j->origins, j->branch, path, len,
+				place->low) &&
+	       origin_is_doubtful(place);
+}
+
+/* The lower had another one there, or none; or nobody saw what it had. */
 static bool is_another(struct judge *j, const struct walk_entry *e)
 {
-	return origin_is_another(&j->origins, j->branch, e->path, e->path_len,
-				 &e->lower);
+	const struct origin_place place = {
+		.up_dirfd = e->upper_dirfd,
+		.low_dirfd = e->lower_dirfd,
+		.name = e->name,
+		.up = &e->upper,
+		.low = &e->lower,
+		.base_time = &j->branch->meta.base_time,
+		.prefix = j->prefix,
+	};
+
+	return is_another_at(j, e->path, e->path_len, &place);
 }
 
 /* A directory of both sides: only its own metadata can be in conflict. */
@@ -323,6 +344,19 @@ static bool is_in_copied_up(struct judge *j, const struct walk_entry *e)
 	       origin_was_copied(&j->origins, j->branch, &dir, NULL);
 }
 
+static int open_here(int dirfd, const char *name)
+{
+	return openat(dirfd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void step_up(int *fd)
+{
+	int up = open_here(*fd, "..");
+
+	(void)close(*fd);
+	*fd = up;
+}
+
 /*
  * The branch made the directory that @e is in, where there was none, or copied
  * another one up (that, or one above it), and the lower has one by now: what is
@@ -332,23 +366,33 @@ static bool is_in_copied_up(struct judge *j, const struct walk_entry *e)
 static bool is_anothers(struct judge *j, const struct walk_entry *e, char *path)
 {
 	bool copied = is_in_copied_up(j, e);
-	auto_close int fd =
-		openat(e->lower_dirfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct object dir;
+	auto_close int low_fd = open_here(e->lower_dirfd, ".");
+	auto_close int up_fd = open_here(e->upper_dirfd, ".");
+	struct object low, up, above;
+	const struct origin_place place = {
+		.name = ".",
+		.up = &up,
+		.low = &low,
+		.above = &above,
+		.base_time = &j->branch->meta.base_time,
+		.prefix = j->prefix,
+	};
 	char *end;
 
-	while (fd >= 0 && (end = strrchr(path, '/'))) {
-		int up;
+	while (low_fd >= 0 && up_fd >= 0 && (end = strrchr(path, '/'))) {
+		struct origin_place here = place;
 
 		*end = '\0';
-		if (object_stat(fd, "", &dir) == 0 &&
-		    ((!copied && judge_base_changed(j, path, &dir)) ||
-		     origin_is_another(&j->origins, j->branch, path,
-				       strlen(path), &dir)))
+		here.up_dirfd = up_fd;
+		here.low_dirfd = low_fd;
+		if (object_stat(low_fd, "", &low) < 0 ||
+		    object_stat(up_fd, "", &up) < 0 ||
+		    object_stat(low_fd, "..", &above) < 0 ||
+		    (!copied && judge_base_changed(j, path, &low)) ||
+		    is_another_at(j, path, strlen(path), &here))
 			return true;
-		up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		(void)close(fd);
-		fd = up;
+		step_up(&low_fd);
+		step_up(&up_fd);
 	}
 	return false;
 }

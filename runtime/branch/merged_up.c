@@ -71,13 +71,16 @@ static bool open_shut(int up_fd, const struct stat *st)
 static void note_copy(const struct merged *m, const char *path, size_t len,
 		      const struct merged_entry *e, int up_fd, const char *name)
 {
+	bool is_lowers = e->low_at + 1 == m->n_below;
 	struct stat st;
 
 	if (m->copied_fd >= 0 &&
-	    (e->low_at + 1 == m->n_below ||
+	    (is_lowers ||
 	     origin_is_known(&m->copied_before, path, len, e->low.ino)) &&
 	    fstatat(up_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		origin_note_copy(m->copied_fd, path, len, st.st_ino);
+		origin_note_copy(m->copied_fd, path, len, st.st_ino,
+				 is_lowers && S_ISDIR(st.st_mode) ? &e->low
+								  : NULL);
 }
 
 /* Copying up changes no times of the directory that it is done in. */

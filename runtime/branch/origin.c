@@ -80,15 +80,21 @@ static uint64_t hash_handle(int dirfd, const char *name)
 			  u.handle.handle_bytes);
 }
 
+static const struct xattr *find_mark(const struct xattrs *private,
+				     const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	for (size_t i = 0; i < private->n; i++)
+		if (strcmp(private->v[i].key + n, "origin") == 0)
+			return &private->v[i];
+	return NULL;
+}
+
 const struct xattr *origin_find(const struct branch *b,
 				const struct walk_entry *e)
 {
-	size_t n = strlen(branch_xattr_prefix(b));
-
-	for (size_t i = 0; i < e->private.n; i++)
-		if (strcmp(e->private.v[i].key + n, "origin") == 0)
-			return &e->private.v[i];
-	return NULL;
+	return find_mark(&e->private, branch_xattr_prefix(b));
 }
 
 /* As hash_handle; 0: it is not told. */
@@ -228,6 +234,13 @@ void origin_add_lower(struct buf *notes, const char *path, size_t len,
 		(lower->mode ? 2 : 1) * sizeof(*both));
 }
 
+void origin_add_doubtful(struct buf *notes, const char *path, size_t len)
+{
+	uint64_t hash = hash_bytes(0, path, len);
+
+	buf_add(notes, &hash, sizeof(hash));
+}
+
 void origin_add_equal(struct buf *notes, const char *path, size_t len,
 		      const struct object *upper, const struct xattrs *x)
 {
@@ -277,11 +290,13 @@ bool origin_is_known(const struct buf *known, const char *path, size_t len,
 	return has_hash(known, hash_both(path, len, ino));
 }
 
-void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino)
+void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino,
+		      const struct object *of)
 {
-	uint64_t hash = hash_both(path, len, ino);
+	const uint64_t both[] = { hash_both(path, len, ino),
+				  of ? hash_both(path, len, identity(of)) : 0 };
 
-	(void)fd_write_full(fd, &hash, sizeof(hash));
+	(void)fd_write_full(fd, both, (of ? 2 : 1) * sizeof(*both));
 }
 
 static struct origins *origins_new(const struct branch *b)
@@ -324,6 +339,14 @@ int origin_had_lower(struct origins **origins, const struct branch *b,
 		     : has_hash(&(*origins)->notes, hash_bytes(0, path, len));
 }
 
+bool origin_was_seen(struct origins **origins, const struct branch *b,
+		     const char *path, size_t len, const struct object *now)
+{
+	return open_origins(origins, b, NULL) == 0 &&
+	       has_hash(&(*origins)->copied,
+			hash_both(path, len, identity(now)));
+}
+
 bool origin_is_another(struct origins **origins, const struct branch *b,
 		       const char *path, size_t len, const struct object *now)
 {
@@ -333,7 +356,8 @@ bool origin_is_another(struct origins **origins, const struct branch *b,
 		return has_hash(&(*origins)->notes, hash_both(path, len, 0));
 	return r == 1 && (*origins)->has_numbers &&
 	       !has_hash(&(*origins)->notes,
-			 hash_both(path, len, identity(now)));
+			 hash_both(path, len, identity(now))) &&
+	       !origin_was_seen(origins, b, path, len, now);
 }
 
 bool origin_is_equal(struct origins **origins, const struct branch *b,
@@ -344,6 +368,13 @@ bool origin_is_equal(struct origins **origins, const struct branch *b,
 	       has_hash(&(*origins)->notes, hash_equal(path, len, upper, x));
 }
 
+bool origin_is_known_place(struct origins **origins, const struct branch *b,
+			   const char *path, size_t len)
+{
+	return open_origins(origins, b, NULL) == 0 &&
+	       origin_is_noted(&(*origins)->notes, path, len);
+}
+
 int origin_was_copied(struct origins **origins, const struct branch *b,
 		      const struct walk_entry *e, struct error *err)
 {
@@ -352,6 +383,37 @@ int origin_was_copied(struct origins **origins, const struct branch *b,
 	return r < 0 ? r
 		     : has_hash(&(*origins)->copied,
 				hash_both(e->path, e->path_len, e->upper.ino));
+}
+
+static bool has_handle_of(const struct origin_place *p)
+{
+	auto_(xattrs) struct xattrs private = XATTRS_INIT;
+	uint64_t handle;
+
+	if (!S_ISDIR(p->up->mode) ||
+	    xattrs_read_private(p->up_dirfd, p->name, p->prefix, &private) < 0)
+		return false;
+	handle = hash_origin(find_mark(&private, p->prefix));
+	return handle && handle == hash_handle(p->low_dirfd, p->name);
+}
+
+/* Whiteouts share an inode, and are as old as the first of them. */
+bool origin_is_doubtful(const struct origin_place *p)
+{
+	const struct timespec *since = &p->up->btime;
+	struct object above;
+
+	if (!S_ISDIR(p->low->mode) ||
+	    time_compare(&p->low->ctime, p->base_time) <= 0)
+		return false;
+	if (object_is_whiteout(p->up) || time_compare(since, p->base_time) < 0)
+		since = p->base_time;
+	if (!p->above && object_stat(p->low_dirfd, "", &above) < 0)
+		return true;
+	return time_compare(&p->low->ctime, since) >= 0 &&
+	       time_compare(p->above ? &p->above->ctime : &above.ctime,
+			    since) >= 0 &&
+	       !has_handle_of(p);
 }
 
 bool origin_is_of_dir(struct origins **origins, const struct branch *b,

@@ -42,7 +42,9 @@ const struct xattr *origin_find(const struct branch *b,
 void origin_note_copies(const struct branch *b, struct merged *m);
 bool origin_is_known(const struct buf *known, const char *path, size_t len,
 		     uint64_t ino);
-void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino);
+/* @of: the directory of the lower that it is a copy of; may be NULL. */
+void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino,
+		      const struct object *of);
 
 /*
  * Notes: what the lower has at a path of upper's (mode 0: nothing), and that
@@ -51,8 +53,26 @@ void origin_note_copy(int fd, const char *path, size_t len, uint64_t ino);
  */
 void origin_add_lower(struct buf *notes, const char *path, size_t len,
 		      const struct object *lower);
+/* Where the lower's may not be the one that was there (origin_is_doubtful):
+ * then whatever is there later is another one. */
+void origin_add_doubtful(struct buf *notes, const char *path, size_t len);
 void origin_add_equal(struct buf *notes, const char *path, size_t len,
 		      const struct object *upper, const struct xattrs *x);
+/*
+ * A place, when the first look at it may have come late. Another directory of
+ * the lower's may have been moved there since upper has something: one that has
+ * changed after that, in one that has. A handle tells for certain.
+ */
+struct origin_place {
+	int up_dirfd, low_dirfd;
+	const char *name;		       /* in both */
+	const struct object *up, *low, *above; /* the lower's directory, NULL:
+						  of low_dirfd */
+	const struct timespec *base_time;
+	const char *prefix;
+};
+bool origin_is_doubtful(const struct origin_place *p);
+
 /*
  * The notes of a branch (in its directory), to be searched; whether there is
  * one of a path; and all of them again, with new ones. Best effort.
@@ -90,6 +110,14 @@ int origin_is_lost(struct origins **origins, const struct branch *b,
 /* 1 if the lower had something at @path when that was noted. */
 int origin_had_lower(struct origins **origins, const struct branch *b,
 		     const char *path, size_t len, struct error *err);
+
+/* Whether it is noted what the lower had there, or that it had nothing. */
+bool origin_is_known_place(struct origins **origins, const struct branch *b,
+			   const char *path, size_t len);
+
+/* Whether the supervisor has copied the directory that is there @now. */
+bool origin_was_seen(struct origins **origins, const struct branch *b,
+		     const char *path, size_t len, const struct object *now);
 
 /* If that was another object than the one that it has @now, or none. */
 bool origin_is_another(struct origins **origins, const struct branch *b,

@@ -220,6 +220,25 @@ static bool is_in_lower(const struct tour *w)
 	return fd >= 0;
 }
 
+static bool is_doubtful(const struct tour *w, const struct level *l,
+			const char *name, const struct object *lower)
+{
+	struct object upper;
+	const struct origin_place place = {
+		.up_dirfd = dirfd(l->dir),
+		.low_dirfd = l->lower_fd,
+		.name = name,
+		.up = &upper,
+		.low = lower,
+		.base_time = &w->b->meta.base_time,
+		.prefix = branch_xattr_prefix(w->b),
+	};
+
+	return S_ISDIR(lower->mode) &&
+	       object_stat(place.up_dirfd, name, &upper) == 0 &&
+	       origin_is_doubtful(&place);
+}
+
 static void note_lower(struct tour *w, const char *name)
 {
 	const struct level *l = &w->levels[w->depth - 1];
@@ -228,7 +247,11 @@ static void note_lower(struct tour *w, const char *name)
 	if ((l->lower_fd < 0 && !l->is_new) ||
 	    origin_is_noted(&w->s->notes, w->path.data, w->path.len))
 		return;
-	if (object_stat(l->lower_fd, name, &lower) == 0)
+	if (object_stat(l->lower_fd, name, &lower) < 0)
+		return;
+	if (is_doubtful(w, l, name, &lower))
+		origin_add_doubtful(&w->s->lowers, w->path.data, w->path.len);
+	else
 		origin_add_lower(&w->s->lowers, w->path.data, w->path.len,
 				 &lower);
 }

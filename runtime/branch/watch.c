@@ -286,6 +286,24 @@ static void drop_known(struct branch_watch *w, struct buf *notes, size_t from)
 	notes->len = kept;
 }
 
+/* A whiteout does not tell since when it is there: an event does. */
+static bool may_be_late(const struct branch_watch *w,
+			const struct watched_root *r, const struct pair *p)
+{
+	const struct origin_place place = {
+		.up_dirfd = p->up_fd,
+		.low_dirfd = p->low_fd,
+		.name = p->name,
+		.up = &p->up,
+		.low = &p->low,
+		.base_time = &r->base_time,
+		.prefix = r->prefix,
+	};
+
+	return (w->is_scanning || !object_is_whiteout(&p->up)) &&
+	       origin_is_doubtful(&place);
+}
+
 /* What the lower has where upper's directory @d has @name. */
 static void note(struct branch_watch *w, const struct watched *d, int up_fd,
 		 int low_fd, const char *name)
@@ -302,7 +320,11 @@ static void note(struct branch_watch *w, const struct watched *d, int up_fd,
 	/* The host may have put another one there since. */
 	if (!w->is_scanning ||
 	    !origin_is_noted(&r->known, path.data, path.len)) {
-		origin_add_lower(&r->notes, path.data, path.len, &p.low);
+		if (may_be_late(w, r, &p))
+			origin_add_doubtful(&r->notes, path.data, path.len);
+		else
+			origin_add_lower(&r->notes, path.data, path.len,
+					 &p.low);
 		note_equal(w, r, &p, &path);
 		drop_known(w, &r->notes, from);
 	}

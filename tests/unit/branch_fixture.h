@@ -29,6 +29,7 @@ struct fixture {
 	const char *storage;
 	const char *meanwhile; /* shell in the lower, before it is settled */
 	bool is_watched;       /* around that */
+	enum disposition on_exit;
 	struct store *store;
 	struct branch *branch;
 	char *seen; /* snapshot of what the sandbox saw at its end */
@@ -294,7 +295,7 @@ static inline void fixture_open_empty(struct fixture *f)
 	if (!at_exit)
 		at_exit = atexit(remove_top) == 0;
 	remove_top();
-	*f = (struct fixture){ .store = NULL };
+	*f = (struct fixture){ .on_exit = DISPOSE_DEFER };
 	strcpy(f->top, "/var/tmp/sandlock-unit.XXXXXX");
 	assert_non_null(mkdtemp(f->top));
 	strcpy(fixture_top, f->top);
@@ -393,7 +394,7 @@ static inline void fixture_run(struct fixture *f, const char *script,
 		.name = "b",
 		.lower = f->lower,
 		.storage = f->storage,
-		.on_exit = DISPOSE_DEFER,
+		.on_exit = f->on_exit,
 		.on_error = DISPOSE_DEFER,
 		.idmap = fixture_map,
 	};

@@ -14,6 +14,7 @@ struct removed_row {
 	const char *pending; /* and afterwards */
 	const char *diff, *user_diff; /* NULL: the same */
 	bool is_watched;	      /* while it was running */
+	bool is_committed; /* that follows at once: nothing is noted */
 };
 
 static const char lower_script[] =
@@ -22,6 +23,8 @@ static const char lower_script[] =
 	"y/r/n";
 
 #define ANOTHER " CONFLICT another one is there on the host now\n"
+#define OTHER_DIR " CONFLICT its directory is another one on the host now\n"
+#define META " CONFLICT its mode, owner or attributes changed on the host\n"
 #define LOST(path) "A " path " CONFLICT removed on the host\n"
 
 /* clang-format off */
@@ -57,13 +60,47 @@ static const struct removed_row removed_rows[] = {
 	{ "in a directory that both have made",
 	  "mkdir -p q/r; echo b > q/r/n; touch q/r/m; echo b > t; mv t d/f",
 	  "mv y q; touch d/h", NULL,
-	  "M d/f\nA q/r/m\nM q/r/n CONFLICT made on the host, too\n", NULL },
+	  "M d/f\nA q/r/m\nM q/r/n CONFLICT made on the host, too\n",
+	  "M d/f" OTHER_DIR "A q/r/m\n"
+	  "M q/r/n CONFLICT made on the host, too\n" },
 	/* Nothing tells an ordinary user which one it was. */
 	{ "in a directory that was another one before it was settled",
 	  "echo b >> d/f; rm d/l; echo b >> e/g", "mv d old; mv z d; touch e/h",
 	  NULL, "M d/f CONFLICT made on the host, too\n"
 	  "D d/l CONFLICT made on the host, too\nM e/g\n",
-	  "M d/f\nD d/l\nM e/g\n" },
+	  "M d/f" OTHER_DIR "D d/l" OTHER_DIR "M e/g" OTHER_DIR },
+	{ "and what is noted then says nothing",
+	  "echo b >> d/f; rm d/l; echo b >> e/g; sleep 0.05",
+	  "touch e/h", "mv d old; mv z d",
+	  "M d/f" ANOTHER "D d/l" ANOTHER "M e/g\n", NULL },
+	{ "in another directory, and nothing is noted",
+	  "echo b >> d/f; rm d/l; echo b >> e/g; sleep 0.05",
+	  "mv d old; mv z d; touch d/h", NULL,
+	  "M d/f CONFLICT made on the host, too\n"
+	  "D d/l CONFLICT made on the host, too\nM e/g\n",
+	  "M d/f" OTHER_DIR "D d/l" OTHER_DIR "M e/g\n",
+	  .is_committed = true },
+	{ "the directory above is another one, and nothing is noted",
+	  "echo b >> y/r/n; rm k; sleep 0.05",
+	  "mkdir q; mv y old; mv old/r q; touch old/h; mv q y; touch y/h", NULL,
+	  "D k\nM y/r/n" OTHER_DIR, NULL, .is_committed = true },
+	{ "a directory made anew by the host, mode changed", "chmod 700 d; rm k",
+	  "rm -r d; mkdir d", NULL, "m d/" META "D k\n", NULL },
+	{ "and nothing is noted", "chmod 700 d; rm k",
+	  "rm -r d; mkdir d; echo h > d/h", NULL, "m d/" META "D k\n", NULL,
+	  .is_committed = true },
+	{ "a directory that goes is another one", "rm -r d",
+	  "mv d old; mv z d; touch d/h; rm d/h", NULL,
+	  "D d/ CONFLICT changed on the host since the branch began\n", NULL },
+	{ "a directory that was made anew was another one", "rm -r d; mkdir d",
+	  "mv d old; mv z d; touch d/h; rm d/h", NULL,
+	  "T d/ CONFLICT changed on the host since the branch began\n", NULL,
+	  .is_committed = true },
+	{ "the host is at work beside it", "echo b >> d/f; rm e/g; chmod 700 y",
+	  "touch d/h e/h y/h; rm d/h", NULL, "M d/f\nD e/g\nm y/\n", NULL },
+	{ "and nothing of that is noted", "echo b >> d/f; rm e/g; chmod 700 y",
+	  "touch d/h e/h y/h; rm d/h", NULL, "M d/f\nD e/g\nm y/\n", NULL,
+	  .is_committed = true },
 	{ "and that was seen before and after",
 	  "echo b >> d/f; rm d/l; echo b >> e/g", "mv d old; mv z d; touch e/h",
 	  NULL, "M d/f" ANOTHER "D d/l" ANOTHER "M e/g\n", NULL, true },
@@ -83,6 +120,7 @@ static void check_row(void **state)
 	fixture_open(&f, lower_script);
 	f.meanwhile = row->running;
 	f.is_watched = row->is_watched;
+	f.on_exit = row->is_committed ? DISPOSE_COMMIT : DISPOSE_DEFER;
 	fixture_run(&f, row->inside, NULL);
 	if (row->pending)
 		shell(f.lower, row->pending);
