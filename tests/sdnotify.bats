@@ -12,8 +12,10 @@ setup() {
 
 teardown() { finish; }
 
-# A service manager: what it is told, one datagram a line; a barrier is let go.
+# A service manager: what it is told, one datagram a line; a barrier is let go,
+# "asked" is ours.
 manage() {
+	rm -f "$W/told"
 	python3 - "$1" >"$W/told" 3>&- <<-'END' &
 		import array, os, socket, sys
 		s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -21,7 +23,8 @@ manage() {
 		print("listens", flush=True)
 		while True:
 		    text, fds, _, _ = s.recvmsg(4096, socket.CMSG_SPACE(4))
-		    print(text.decode().strip(), flush=True)
+		    if text != b"asked":
+		        print(text.decode().strip(), flush=True)
 		    for _, _, data in fds:
 		        os.close(array.array("i", data)[0])
 	END
@@ -29,7 +32,17 @@ manage() {
 	eventually grep -q listens "$W/told"
 }
 
+# All that was sent until now: the manager lets us go after it.
 told() {
+	python3 - "$NOTIFY_SOCKET" <<-'END'
+		import os, socket, sys
+		s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+		r, w = os.pipe()
+		s.connect(sys.argv[1].replace("@", "\0"))
+		socket.send_fds(s, [b"asked"], [w])
+		os.close(w)
+		os.read(r, 1)
+	END
 	tail -n +2 "$W/told" | sed 's/MAINPID=[0-9]*$/MAINPID=N/' | paste -sd,
 }
 
