@@ -202,17 +202,23 @@ void sdnotify_forward(int fd, int pidfd, pid_t main_pid)
 		{ .fd = pidfd, .events = POLLIN },
 	};
 	bool done = fd < 0;
+	bool ended = false;
 
 	while (!done) {
-		if (poll(p, ARRAY_LEN(p), -1) < 0) {
+		if (poll(p, ARRAY_LEN(p), ended ? 0 : -1) < 0) {
 			if (errno != EINTR)
 				return;
 			continue;
 		}
-		/* What was sent before the end still counts. */
-		if (p[0].revents)
+		/*
+		 * What was sent before the end still counts: the socket may
+		 * have been looked at before both.
+		 */
+		if (p[0].revents) {
 			done = take_message(fd, main_pid);
-		else
-			done = p[1].revents;
+		} else {
+			done = ended;
+			ended = true;
+		}
 	}
 }
