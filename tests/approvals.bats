@@ -32,6 +32,42 @@ teardown() { finish; }
 	equal out "$(cat "$W/out")" 0
 }
 
+@test "exec: what interprets a script is asked about, too, and shown" {
+	printf '#!/usr/bin/env sh\necho "ran $1"\n' >s
+	printf '#!./s\n' >of_s
+	printf '#!/proc/self/root/usr/bin/env sh\n' >hidden
+	printf '#!/bin/sh\necho fine\n' >other
+	chmod +x s of_s hidden other
+	serve --ask-exec /usr/bin/env -- sh -c \
+		'./other; ./s 1; ./s 2; echo $?; ./of_s 3; ./hidden; echo $?'
+	wait_for "run '$PWD/s' by '/usr/bin/env' as './s 1'"
+	sandlock approve "$N" "$ID"
+	wait_for "run '$PWD/s' by '/usr/bin/env' as './s 2'"
+	run sandlock approvals --json "$N"
+	expect_output '"interpreter": "/usr/bin/env"'
+	sandlock deny "$N" "$ID"
+	wait_for "run '$PWD/of_s' by '/usr/bin/env'"
+	sandlock approve "$N" "$ID"
+	served
+	equal out "$(cat "$W/out")" "$(printf '%s\n' fine 'ran 1' 126 'ran ./of_s' 126)"
+}
+
+@test "exec: an interpreter that is another one after the answer is not executed" {
+	printf '#!./i\n' >s
+	printf '#!/usr/bin/env sh\n' | tee i >j
+	chmod +x s i j
+	serve --ask-exec /usr/bin/env -- sh -c \
+		'./s & env mv j i; echo moved; wait $!; echo $?'
+	wait_for "run '$PWD/s' by"
+	FIRST=$ID
+	wait_for 'mv j i'
+	sandlock approve "$N" "$ID"
+	eventually grep -q moved "$W/out"
+	sandlock approve "$N" "$FIRST"
+	served
+	equal out "$(cat "$W/out")" "$(printf 'moved\n126')"
+}
+
 @test "exec: what is not there is so for who may look" {
 	[ "$(id -u)" -eq 0 ] || skip "needs another user"
 	run sandlock run --name "$N" --ask-exec env -- sh -c 'mkdir -m 700 shut

@@ -31,3 +31,13 @@ teardown() { finish; }
 	served
 	equal out "$(cat "$W/out")" "$(printf 'ran\nsecret\ndenied')"
 }
+
+@test "rootless: a program that we cannot look into is asked about" {
+	printf '#!/usr/bin/env sh\n' >s
+	chmod 111 s
+	serve --ask-exec /usr/bin/env -- sh -c './s; echo $?'
+	wait_for "run '$PWD/s' as './s'"
+	sandlock deny "$N" "$ID"
+	served
+	equal out "$(cat "$W/out")" 126
+}

@@ -44,8 +44,8 @@ answer() {
 		cp s t; ./t not asked about'
 	answer approve "run '$D/p' as './p one'"
 	answer deny "run '$D/p' as './p two'"
-	answer approve "run '$D/s' as './s 1'"
-	answer deny "run '$D/s' as './s 2'"
+	answer approve "run '$D/s' by '$(readlink -f /bin/sh)' as './s 1'"
+	answer deny "run '$D/s' by '$(readlink -f /bin/sh)' as './s 2'"
 	served
 	equal out "$(cat "$W/out")" \
 		"$(printf 'one\n126\n./s 1\n126\n./t not asked about')"
@@ -61,8 +61,8 @@ answer() {
 			./p one; ./p two; echo \$?; ./s 1; ./s 2; echo \$?"'
 	answer approve "run '$D/p' as './p one'"
 	answer deny "run '$D/p' as './p two'"
-	answer approve "run '$D/s' as './s 1'"
-	answer deny "run '$D/s' as './s 2'"
+	answer approve "run '$D/s' by '$(readlink -f /bin/sh)' as './s 1'"
+	answer deny "run '$D/s' by '$(readlink -f /bin/sh)' as './s 2'"
 	served
 	equal out "$(cat "$W/out")" "$(printf 'one\n126\n./s 1\n126')"
 	unchanged

@@ -55,6 +55,8 @@ struct sandlock_event {
 	size_t n_argv;
 	bool is_cut; /* argv, or a path, was too long to be passed whole */
 	bool denied; /* a rule denies it: nothing to decide */
+	/* What the kernel executes a script with ("#!"); NULL: it is none. */
+	const char *interpreter;
 };
 
 /* What a callback may do besides; not to be used after it has returned. */

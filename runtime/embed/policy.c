@@ -283,6 +283,7 @@ static struct sandlock_event event_of(const struct event_view *v)
 		.n_argv = v->n_argv,
 		.is_cut = v->is_cut,
 		.denied = v->denied,
+		.interpreter = v->interpreter,
 	};
 }
 

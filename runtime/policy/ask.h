@@ -7,6 +7,7 @@
  *		all below it ("/work/bin/")
  *	open	a path, a pattern, or a directory with all below it
  *
+ * What a script names as its interpreter is judged as a program is.
  * Patterns are those of glob(7); '*' does not match a '/'.
  */
 #ifndef SANDLOCK_POLICY_ASK_H

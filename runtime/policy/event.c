@@ -44,9 +44,9 @@ static char *put(char **at, const char *from, size_t n)
 struct event *event_dup(const struct event *e)
 {
 	size_t program = size_of(e->program), path = size_of(e->path);
-	size_t host = size_of(e->host);
+	size_t host = size_of(e->host), by = size_of(e->interpreter);
 	struct event *d =
-		malloc(sizeof(*d) + program + path + host + e->argv_len);
+		malloc(sizeof(*d) + program + path + by + host + e->argv_len);
 	char *at;
 
 	if (!d)
@@ -55,6 +55,7 @@ struct event *event_dup(const struct event *e)
 	*d = *e;
 	d->program = put(&at, e->program, program);
 	d->path = put(&at, e->path, path);
+	d->interpreter = put(&at, e->interpreter, by);
 	d->host = put(&at, e->host, host);
 	d->argv = put(&at, e->argv, e->argv_len);
 	return d;
@@ -87,6 +88,7 @@ void event_digest(const struct event *e, char ret[EVENT_DIGEST_LEN + 1])
 	add_string(&sha, e->syscall);
 	add_string(&sha, e->program);
 	add_string(&sha, e->path);
+	add_string(&sha, e->interpreter);
 	add_string(&sha, e->host);
 	add_string(&sha, e->protocol);
 	add_part(&sha, more, sizeof(more));
@@ -105,6 +107,7 @@ bool event_is_alike(const struct event *a, const struct event *b)
 	       a->denied == b->denied && a->port == b->port &&
 	       is_equal(a->syscall, b->syscall) &&
 	       is_equal(a->program, b->program) && is_equal(a->path, b->path) &&
+	       is_equal(a->interpreter, b->interpreter) &&
 	       is_equal(a->host, b->host) &&
 	       is_equal(a->protocol, b->protocol) &&
 	       a->argv_len == b->argv_len &&
@@ -153,6 +156,11 @@ static bool describe_process(const struct event *e, size_t max, struct buf *b)
 	buf_add_str(b, "run '");
 	cut = add_text(e->path, max, b);
 	buf_add_char(b, '\'');
+	if (e->interpreter) {
+		buf_add_str(b, " by '");
+		cut = add_text(e->interpreter, max, b) || cut;
+		buf_add_char(b, '\'');
+	}
 	if (!e->argv_len)
 		return cut;
 	buf_add_str(b, " as '");
@@ -245,7 +253,8 @@ void event_to_json(const struct event *e, struct json_out *o)
 	json_out_int_member(o, "parent_pid", e->parent_pid);
 	add_bytes(o, "program", e->program);
 	add_bytes(o, "path", e->path);
-	if (is_long(e->program) || is_long(e->path))
+	add_bytes(o, "interpreter", e->interpreter);
+	if (is_long(e->program) || is_long(e->path) || is_long(e->interpreter))
 		json_out_bool_member(o, "path_cut", true);
 	if (e->category == EVENT_FILE)
 		json_out_bool_member(o, "writes", e->writes);

@@ -41,8 +41,10 @@ struct event {
 	pid_t pid, parent_pid; /* as the supervisor sees them */
 	char *program;	       /* of the caller; NULL: unknown */
 	char *path;	       /* file, program, or unix socket; NULL: none */
-	bool writes;	       /* the file is opened for more than reading */
-	char *host;	       /* numeric; NULL: none */
+	/* What executes the file, if that is a script; or NULL. Borrowed. */
+	const char *interpreter;
+	bool writes; /* the file is opened for more than reading */
+	char *host;  /* numeric; NULL: none */
 	uint16_t port;
 	const char *protocol; /* static: "tcp", "udp", "unix", or NULL */
 	char *argv;	      /* words, each with its NUL; or NULL */
@@ -78,7 +80,8 @@ void event_to_json(const struct event *e, struct json_out *o);
  * event_unpack borrows @data; -EBADMSG, -ENOMEM.
  */
 struct event_view {
-	const char *syscall, *program, *path, *host, *protocol; /* or NULL */
+	/* Each may be NULL. */
+	const char *syscall, *program, *path, *interpreter, *host, *protocol;
 	enum event_category category;
 	pid_t pid, parent_pid;
 	uint16_t port;

@@ -64,12 +64,13 @@ void event_pack(const struct event *e, struct buf *b)
 	size_t at = 0;
 
 	if (count_words(e, &h.n_argv) || is_long(e->program) ||
-	    is_long(e->path))
+	    is_long(e->path) || is_long(e->interpreter))
 		h.flags |= IS_CUT;
 	buf_add(b, &h, sizeof(h));
 	add_optional(e->syscall, b);
 	add_optional(e->program, b);
 	add_optional(e->path, b);
+	add_optional(e->interpreter, b);
 	add_optional(e->host, b);
 	add_optional(e->protocol, b);
 	for (uint32_t i = 0; i < h.n_argv; i++) {
@@ -116,8 +117,8 @@ int event_unpack(const char *data, size_t n, struct event_view *ret)
 		return -EBADMSG;
 	memcpy(&h, data, sizeof(h));
 	if (!read_optional(&r, &v.syscall) || !read_optional(&r, &v.program) ||
-	    !read_optional(&r, &v.path) || !read_optional(&r, &v.host) ||
-	    !read_optional(&r, &v.protocol) ||
+	    !read_optional(&r, &v.path) || !read_optional(&r, &v.interpreter) ||
+	    !read_optional(&r, &v.host) || !read_optional(&r, &v.protocol) ||
 	    h.n_argv > (size_t)(r.end - r.at))
 		return -EBADMSG;
 	v.argv = h.n_argv ? calloc(h.n_argv + 1, sizeof(*v.argv)) : NULL;

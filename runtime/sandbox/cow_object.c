@@ -106,6 +106,19 @@ static int find(void *data, struct call *c, int dirfd, uint64_t addr,
 	return call_is_valid(c) ? 0 : -ESRCH;
 }
 
+static int open_found(void *data, struct call *c, const struct object *o)
+{
+	auto_free struct cow_place *p = calloc(1, sizeof(*p));
+	int fd, r = p ? cow_find_text(data, c, "/", o->real, COW_LOOK, p)
+		      : -ENOMEM;
+
+	if (r == 0)
+		r = p->root ? merged_open(p->root->merged, p->at.path,
+					  O_RDONLY | O_NONBLOCK, 0, &fd)
+			    : -ESTALE;
+	return r < 0 ? r : fd;
+}
+
 static char *shown(void *data, const char *real)
 {
 	char path[PATH_MAX];
@@ -124,7 +137,7 @@ static void hold(void *data, bool held)
 
 const struct object_finder *cow_finder(struct cow *w)
 {
-	w->finder = (struct object_finder){ find, hold, shown, w };
+	w->finder = (struct object_finder){ find, open_found, hold, shown, w };
 	return &w->finder;
 }
 

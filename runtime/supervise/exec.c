@@ -4,11 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -17,6 +15,7 @@
 #include "base/path.h"
 #include "kernel/pidfd.h"
 #include "policy/ask.h"
+#include "spec/spec.h"
 #include "supervise/act.h"
 #include "supervise/callers.h"
 #include "supervise/denied_paths.h"
@@ -26,14 +25,12 @@
 #include "supervise/redirect.h"
 #include "supervise/words.h"
 
-/* A script may name a script; the kernel follows five. */
-enum { INTERPRETERS_MAX = 8 };
-
 /* What was read of a call, once. */
 struct snapshot {
 	char path[PATH_MAX];
 	struct buf argv;
 	struct object object;
+	struct interpreters by;
 };
 
 /* What is kept of it until it is answered. */
@@ -51,6 +48,7 @@ static void snapshot_done(struct snapshot *s)
 {
 	buf_done(&s->argv);
 	object_done(&s->object);
+	interpreters_done(&s->by);
 }
 
 static void exec_free(void *data)
@@ -92,7 +90,24 @@ static int read_snapshot(const struct exec_asker *a, struct call *c,
 		r = ask_find_object(a->asker, c, dirfd,
 				    places ? 0 : call_arg(c, i), s->path,
 				    !(flags & AT_SYMLINK_NOFOLLOW), &s->object);
+	if (r == 0)
+		r = interpreters_find(a->asker, c, s->path, &s->object, &s->by);
 	return r;
+}
+
+/* The kernel executes what interprets a script without a call. */
+static const char *match(const struct exec_asker *a, const struct snapshot *s)
+{
+	size_t n = interpreters_scripts(&s->by);
+	const char *rule =
+		ask_match_exec(a->rules, s->object.path, s->object.real);
+
+	for (size_t i = 0; i < n && !rule; i++)
+		rule = ask_match_exec(a->rules, s->by.v[i].path,
+				      s->by.v[i].real);
+	if (!rule && s->by.is_unknown && a->rules->n)
+		rule = "(its interpreter cannot be known)";
+	return rule;
 }
 
 static bool is_launcher(struct exec_asker *a, struct call *c)
@@ -122,7 +137,7 @@ static int capture(const struct exec_asker *a, struct call *c,
 	r = read_snapshot(a, c, &x->s, NULL);
 	if (r < 0)
 		return r;
-	x->rule = ask_match_exec(a->rules, x->s.object.path, x->s.object.real);
+	x->rule = match(a, &x->s);
 	*ret = x;
 	return 0;
 }
@@ -130,6 +145,19 @@ static int capture(const struct exec_asker *a, struct call *c,
 static const char *name_of(const struct call *c)
 {
 	return is_execveat(c) ? "execveat" : "execve";
+}
+
+/*
+ * What is denied is not executed as an interpreter of something else either.
+ * What we cannot look into could name any.
+ */
+static bool has_denied_interpreter(const struct exec_asker *a, struct call *c,
+				   const struct interpreters *by)
+{
+	for (size_t i = 0; i < by->n; i++)
+		if (ask_is_denied(a->asker, c, name_of(c), &by->v[i]))
+			return true;
+	return by->is_unknown && denied_paths_any(a->asker->denied_paths);
 }
 
 /* ------------------------------------------------------ another path -- */
@@ -141,6 +169,20 @@ struct passed {
 	struct object object; /* to be executed; only if that is the same */
 	bool is_same;
 };
+
+/* Is what is executed what was asked about? */
+static int check_object(struct call *c, const struct exec *x,
+			const struct object *now)
+{
+	struct interpreters by;
+	int r = interpreters_find(x->asker->asker, c, x->s.path, now, &by);
+
+	if (r == 0 && (!object_is_unchanged(&x->s.object, now) ||
+		       !interpreters_are_unchanged(&x->s.by, &by)))
+		r = -EPERM;
+	interpreters_done(&by);
+	return r;
+}
 
 static void passed_free(void *data)
 {
@@ -185,8 +227,8 @@ int exec_pass(struct call *c, struct redirect *to)
 			    at ? (int)call_arg(c, 0) : AT_FDCWD, 0, x->s.path,
 			    !at || !(call_arg(c, 4) & AT_SYMLINK_NOFOLLOW),
 			    &p->object);
-	if (r == 0 && !object_is_unchanged(&x->s.object, &p->object))
-		r = -EPERM;
+	if (r == 0)
+		r = check_object(c, x, &p->object);
 	path_copy(p->path, to->path);
 	p->is_same = to->n_words == 0;
 	add_words(p, to, &x->s.argv);
@@ -265,10 +307,13 @@ static struct outcome before_exec(struct call *c, void *data)
 		 * its descriptor is there, whatever its name (a memfd). */
 		if (*x->s.path && !x->s.object.exists && x->s.object.real)
 			return OUTCOME_FAIL(errno_of_missing(c, &x->s.object));
+		if (has_denied_interpreter(a, c, &x->s.by))
+			return OUTCOME_FAIL(EACCES);
 	}
 	e.starts = x->is_first;
 	e.argv = x->s.argv.data;
 	e.argv_len = x->s.argv.len;
+	e.interpreter = interpreters_shown(&x->s.by);
 	return ask_about_object(a->asker, &x->ask, c, &e, &x->s.object,
 				x->rule);
 }
@@ -329,84 +374,8 @@ static bool is_equal(const struct snapshot *a, const struct snapshot *b)
 	return strcmp(a->path, b->path) == 0 && a->argv.len == b->argv.len &&
 	       (!a->argv.len ||
 		memcmp(a->argv.data, b->argv.data, a->argv.len) == 0) &&
-	       object_is_unchanged(&a->object, &b->object);
-}
-
-/* The file itself, by its number where the path says nothing to us. */
-static int open_program(struct call *c, const struct snapshot *s)
-{
-	static const char self[] = "/proc/self/";
-	auto_close int root_fd = call_open_root(c);
-	auto_close int proc_fd = -1;
-	const char *rest = s->path + sizeof(self) - 1;
-	char path[64];
-	struct statfs fs;
-	int fd;
-
-	if (is_execveat(c) && !*s->path) {
-		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d",
-			       (int)call_tid(c), (int)call_arg(c, 0));
-		return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	}
-	if (root_fd < 0)
-		return root_fd;
-	if (s->object.exists && !S_ISREG(s->object.st.st_mode))
-		return -EACCES;
-	fd = s->object.exists ? fd_open_in_root(root_fd, s->object.walk,
-						O_RDONLY | O_NONBLOCK, 0)
-			      : -ENOENT;
-	if (fd >= 0)
-		return fd;
-	proc_fd = fd_open_in_root(root_fd, "/proc", O_PATH | O_DIRECTORY, 0);
-	if (strncmp(s->path, self, sizeof(self) - 1) != 0 || proc_fd < 0 ||
-	    fstatfs(proc_fd, &fs) < 0 || fs.f_type != PROC_SUPER_MAGIC ||
-	    (strcmp(rest, "exe") != 0 && strncmp(rest, "fd/", 3) != 0) ||
-	    strchr(rest + 3, '/'))
-		return -EACCES;
-	(void)snprintf(path, sizeof(path), "/proc/%d/%.40s", (int)call_tid(c),
-		       rest);
-	return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-}
-
-/*
- * What is denied is not executed as an interpreter of something else either:
- * the kernel opens that one without a call. What we cannot look into could name
- * any.
- */
-static bool has_denied_interpreter(const struct exec_asker *a, struct call *c,
-				   const struct snapshot *s)
-{
-	char path[PATH_MAX];
-	int fd, r = 1;
-
-	if (!denied_paths_any(a->asker->denied_paths) ||
-	    (a->asker->finder && !s->object.walk))
-		return false;
-	fd = open_program(c, s);
-	for (int i = 0; r > 0 && i < INTERPRETERS_MAX; i++) {
-		struct object o = { .exists = false };
-		auto_close int root_fd = -1;
-
-		r = fd < 0 ? -EACCES : interpreter_read(fd, path);
-		if (r <= 0)
-			break;
-		cleanup_close(&fd);
-		fd = -1;
-		root_fd = call_open_root(c);
-		r = ask_find_object(a->asker, c, AT_FDCWD, 0, path, true, &o);
-		if (r == 0)
-			r = ask_is_denied(a->asker, c, name_of(c), &o) ? -EACCES
-								       : 1;
-		/* If it is missing the kernel says so. */
-		if (r > 0 && ((!o.exists && o.real) || !o.walk))
-			r = 0;
-		else if (r > 0 && root_fd >= 0)
-			fd = fd_open_in_root(root_fd, o.walk,
-					     O_RDONLY | O_NONBLOCK, 0);
-		object_done(&o);
-	}
-	cleanup_close(&fd);
-	return r < 0;
+	       object_is_unchanged(&a->object, &b->object) &&
+	       interpreters_are_unchanged(&a->by, &b->by);
 }
 
 /* With everybody frozen. */
@@ -420,7 +389,7 @@ static int check_again(const struct exec_asker *a, struct call *c,
 	if (r == 0 && (!is_equal(&x->s, now) ||
 		       ask_is_denied(a->asker, c, name_of(c), &now->object)))
 		r = -EPERM;
-	if (r == 0 && has_denied_interpreter(a, c, now))
+	if (r == 0 && has_denied_interpreter(a, c, &now->by))
 		r = -EACCES;
 	if (r == 0)
 		r = words_are_private(c, &places);
@@ -460,7 +429,7 @@ static int settle(struct call *c, void *data)
 	/* Whoever was asked may have denied the path before the answer. */
 	if (x->is_first)
 		return ask_is_denied(a->asker, c, name_of(c), &x->s.object) ||
-				       has_denied_interpreter(a, c, &x->s)
+				       has_denied_interpreter(a, c, &x->s.by)
 			       ? EACCES
 			       : 0;
 	if (a->callers)

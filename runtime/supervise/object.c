@@ -20,7 +20,8 @@
 
 enum { LINKS_MAX = 40 };
 
-enum way { WAY_MISSING, WAY_UNKNOWN, WAY_VEILED };
+/* WAY_ASTRAY: missing, by links of ordinary kind. */
+enum way { WAY_MISSING, WAY_ASTRAY, WAY_UNKNOWN, WAY_VEILED };
 
 /* What a magic link says; malloc'ed, NULL where it says nothing useful. */
 static char *read_link(const char *link)
@@ -235,7 +236,7 @@ static enum way look_at_way(struct call *c, int root_fd, const char *path,
 			end >= 4 && strncmp(way + end - 4, "self", 4) == 0;
 
 		if (r == 0)
-			return has_link ? WAY_UNKNOWN : WAY_MISSING;
+			return has_link ? WAY_ASTRAY : WAY_MISSING;
 		if (r < 0 || fstatfs(link_fd, &fs) < 0)
 			return WAY_VEILED;
 		has_link = true;
@@ -262,6 +263,8 @@ static int find_unopened(struct call *c, int root_fd, bool follow, int error,
 	enum way way = look_at_way(c, root_fd, whole, &fd);
 
 	ret->is_veiled = way == WAY_VEILED;
+	ret->is_missing =
+		error == -ENOENT && (way == WAY_MISSING || way == WAY_ASTRAY);
 	/* A descriptor of its own, say. Pipes and the like have no path. */
 	if (fd >= 0 && follow)
 		ret->real = real_path(fd);

@@ -20,8 +20,9 @@ struct object {
 	 * it leads to cannot be known, and must not be allowed. */
 	bool is_veiled;
 	bool exists;
-	struct stat st; /* if it exists */
-	uint64_t mount; /* its number; 0: cannot be known */
+	bool is_missing; /* nothing is there, whoever looks */
+	struct stat st;	 /* if it exists */
+	uint64_t mount;	 /* its number; 0: cannot be known */
 };
 
 /*
@@ -59,6 +60,8 @@ bool object_is_unique_mount(uint64_t mount);
 struct object_finder {
 	int (*find)(void *data, struct call *c, int dirfd, uint64_t addr,
 		    const char *path, bool follow, struct object *ret);
+	/* For reading, what was found in a branch; -errno. */
+	int (*open)(void *data, struct call *c, const struct object *o);
 	void (*hold)(void *data, bool held);
 	/* What the caller calls the file that the kernel has as @real; NULL:
 	 * the same. */

@@ -57,7 +57,10 @@ type SyscallEvent struct {
 	Protocol  string // "tcp", "udp"
 	Argv      []string
 	Truncated bool // Argv, or a path, was too long to be passed whole
-	Denied    bool // a rule has denied it: there is nothing to decide
+	// Interpreter is what the kernel executes Path with, if that is a
+	// script ("#!").
+	Interpreter string
+	Denied      bool // a rule has denied it: there is nothing to decide
 }
 
 // ArgvContains: one of the words has sub in it.
@@ -289,18 +292,19 @@ func setPolicy(c *C.struct_sandlock_sandbox, fn *PolicyFn,
 
 func eventOf(e *C.struct_sandlock_event) SyscallEvent {
 	event := SyscallEvent{
-		Syscall:   C.GoString(e.syscall),
-		Category:  categoryOf(C.GoString(e.category)),
-		PID:       uint32(e.pid),
-		ParentPID: uint32(e.parent_pid),
-		Program:   C.GoString(e.program),
-		Path:      C.GoString(e.path),
-		Writes:    bool(e.writes),
-		Host:      C.GoString(e.host),
-		Port:      uint16(e.port),
-		Protocol:  C.GoString(e.protocol),
-		Truncated: bool(e.is_cut),
-		Denied:    bool(e.denied),
+		Syscall:     C.GoString(e.syscall),
+		Category:    categoryOf(C.GoString(e.category)),
+		PID:         uint32(e.pid),
+		ParentPID:   uint32(e.parent_pid),
+		Program:     C.GoString(e.program),
+		Path:        C.GoString(e.path),
+		Writes:      bool(e.writes),
+		Host:        C.GoString(e.host),
+		Port:        uint16(e.port),
+		Protocol:    C.GoString(e.protocol),
+		Truncated:   bool(e.is_cut),
+		Interpreter: C.GoString(e.interpreter),
+		Denied:      bool(e.denied),
 	}
 	for _, word := range unsafe.Slice(e.argv, int(e.n_argv)) {
 		event.Argv = append(event.Argv, C.GoString(word))

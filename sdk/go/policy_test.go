@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -145,6 +146,8 @@ func TestPolicyDecides(t *testing.T) {
 	var mu sync.Mutex
 	var seen []SyscallEvent
 
+	shell, err := filepath.EvalSymlinks("/bin/sh")
+	must(t, err)
 	sb := w.asked(func(e SyscallEvent, ctx *PolicyContext) PolicyDecision {
 		mu.Lock()
 		defer mu.Unlock()
@@ -156,13 +159,16 @@ func TestPolicyDecides(t *testing.T) {
 			return DenyWith(int(syscall.ENOENT))
 		case e.ArgvContains("audited"):
 			return Audit()
+		case e.Interpreter == shell:
+			return DenyWith(int(syscall.ENOENT))
 		}
 		return Allow()
 	})
 	res := w.run(sb, "env echo allowed; env echo refused; echo $?; "+
-		"env echo missing 2>/dev/null; echo $?; env echo audited")
+		"env echo missing 2>/dev/null; echo $?; env echo audited; "+
+		"echo '#!/bin/sh' >s; chmod +x s; env ./s 2>/dev/null; echo $?")
 	expect(t, "output", string(res.Stdout),
-		"allowed\n126\n127\naudited\n")
+		"allowed\n126\n127\naudited\n127\n")
 	mu.Lock()
 	defer mu.Unlock()
 	for _, e := range seen {

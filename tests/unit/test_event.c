@@ -16,6 +16,7 @@ static struct event an_event(void)
 		.parent_pid = 6,
 		.program = (char *)"/bin/sh",
 		.path = (char *)"/bin/cc",
+		.interpreter = "/bin/sh",
 		.argv = (char *)"cc\0-c\0a.c",
 		.argv_len = sizeof("cc\0-c\0a.c"),
 		.writes = true,
@@ -34,6 +35,7 @@ static void what_was_packed_is_unpacked(void **state)
 	assert_string_equal(event_category_name(v.category), "process");
 	assert_string_equal(v.program, "/bin/sh");
 	assert_string_equal(v.path, "/bin/cc");
+	assert_string_equal(v.interpreter, "/bin/sh");
 	assert_null(v.host);
 	assert_null(v.protocol);
 	assert_int_equal(v.pid, 7);
@@ -89,11 +91,11 @@ static void nothing_is_read_behind_the_end(void **state)
 static void alike_is_what_has_the_same_digest(void **state)
 {
 	const struct event e = an_event();
-	struct event v[8];
+	struct event v[9];
 	struct event *copy = event_dup(&e);
 	char of_e[EVENT_DIGEST_LEN + 1], other[EVENT_DIGEST_LEN + 1];
 
-	for (size_t i = 0; i < 8; i++)
+	for (size_t i = 0; i < 9; i++)
 		v[i] = e;
 	v[0].syscall = "execveat";
 	v[1].category = EVENT_FILE;
@@ -103,8 +105,9 @@ static void alike_is_what_has_the_same_digest(void **state)
 	v[5].port = 1;
 	v[6].argv_len--;
 	v[7].writes = false;
+	v[8].interpreter = "/bin/bash";
 	event_digest(&e, of_e);
-	for (size_t i = 0; i < 8; i++) {
+	for (size_t i = 0; i < 9; i++) {
 		assert_false(event_is_alike(&e, &v[i]));
 		event_digest(&v[i], other);
 		assert_string_not_equal(of_e, other);

@@ -19,7 +19,8 @@ static void is_script(const char *text, const char *path)
 {
 	char ret[PATH_MAX];
 
-	assert_int_equal(read_of(text, strlen(text), ret), path ? 1 : 0);
+	assert_int_equal(read_of(text, strlen(text), ret),
+			 path ? INTERPRETER_OF_SCRIPT : INTERPRETER_NONE);
 	if (path)
 		assert_string_equal(ret, path);
 }
@@ -40,7 +41,7 @@ static void test_programs(void **state)
 	char ret[PATH_MAX] = "", head[200];
 
 	/* Ours is linked as every program. */
-	assert_int_equal(interpreter_read(fd, ret), 1);
+	assert_int_equal(interpreter_read(fd, ret), INTERPRETER_OF_ELF);
 	assert_int_equal(*ret, '/');
 	assert_int_equal(access(ret, X_OK), 0);
 	/* Its headers alone, and less. */

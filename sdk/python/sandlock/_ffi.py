@@ -154,7 +154,7 @@ class Event(Structure):
                 ("writes", c_bool), ("host", c_char_p), ("port", c_uint16),
                 ("protocol", c_char_p), ("argv", POINTER(c_char_p)),
                 ("n_argv", c_size_t), ("is_cut", c_bool),
-                ("denied", c_bool)]
+                ("denied", c_bool), ("interpreter", c_char_p)]
 
 
 class Question(Structure):

@@ -45,6 +45,8 @@ class SyscallEvent:
     """What the caller is; None where the command itself is started."""
     is_cut: bool = False
     """``argv`` or ``path`` was too long to be passed whole."""
+    interpreter: Optional[str] = None
+    """What the kernel executes ``path`` with, if that is a script (``#!``)."""
 
     def argv_contains(self, s: str) -> bool:
         """Whether a word of the command contains ``s``."""
@@ -300,4 +302,5 @@ def to_event(e: Any) -> SyscallEvent:
         syscall=_ffi.decode(e.syscall), category=_ffi.decode(e.category),
         pid=e.pid, parent_pid=e.parent_pid, host=_text(e.host), port=e.port,
         argv=argv, denied=e.denied, path=_text(e.path), writes=e.writes,
-        protocol=_text(e.protocol), program=_text(e.program), is_cut=e.is_cut)
+        protocol=_text(e.protocol), program=_text(e.program), is_cut=e.is_cut,
+        interpreter=_text(e.interpreter))

@@ -95,6 +95,20 @@ class Verdicts(Place):
                 self.assertEqual(result.stdout.split()[-1],
                                  str(status).encode(), result.stderr)
 
+    def test_what_interprets_a_script_is_told(self):
+        seen = []
+        self.write("s", "#!/bin/cat\n")
+        os.chmod(self.path("s"), 0o755)
+        result = Sandbox(
+            workdir=self.workdir, policy_fn=lambda e, c: seen.append(e)
+        ).run(["./s"])
+        self.assertEqual(result.stdout, b"#!/bin/cat\n", result.stderr)
+        self.assertEqual((os.path.basename(seen[0].path),
+                          seen[0].interpreter),
+                         ("s", os.path.realpath("/bin/cat")))
+        self.assertIsNone(next(e for e in seen
+                               if e.syscall != "execve").interpreter)
+
     def test_the_command_itself_is_decided_about(self):
         seen = []
 
