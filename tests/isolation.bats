@@ -493,6 +493,36 @@ hook() {
 	equal "ids" "$(cut -d' ' -f3,4 "$HOOKS" | sort -u)" "$N $B"
 }
 
+# A create that is killed while a hook of its init runs, which $hook is then.
+kill_in_hook() {
+	hook createContainer 'echo >$OUT; exec sleep 1000'
+	"$SANDLOCK" create -b "$B" "$N" </dev/null >/dev/null 2>&1 3>&- &
+	started $!
+	eventually test -s "$HOOKS"
+	hook=$(pgrep -P "$(head -n 1 "$W/run/$N/pid")")
+	kill -KILL $!
+	wait $! || true
+}
+
+@test "hooks: delete --force ends what a killed create has left in a hook" {
+	local ns
+
+	only_sandlock
+	for ns in with without; do
+		[ $ns = with ] || drop_ns pid
+		kill_in_hook
+		run sandlock delete "$N"
+		expect_status 1
+		expect_output "it is creating"
+		kill -0 "$hook"
+		sandlock delete --force "$N"
+		eventually is_gone "$hook"
+		[ ! -e "$W/run/$N" ]
+		rm "$HOOKS"
+		config 'del(.hooks)'
+	done
+}
+
 @test "hooks: startContainer runs inside before the program" {
 	config '.hooks.startContainer = [{path: "/bin/sh",
 		args: ["sh", "-c", "grep -o \"\\\"status\\\": *\\\"[a-z]*\\\"\" >/tmp/hooked"]}]'

@@ -338,6 +338,12 @@ void rundir_unlock(struct rundir_slot *s)
 		(void)flock(s->lock_fd, LOCK_UN);
 }
 
+void rundir_forget_lock(struct rundir_slot *s)
+{
+	cleanup_close(&s->lock_fd);
+	s->lock_fd = -1;
+}
+
 int rundir_age_ms(const struct rundir_slot *s)
 {
 	struct timespec now;

@@ -64,6 +64,8 @@ int rundir_slot_fd(const struct rundir_slot *s);
  */
 int rundir_lock(struct rundir_slot *s, int timeout_ms, struct error *err);
 void rundir_unlock(struct rundir_slot *s);
+/* In a clone of whoever holds it: it is his alone, and ends with him. */
+void rundir_forget_lock(struct rundir_slot *s);
 
 /* Milliseconds since the directory was made or an entry came or went. */
 int rundir_age_ms(const struct rundir_slot *s);

@@ -375,6 +375,9 @@ void init_main(struct create *c)
 
 	(void)snprintf(keyring, sizeof(keyring), "_ses.%s", c->plan->name);
 	process_reset_signals(&c->original_mask);
+	/* Hooks of ours may outlive a create that is killed. */
+	if (c->slot)
+		rundir_forget_lock(c->slot);
 	if (create_is_relayed(c))
 		cleanup_close(&c->status_fd);
 	if (c->inline_start || create_is_relayed(c))
