@@ -68,6 +68,34 @@ teardown() { finish; }
 	equal out "$(cat "$W/out")" "$(printf 'moved\n126')"
 }
 
+# exec_is_asked [OPTION]...
+exec_is_asked() {
+	serve --ask-exec env "$@" -- sleep 60
+	eventually sandlock exec "$N" true 3>&-
+	sandlock exec "$N" env echo one >"$W/one" 3>&- &
+	local first=$!
+	wait_for 'env echo one'
+	run sandlock approvals --json "$N"
+	refute_output '"program"'
+	sandlock approve "$N" "$ID"
+	wait "$first"
+	equal one "$(cat "$W/one")" one
+	sandlock exec "$N" sh -c 'env echo two' >"$W/two" 3>&- &
+	local second=$!
+	wait_for 'env echo two'
+	run sandlock approvals --json "$N"
+	expect_output "\"program\": \"$(readlink -f /bin/sh)\""
+	sandlock deny "$N" "$ID"
+	wait "$second" || equal status $? 126
+	sandlock kill "$N"
+	served || :
+}
+
+@test "exec: what 'sandlock exec' starts is asked about, and no program does it" {
+	exec_is_asked
+	exec_is_asked --isolation notify --on-exit abort --on-error abort
+}
+
 @test "exec: what is not there is so for who may look" {
 	[ "$(id -u)" -eq 0 ] || skip "needs another user"
 	run sandlock run --name "$N" --ask-exec env -- sh -c 'mkdir -m 700 shut

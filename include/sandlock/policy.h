@@ -45,7 +45,7 @@ struct sandlock_event {
 	const char *syscall;  /* "execve" */
 	const char *category; /* "file", "network", "process", "memory" */
 	pid_t pid, parent_pid;
-	const char *program; /* of the caller */
+	const char *program; /* of the caller; NULL: a command is started */
 	const char *path;    /* what is opened or executed */
 	bool writes;	     /* it is opened for more than reading */
 	const char *host;    /* numeric */

@@ -51,6 +51,7 @@ struct event {
 	size_t argv_len;
 	bool denied; /* by a rule, before anybody was asked */
 	bool starts; /* the sandbox's command: who starts it waits for it */
+	bool is_launcher; /* who calls is ours, and no program of the sandbox */
 };
 
 /* A copy of its own, in one piece for free(3); NULL on ENOMEM. */

@@ -232,8 +232,7 @@ static struct outcome ask_if_asked(const struct asker *a, struct ask *k,
 	e->path = o->real ? o->real : o->path;
 	ask_fill_caller(e, c);
 	show_program(a, e);
-	/* It is our launcher that calls. */
-	if (e->starts)
+	if (e->is_launcher)
 		free_program(e);
 	(void)ask_about(a, k, c, e, rule, &ret);
 	return ret;

@@ -301,7 +301,7 @@ void denials_add(struct denials *d, pid_t pid, const struct denial *x)
 	if (r) {
 		r->r.pid = pid;
 		r->r.count = x->times ? x->times : 1;
-		if (pid)
+		if (pid && !(x->event && x->event->is_launcher))
 			read_comm(pid, r->comm);
 		(void)clock_gettime(CLOCK_REALTIME, &r->r.first);
 		r->r.last = r->r.first;

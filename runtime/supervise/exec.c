@@ -42,6 +42,7 @@ struct exec {
 	/* The command itself: what is executed was read by us and stands in
 	 * memory of ours, so there is nothing to hold still. */
 	bool is_first;
+	bool is_launcher; /* that, or of exec */
 };
 
 static void snapshot_done(struct snapshot *s)
@@ -122,6 +123,13 @@ static bool is_launcher(struct exec_asker *a, struct call *c)
 	return a->launcher_ino && stat(link, &st) == 0 &&
 	       st.st_dev == a->launcher_dev && st.st_ino == a->launcher_ino &&
 	       call_is_valid(c);
+}
+
+/* A listener comes with one process, which was ours until it executes what it
+ * is for. */
+static bool is_first_of_listener(struct call *c)
+{
+	return !atomic_exchange(&c->l->has_executed, true);
 }
 
 static int capture(const struct exec_asker *a, struct call *c,
@@ -291,6 +299,7 @@ static struct outcome before_exec(struct call *c, void *data)
 	if (p)
 		return come_back(a, c, p);
 	if (!x) {
+		bool is_new = is_first_of_listener(c);
 		bool is_first = is_launcher(a, c);
 
 		/* Rules are for what the command does, not for itself, under
@@ -301,6 +310,7 @@ static struct outcome before_exec(struct call *c, void *data)
 		if (r < 0)
 			return OUTCOME_FAIL(-r);
 		x->is_first = is_first;
+		x->is_launcher = is_first || is_new;
 		if (is_first)
 			x->rule = NULL;
 		/* As for every directory of $PATH but one. What is executed by
@@ -311,6 +321,7 @@ static struct outcome before_exec(struct call *c, void *data)
 			return OUTCOME_FAIL(EACCES);
 	}
 	e.starts = x->is_first;
+	e.is_launcher = x->is_launcher;
 	e.argv = x->s.argv.data;
 	e.argv_len = x->s.argv.len;
 	e.interpreter = interpreters_shown(&x->s.by);

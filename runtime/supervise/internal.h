@@ -248,9 +248,10 @@ struct listener {
 	int fd;
 	atomic_uint refs; /* the list's, every thread's and every call's */
 	atomic_bool is_over;
-	struct thread *receiver; /* who has the role */
-	bool is_begun;		 /* a receiver was made, once */
-	atomic_uint monitor;	 /* enum monitor_state; a futex */
+	atomic_bool has_executed; /* its first exec was received */
+	struct thread *receiver;  /* who has the role */
+	bool is_begun;		  /* a receiver was made, once */
+	atomic_uint monitor;	  /* enum monitor_state; a futex */
 };
 
 /* Takes the fd; in the list of @s. NULL on ENOMEM. */

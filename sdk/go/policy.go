@@ -49,7 +49,7 @@ type SyscallEvent struct {
 	Category  SyscallCategory
 	PID       uint32
 	ParentPID uint32
-	Program   string // of the caller; "" where the command itself starts
+	Program   string // of the caller; "" where a command is started
 	Path      string // what is opened or executed
 	Writes    bool   // it is opened for more than reading
 	Host      string // numeric

@@ -42,7 +42,8 @@ class SyscallEvent:
     protocol: Optional[str] = None
     """``"tcp"`` or ``"udp"``."""
     program: Optional[str] = None
-    """What the caller is; None where the command itself is started."""
+    """What the caller is; None where the command itself, or one of ``sandlock
+    exec``, is started."""
     is_cut: bool = False
     """``argv`` or ``path`` was too long to be passed whole."""
     interpreter: Optional[str] = None
