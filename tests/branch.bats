@@ -70,7 +70,8 @@ no_branch() {
 	expect_status 0
 }
 
-@test "run: a failing poststart does not lose what the program wrote" {
+# A poststart hook that fails when the program has written, which then sleeps.
+fail_poststart() {
 	config '.hooks.poststart = [{path: "/bin/sh",
 		args: ["sh", "-c", "while [ ! -e $F ]; do sleep 0.05; done; exit 1"],
 		env: ["PATH=/usr/bin:/bin", "F=" + $f]}]' --arg f "$W/out/written"
@@ -78,15 +79,35 @@ no_branch() {
 	config '.mounts += [{destination: "/out", type: "bind", source: $s,
 		options: ["rbind"]}]' --arg s "$W/out"
 	script 'echo x >/data/new; touch /out/written; sleep 1000'
-	run sandlock run -b "$B" "$N"
-	expect_status 125
-	expect_output poststart
+}
+
+# Its branch waits and has what was written.
+kept_by_failure() {
 	equal state "$(branch_state "$N")" pending
 	run sandlock diff "$N"
 	expect_output "A data/new"
 	run sandlock abort "$N"
 	expect_status 0
 	unchanged
+}
+
+@test "run: a failing poststart does not lose what the program wrote" {
+	fail_poststart
+	run sandlock run -b "$B" "$N"
+	expect_status 125
+	expect_output poststart
+	kept_by_failure
+}
+
+@test "start: a failing poststart deletes all but the branch" {
+	fail_poststart
+	sandlock create "$N" -b "$B"
+	run sandlock start "$N"
+	expect_status 1
+	expect_output poststart
+	run sandlock state "$N"
+	expect_output "does not exist"
+	kept_by_failure
 }
 
 @test "diff, commit: the root becomes what the program saw" {

@@ -586,27 +586,26 @@ PATH=/usr/bin:/bin"
 	done
 }
 
-@test "hooks: a failing startContainer is an error of start" {
+@test "hooks: a start that one fails ends in the deletion of the container" {
 	only_sandlock
-	config '.hooks.startContainer = [{path: "/bin/false"}]'
 	set_args sleep 1000
-	create "$N"
-	run sandlock start "$N"
-	expect_status 1
-	expect_output "startContainer"
-	eventually has_status "$N" stopped
-}
-
-@test "hooks: a failing poststart stops the container" {
-	only_sandlock
-	hook poststart 'exit 1'
-	set_args sleep 1000
-	create "$N"
-	init=$(pid_of "$N")
-	run sandlock start "$N"
-	expect_status 1
-	expect_output poststart
-	eventually is_gone "$init"
+	for p in startContainer poststart; do
+		config 'del(.hooks)'
+		hook poststop 'echo poststop >>$OUT'
+		config ".hooks.$p = [{path: \"/bin/false\"}]"
+		rm -f "$HOOKS"
+		create "$N"
+		init=$(pid_of "$N")
+		run sandlock start "$N"
+		expect_status 1
+		expect_output "$p"
+		expect_output "was deleted"
+		is_gone "$init"
+		equal "poststop after $p" "$(cat "$HOOKS")" poststop
+		run sandlock state "$N"
+		expect_status 1
+		expect_output "does not exist"
+	done
 }
 
 @test "hooks: poststop runs once, whoever ends a run in the foreground" {
@@ -714,7 +713,7 @@ with_console() {
 	create_running "$N"
 	with_console
 	sandlock exec -t -d --console-socket "$W/console.sock" "$N" \
-		sh -c 'probe ctty; echo done' </dev/null >/dev/null 2>&1 3>&-
+		sh -c 'probe ctty; echo done' </dev/null >/dev/null 3>&-
 	wait $console
 	run cat "$W/console.out"
 	expect_output "ctty: ok"

@@ -22,8 +22,8 @@ static int end_processes(struct found *f, struct error *err)
 	return finish_processes(f->state, pidfd, DELETE_WAIT_MS, err);
 }
 
-static int delete_found(const struct sandbox_env *env, struct found *f,
-			bool force, struct error *err)
+int found_delete(const struct sandbox_env *env, struct found *f, bool force,
+		 struct error *err)
 {
 	auto_close int server = -1;
 	struct spec *spec = NULL;
@@ -81,7 +81,7 @@ int sandbox_delete(const struct sandbox_env *env, const char *name, bool force,
 	int r = found_open(env, name, true, &f, &local);
 
 	if (r == 0)
-		r = delete_found(env, &f, force, &local);
+		r = found_delete(env, &f, force, &local);
 	else if (force && local.kind == ERR_NOT_FOUND)
 		r = 0;
 	else if (force && f.slot && !f.state && local.kind != ERR_LOCKED)

@@ -31,6 +31,14 @@ int found_pidfd(const struct found *f, struct error *err);
  */
 int found_server(const struct found *f);
 
+/*
+ * Deletes it, with its poststop hooks, and leaves a branch that waits. @f is
+ * locked and of no use afterwards but for found_done. Without @force ERR_STATE
+ * if it runs.
+ */
+int found_delete(const struct sandbox_env *env, struct found *f, bool force,
+		 struct error *err);
+
 enum { LOOKUP_LOCK_MS = 10000 };
 
 #endif

@@ -72,11 +72,9 @@ static void wait_ready(struct found *f, int notify_fd)
 		sdnotify_forward(notify_fd, pidfd, f->state->init.pid);
 }
 
-/* The specification: where a hook fails stop the container, report it. */
 static int follow(const struct sandbox_env *env, struct found *f, int status_fd,
 		  struct error *err)
 {
-	auto_close int pidfd = -1;
 	/* Of what is relayed the end alone says that the waiter has died. */
 	bool is_said = f->state->judged;
 	struct spec *spec = NULL;
@@ -93,11 +91,7 @@ static int follow(const struct sandbox_env *env, struct found *f, int status_fd,
 		loaded = finish_hooks(f->state, spec, SPEC_HOOK_POSTSTART,
 				      "running", env->log, err);
 	spec_free(spec);
-	if (r < 0 || loaded == 0)
-		return r;
-	pidfd = pidfd_open_id(&f->state->init);
-	(void)finish_processes(f->state, pidfd, 5000, NULL);
-	return loaded;
+	return r < 0 ? r : loaded;
 }
 
 static int start_found(const struct sandbox_env *env, struct found *f,
@@ -131,10 +125,20 @@ int sandbox_start(const struct sandbox_env *env, const char *name,
 		  struct error *err)
 {
 	struct found f = { 0 };
-	int r = found_open(env, name, true, &f, err);
+	struct error local = ERROR_INIT;
+	int r = found_open(env, name, true, &f, &local);
 
 	if (r == 0)
-		r = start_found(env, &f, err);
+		r = start_found(env, &f, &local);
+	/* "Lifecycle" of the specification, 7 and 9: stop it, then destroy it
+	 * and run what comes after that. */
+	if (r < 0 && local.kind == ERR_HOOK &&
+	    found_delete(env, &f, true, NULL) == 0)
+		(void)error_hint(&local,
+				 "the container was deleted, as after a hook "
+				 "that fails during create");
 	found_done(&f);
+	if (r < 0 && err)
+		*err = local;
 	return r;
 }
