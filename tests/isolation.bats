@@ -224,6 +224,16 @@ inside() {
 	expect_exactly "5 3"
 }
 
+@test "scheduler: a deadline that the kernel does not take is explained" {
+	only_sandlock
+	config '.process.scheduler = {policy: "SCHED_DEADLINE", runtime: 2000000,
+		deadline: 1000000, period: 1000000}'
+	run sandlock run -b "$B" "$N"
+	expect_status 125
+	expect_output "process.scheduler"
+	expect_output "1024 ns <= runtime <= deadline <= period"
+}
+
 @test "the program has its own session" {
 	inside 'cut -d" " -f5,6 /proc/self/stat'
 	expect_exactly "1 1"
@@ -302,6 +312,19 @@ inside() {
 /proc/self/fd/1
 /proc/self/fd/2
 pts/ptmx"
+}
+
+@test "devices that are bound in a user namespace take no set-id bits and run nothing" {
+	only_sandlock
+	skip_unless_root
+	config '.linux.namespaces += [{type: "user"}]
+		| .linux.uidMappings = [{containerID: 0, hostID: 100000, size: 65536}]
+		| .linux.gidMappings = .linux.uidMappings'
+	inside 'grep " /dev/\(null\|tty\) " /proc/self/mountinfo | cut -d" " -f5,6
+		echo x >/dev/null && echo written'
+	expect_exactly "/dev/null ro,nosuid,noexec,relatime
+/dev/tty ro,nosuid,noexec,relatime
+written"
 }
 
 @test "devices of the bundle are made with mode and owner" {

@@ -92,6 +92,11 @@ int process_set_scheduler(pid_t pid, const struct spec_scheduler *s,
 					      "deadline all processors: this "
 					      "process scheduler can't be used "
 					      "together with AllowedCPUs");
+		if (r == -EINVAL && s->policy == SCHED_DEADLINE)
+			(void)error_hint(err, "1024 ns <= runtime <= deadline "
+					      "<= period, and a period from "
+					      "0.1 ms to 4 s, is what a "
+					      "deadline takes");
 		return r;
 	}
 	return 0;

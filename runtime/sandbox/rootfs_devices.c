@@ -134,7 +134,9 @@ static int bind_node(struct rootfs *r, const struct spec_device *d,
 		     const struct target *dir, const char *name,
 		     struct error *err)
 {
-	static const struct mount_change ro = { .set = MOUNT_ATTR_RDONLY };
+	static const struct mount_change ro = { .set = MOUNT_ATTR_RDONLY |
+						       MOUNT_ATTR_NOSUID |
+						       MOUNT_ATTR_NOEXEC };
 	auto_close int host_fd = -1, clone_fd = -1, fd = -1;
 	int n = open_host_node(d, &host_fd, err);
 
