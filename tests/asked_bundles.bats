@@ -254,6 +254,30 @@ teardown() { finish; }
 	grep -q 'Operation not permitted' "$W/out"
 }
 
+@test "asked bundle: exec is refused where nobody is left to answer" {
+	local waiter guard ask
+
+	set_args sleep 1000
+	for ask in "--ask-exec /data/tool" ""; do
+		# shellcheck disable=SC2086
+		sandlock create "$N" -b "$B" $ask 3>&-
+		sandlock start "$N"
+		waiter=$(sed -n 2p "$SANDLOCK_ROOT/$N/pid")
+		eventually pgrep -P "$waiter"
+		guard=$(pgrep -P "$waiter")
+		kill -STOP "$guard"
+		kill -9 "$waiter"
+		eventually is_gone "$waiter"
+		run sandlock exec "$N" true
+		kill -CONT "$guard"
+		expect_status 125
+		expect_output "cannot exec in '$N': its supervisor"
+		expect_output "sandlock delete --force $N"
+		eventually is_stopped
+		sandlock delete "$N"
+	done
+}
+
 @test "asked bundle: what network calls do is what the kernel would have done" {
 	with_python
 	network_is_the_kernels

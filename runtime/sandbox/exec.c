@@ -623,6 +623,24 @@ static int get_judged(struct exec *e, struct error *err)
 				 err);
 }
 
+/* Before there is a process whose calls would wait for it in vain. */
+static int check_supervisor(const struct exec *e, struct error *err)
+{
+	const char *name = e->found->state->name;
+
+	if (!(is_supervised(e) || e->found->state->trapped) ||
+	    !found_lost_server(e->found))
+		return 0;
+	(void)error_say(err, ERR_STATE, ESRCH,
+			"cannot exec in '%s': its supervisor, which answers "
+			"its calls, was killed",
+			name);
+	return error_hint(err,
+			  "what is inside ends, too: sandlock delete "
+			  "--force %s",
+			  name);
+}
+
 static int open_all(struct exec *e, struct error *err)
 {
 	const struct sandbox_exec *x = e->request;
@@ -661,6 +679,8 @@ static int open_all(struct exec *e, struct error *err)
 		r = get_traps(e, err);
 	if (r == 0 && e->found->state->judged)
 		r = get_judged(e, err);
+	if (r == 0)
+		r = check_supervisor(e, err);
 	return r == 0 && !is_supervised(e) ? exec_decide_beside(e, err) : r;
 }
 

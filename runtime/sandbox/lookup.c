@@ -60,6 +60,19 @@ int found_pidfd(const struct found *f, struct error *err)
 	return fd;
 }
 
+bool found_lost_server(const struct found *f)
+{
+	auto_close int pidfd = -1;
+	pid_t init, server;
+
+	/* Not named yet, or it is we. */
+	if (rundir_read_pids(f->slot, &init, &server) < 0 || server == init ||
+	    server == getpid())
+		return false;
+	pidfd = found_server(f);
+	return pidfd == -ESRCH || (pidfd >= 0 && pidfd_wait(pidfd, 0) == 1);
+}
+
 int found_server(const struct found *f)
 {
 	const struct sandbox_state *s = f->state;

@@ -39,6 +39,10 @@ int found_server(const struct found *f);
 int found_delete(const struct sandbox_env *env, struct found *f, bool force,
 		 struct error *err);
 
+/* True where one was named that is gone: what is trapped is answered by none.
+ */
+bool found_lost_server(const struct found *f);
+
 enum { LOOKUP_LOCK_MS = 10000 };
 
 #endif
