@@ -298,7 +298,9 @@ $B/man/%: docs/man/%.scd
 
 man: $(man)
 
-$B/libsandlock.pc: libsandlock.pc.in include/sandlock/base.h $B/flags
+# Always: PREFIX may be another one.
+$B/libsandlock.pc: libsandlock.pc.in include/sandlock/base.h FORCE
+	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 		-e 's|@VERSION@|$(version)|' $< >$@
 
@@ -309,7 +311,11 @@ bash_completions = $(sharedir)/bash-completion/completions
 zsh_completions = $(sharedir)/zsh/site-functions
 fish_completions = $(sharedir)/fish/vendor_completions.d
 
-install: all man $B/libsandlock.pc
+install: all
+	+@$(MAKE) --no-print-directory install-built
+
+# What is below /usr/local the loader finds by ldconfig's cache alone.
+install-built: man $B/libsandlock.pc
 	install -D -m 755 $B/sandlock $(bindir)/sandlock
 	ln -sf sandlock $(bindir)/sandlock-oci
 	for h in $(headers); do \
@@ -330,6 +336,7 @@ install: all man $B/libsandlock.pc
 	install -D -m 644 completions/sandlock.fish \
 		$(fish_completions)/sandlock.fish
 	ln -sf sandlock.fish $(fish_completions)/sandlock-oci.fish
+	$(if $(DESTDIR),,ldconfig 2>/dev/null || true)
 
 uninstall:
 	rm -f $(bindir)/sandlock $(bindir)/sandlock-oci \
@@ -349,7 +356,7 @@ clean:
 	rm -rf $B compile_commands.json
 
 .PHONY: all examples unit unit-build fuzz-build fuzz-replay check check-built \
-	recheck lint demo bench bench-peers man install tsan uninstall valgrind clean FORCE
+	recheck lint demo bench bench-peers man install install-built tsan uninstall valgrind clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(lib_obj:.o=.d) $(cmd_obj:.o=.d)
