@@ -39,6 +39,15 @@ void place_shut(struct shut *d)
 	cleanup_close(&d->fd);
 }
 
+static void open_shut_dir(const struct place *p, struct shut *ret)
+{
+	struct object o;
+
+	ret->fd = -1;
+	if (object_stat(p->dirfd, p->name, &o) == 0 && S_ISDIR(o.mode))
+		place_open_shut(p, ret);
+}
+
 /*
  * To move a directory elsewhere takes the right to write to it, because of its
  * "..". Its owner has that in any case, if not by its mode.
@@ -49,9 +58,9 @@ static int rename_shut(const struct place *from, const struct place *to,
 	struct shut a, b = { .fd = -1 };
 	int r = -EACCES;
 
-	place_open_shut(from, &a);
+	open_shut_dir(from, &a);
 	if (flags & RENAME_EXCHANGE)
-		place_open_shut(to, &b);
+		open_shut_dir(to, &b);
 	if (a.fd >= 0 || b.fd >= 0)
 		r = renameat2(from->dirfd, from->name, to->dirfd, to->name,
 			      flags) < 0

@@ -352,6 +352,8 @@ static int add_op(struct planner *pl, const struct walk_entry *e,
 		.old_mtime_ns = (uint32_t)e->lower.mtime.tv_nsec,
 		.dir = e->tag,
 		.strip = PLAN_NONE,
+		.old_mode =
+			moves && !S_ISDIR(e->lower.mode) ? e->lower.mode : 0,
 		.kind = (uint8_t)kind,
 		.class = (uint8_t)class_of(e, kind),
 		.flags = (uint8_t)flags,

@@ -60,7 +60,8 @@ struct plan_op {
 	uint32_t name;	/* offset in text */
 	uint32_t strip; /* offset of stored attributes, or PLAN_NONE */
 	uint8_t kind, class, flags;
-	uint8_t padding[5];
+	uint8_t padding;
+	uint32_t old_mode; /* of a file: a directory's we may change */
 };
 
 struct dir_state {
@@ -104,6 +105,7 @@ struct plan {
 };
 
 void plan_done(struct plan *p);
+
 const char *plan_text(const struct plan *p, uint32_t offset);
 
 /* The path of @name in a directory, or of the directory itself if NULL. */

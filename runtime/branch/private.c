@@ -458,7 +458,8 @@ static int add_restored(struct keeper *k, const struct plan_op *op,
 	/* Changed by the host since it was planned: that is a conflict. */
 	if (r == 0 &&
 	    (st.st_ino != op->old_ino || st.st_mtim.tv_sec != op->old_mtime_s ||
-	     st.st_mtim.tv_nsec != (long)op->old_mtime_ns))
+	     st.st_mtim.tv_nsec != (long)op->old_mtime_ns ||
+	     (op->old_mode && op->old_mode != st.st_mode)))
 		return 0;
 	return r < 0 ? r
 		     : add_base(b, k->plan, op->dir,

@@ -19,6 +19,9 @@
 #include "branch/site.h"
 #include "branch/walk.h"
 
+/* A directory and what is moved there may differ that much in their times. */
+enum { NS_PER_S = 1000 * 1000 * 1000, HEED_AFTER_NS = 20 * 1000 * 1000 };
+
 void (*branch_step_hook)(const char *step);
 
 struct publisher {
@@ -156,7 +159,8 @@ static bool is_as_planned(const struct publisher *pub, const struct plan_op *op,
 	if (o->ino != op->old_ino)
 		return false;
 	/* Going back leaves it where it is. */
-	return pub->undo || is_mtime(o, op->old_mtime_s, op->old_mtime_ns);
+	return pub->undo || (is_mtime(o, op->old_mtime_s, op->old_mtime_ns) &&
+			     (!op->old_mode || op->old_mode == o->mode));
 }
 
 /*
@@ -586,6 +590,66 @@ static int set_dirs(const struct site *s, const struct plan *p, bool undo,
 	}
 	publisher_done(&pub);
 	return r;
+}
+
+static void look_for_newest(const struct plan_op *op, const struct place *at,
+			    struct timespec *newest)
+{
+	struct object o;
+
+	if (object_stat(at->dirfd, at->name, &o) == 0 && o.mode &&
+	    (o.ino == op->old_ino || o.ino == op->new_ino) &&
+	    time_compare(&o.ctime, newest) > 0)
+		*newest = o.ctime;
+}
+
+/* When something was moved last: a rename changes the ctime of what it moves.
+ */
+static void find_newest(struct publisher *pub, struct timespec *newest)
+{
+	for (size_t i = 0; i < pub->plan->n_ops; i++) {
+		const struct plan_op *op = &pub->plan->ops[i];
+		struct place at;
+
+		if (op->kind != OP_PUT && op->kind != OP_DELETE)
+			continue;
+		numbered(pub, op, "", &at);
+		look_for_newest(op, &at, newest);
+		numbered(pub, op, "o", &at);
+		look_for_newest(op, &at, newest);
+		if (find_target(pub, op, &at) == 0)
+			look_for_newest(op, &at, newest);
+		if (op->kind == OP_PUT && find_source(pub, op, &at) == 0)
+			look_for_newest(op, &at, newest);
+	}
+}
+
+void publish_heed_times(const struct site *s, struct plan *p)
+{
+	struct timespec newest = { .tv_sec = 0 };
+	struct publisher pub;
+
+	publisher_init(&pub, s, p);
+	find_newest(&pub, &newest);
+	newest.tv_nsec += HEED_AFTER_NS;
+	newest.tv_sec += newest.tv_nsec / NS_PER_S;
+	newest.tv_nsec %= NS_PER_S;
+	for (uint32_t i = 0; i < p->n_dirs; i++) {
+		struct plan_dir *d = &p->dirs[i];
+		struct object o;
+		int fd;
+
+		if (!is_to_set(d, true) ||
+		    cursor_open(&pub.lower, i, &fd) < 0 ||
+		    object_stat(fd, "", &o) < 0 ||
+		    time_compare(&o.mtime, &newest) <= 0 ||
+		    is_mtime(&o, d->old.mtime_s, d->old.mtime_ns) ||
+		    is_mtime(&o, d->new.mtime_s, d->new.mtime_ns))
+			continue;
+		d->old.mtime_s = d->new.mtime_s = o.mtime.tv_sec;
+		d->old.mtime_ns = d->new.mtime_ns = (uint32_t)o.mtime.tv_nsec;
+	}
+	publisher_done(&pub);
 }
 
 int publish_open_dirs(const struct site *s, const struct plan *p,

@@ -3,6 +3,7 @@
  * any order and after a kill at any point: what is done is recognised by its
  * inode number.
  *
+ *	publish_heed_times (after a kill) ->
  *	publish_open_dirs, publish_modes -> publish_prepare -> publish_ops ->
  *	publish_modes -> publish_dirs	(and sync, done)
  *	publish_undo_ops -> publish_undo_dirs -> publish_undo_prepare
@@ -16,6 +17,12 @@ struct branch;
 struct error;
 struct plan;
 struct site;
+
+/*
+ * Before an interrupted commit goes on, or back: a time that the host has given
+ * to a directory since it was killed is the one to be set at the end.
+ */
+void publish_heed_times(const struct site *s, struct plan *p);
 
 /* Directories of the lower whose modes keep their owner, us, out of them. */
 int publish_open_dirs(const struct site *s, const struct plan *p,

@@ -203,6 +203,8 @@ static int run_recovery(void *data, struct sink *sink, struct error *err)
 		r = site_find_stage(&s, err);
 	if (r < 0)
 		return r;
+	if (!rec->strict && !commit_is_past_return(b))
+		publish_heed_times(&s, &p);
 	*gone = !rec->rollback && !p.partial;
 	if (!rec->rollback)
 		return commit_forward(b, &s, &p, rec->strict, err);

@@ -245,6 +245,12 @@ static bool is_full(int r)
 	return r == -ENOSPC || r == -EDQUOT;
 }
 
+static void keep_hosts_mode(struct root_state *is, uint32_t now)
+{
+	if (now != is->mode && now != (is->mode | S_IRWXU))
+		is->mode = now;
+}
+
 static int hold_mtime(struct root_time *t, struct branch *b, int root_fd,
 		      bool removes)
 {
@@ -258,8 +264,13 @@ static int hold_mtime(struct root_time *t, struct branch *b, int root_fd,
 				 root_fd,
 				 { o.mtime, o.mode & 07777,
 				   !judge_base_changed(&j, "", &o) } };
-	/* What a killed process was about to set is still due. */
-	if (read_mtime(b, &t->is) < 0)
+	/*
+	 * What a killed process was about to set is still due, but for a mode
+	 * that is neither that nor ours.
+	 */
+	if (read_mtime(b, &t->is) == 0)
+		keep_hosts_mode(&t->is, o.mode & 07777);
+	else
 		r = fd_write_atomic(b->dir_fd, "mtime", &t->is, sizeof(t->is),
 				    0600, true);
 	/* What frees room takes none: only who is killed leaves another time.

@@ -221,6 +221,9 @@ struct meanwhile {
 static const struct meanwhile meanwhiles[] = {
 	{ "the host wrote to what was not published yet", "rename",
 	  "echo h >> d/f", BACK, "M d/f CONFLICT", "grep -q h d/f" },
+	{ "the host changed the mode of what was not published yet", "rename",
+	  "chmod 600 d/f", BACK, "M d/f CONFLICT",
+	  "test $(stat -c %a d/f) = 600" },
 	{ "the host replaced what was not published yet", "rename",
 	  "echo h > t.new; mv t.new d/f", BACK, "M d/f CONFLICT",
 	  "grep -q h d/f" },
@@ -318,6 +321,28 @@ static void host_changes_dirs(void **state)
 	fixture_close(&f);
 }
 
+/* So does the time that it gives one. */
+static void host_touches_dirs(void **state)
+{
+	const enum verb *verb = *state;
+	static const char *const when[] = { "plain rename", "sync" };
+	struct error err = ERROR_INIT;
+	struct fixture f;
+
+	for (size_t i = 0; i < ARRAY_LEN(when); i++) {
+		move_without_flags = i == 0 ? RENAME_EXCHANGE : 0;
+		open_killed(&f, when[i]);
+		usleep(50000);
+		shell(f.lower, "echo h > d/e/h; touch -r d/e ../t");
+		if (run_verb(f.branch, *verb, &err) < 0)
+			fail_msg("%s", err.msg);
+		shell(f.lower,
+		      "test -f d/e/h; test d -ot ../t; "
+		      "test \"$(stat -c %y d/e)\" = \"$(stat -c %y ../t)\"");
+		fixture_close(&f);
+	}
+}
+
 /* What it puts in the place of one that was published keeps its time. */
 static void host_replaces_dir(void **state)
 {
@@ -401,6 +426,10 @@ int main(void)
 		{ "host_changes_dirs, and on", host_changes_dirs, NULL, NULL,
 		  &on },
 		{ "host_changes_dirs, and back", host_changes_dirs, NULL, NULL,
+		  &back },
+		{ "host_touches_dirs, and on", host_touches_dirs, NULL, reset,
+		  &on },
+		{ "host_touches_dirs, and back", host_touches_dirs, NULL, reset,
 		  &back },
 		{ "host_replaces_dir", host_replaces_dir, NULL, reset, NULL },
 		cmocka_unit_test(torn_intent),
