@@ -164,8 +164,8 @@ static void add_mounts(struct json_out *o, bool rootless)
 	json_out_array_end(o);
 }
 
-static void add_map(struct json_out *o, const char *key,
-		    const struct idmap_list *l)
+void spec_idmap_write(const struct idmap_list *l, const char *key,
+		      struct json_out *o)
 {
 	json_out_key(o, key);
 	json_out_array(o);
@@ -231,8 +231,8 @@ static void add_linux(struct json_out *o, const struct idmap *maps)
 	json_out_key(o, "linux");
 	json_out_object(o);
 	if (maps) {
-		add_map(o, "uidMappings", &maps->uids);
-		add_map(o, "gidMappings", &maps->gids);
+		spec_idmap_write(&maps->uids, "uidMappings", o);
+		spec_idmap_write(&maps->gids, "gidMappings", o);
 	} else {
 		add_resources(o);
 	}

@@ -256,6 +256,9 @@ void spec_seccomp_done(struct spec_seccomp *s);
 struct json_out;
 /* Writes it as linux.seccomp; what is written reads back as the same. */
 void spec_seccomp_write(const struct spec_seccomp *s, struct json_out *o);
+/* As linux.uidMappings or gidMappings, which is @key. */
+void spec_idmap_write(const struct idmap_list *l, const char *key,
+		      struct json_out *o);
 
 enum spec_hook_point {
 	SPEC_HOOK_PRESTART,

@@ -113,21 +113,6 @@ static void add_process(const struct host_context *h, struct json_out *o)
 	json_out_object_end(o);
 }
 
-static void add_id_map(struct json_out *o, const char *key,
-		       const struct idmap_list *l)
-{
-	json_out_key(o, key);
-	json_out_array(o);
-	for (size_t i = 0; i < l->n; i++) {
-		json_out_object(o);
-		json_out_uint_member(o, "containerID", l->extents[i].inside);
-		json_out_uint_member(o, "hostID", l->extents[i].outside);
-		json_out_uint_member(o, "size", l->extents[i].count);
-		json_out_object_end(o);
-	}
-	json_out_array_end(o);
-}
-
 static void add_namespaces(const struct host_context *h, struct json_out *o)
 {
 	static const char *const names[] = { "pid",	"mount",  "ipc", "uts",
@@ -146,8 +131,8 @@ static void add_namespaces(const struct host_context *h, struct json_out *o)
 	}
 	json_out_array_end(o);
 	if (!idmap_is_empty(&h->idmap)) {
-		add_id_map(o, "uidMappings", &h->idmap.uids);
-		add_id_map(o, "gidMappings", &h->idmap.gids);
+		spec_idmap_write(&h->idmap.uids, "uidMappings", o);
+		spec_idmap_write(&h->idmap.gids, "gidMappings", o);
 	}
 }
 
