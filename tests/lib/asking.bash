@@ -1,5 +1,14 @@
 # What suites about questions load, after lib/common.
 
+# begin, in $W/work, where execs.py is.
+begin_with_execs() {
+	begin
+	only_sandlock
+	mkdir "$W/work"
+	cp "$TESTS/helpers/execs.py" "$W/work"
+	cd "$W/work" || return
+}
+
 # serve [OPTION]... -- COMMAND: runs it as $N in the background.
 serve() {
 	sandlock run --name "$N" --ask=socket "$@" >"$W/out" 2>"$W/err" 3>&- &

@@ -2,13 +2,7 @@
 load ../lib/common
 load ../lib/asking
 
-setup() {
-	begin
-	only_sandlock
-	mkdir "$W/work"
-	cp "$TESTS/helpers/execs.py" "$W/work"
-	cd "$W/work"
-}
+setup() { begin_with_execs; }
 
 teardown() { finish; }
 
