@@ -88,13 +88,13 @@ struct sandlock_handler {
 /*
  * Before the first run: every such call of the sandbox goes to the handler,
  * before network rules judge it and carry it out, on what the handler saw (the
- * addresses, and the bytes that are sent: 1 MiB of them at most), but
- * after all else that the sandbox does about it, and after the handlers of the
- * call that were added before; of what those refuse or answer it does not
- * hear. @free_fn is called on @data once, after the last call of any handler,
- * by sandlock_sandbox_free, or here on failure. ERR_USAGE for a call that
- * cannot be handled, that is refused anyway, or for more than 256 handlers;
- * ERR_STATE.
+ * addresses, and the bytes that are sent: 1 MiB of them at most, and 16 MiB of
+ * all calls at once), but after all else that the sandbox does about it, and
+ * after the handlers of the call that were added before; of what those refuse
+ * or answer it does not hear. @free_fn is called on @data once, after the last
+ * call of any handler, by sandlock_sandbox_free, or here on failure. ERR_USAGE
+ * for a call that cannot be handled, that is refused anyway, or for more than
+ * 256 handlers; ERR_STATE.
  *
  * Not handled are close and close_range: a trapped call can wait, or be EINTR,
  * and no program expects that of them; wait4 and waitid: who waits is woken by

@@ -144,12 +144,20 @@ int call_open_dirfd(struct call *c, int dirfd); /* AT_FDCWD: the cwd */
  * whatever the caller does meanwhile. Ends with the call; see net_capture.
  */
 int call_capture(struct call *c, uint64_t addr, size_t n);
+/*
+ * The same, of as much of @n as fits into CALL_CAPTURED_MAX bytes for all calls
+ * of the sandbox together, or of @least: *@ret says how much.
+ */
+enum { CALL_CAPTURED_MAX = 16 * 1024 * 1024 };
+int call_capture_part(struct call *c, uint64_t addr, size_t n, size_t least,
+		      size_t *ret);
 int call_capture_fd(struct call *c, int fd);
 bool call_has_captured(const struct call *c);
-/* How many of the things that it names that was done for; 0 unless it was said.
- */
-void call_capture_count(struct call *c, uint64_t n);
+/* How many of the things that it names that was done for, and how much of
+ * them; 0 unless it was said. */
+void call_capture_limit(struct call *c, uint64_t count, size_t bytes);
 uint64_t call_captured_count(const struct call *c);
+size_t call_captured_bytes(const struct call *c);
 
 /* Installs @fd in the caller, returning the number there (ADDFD); -EMFILE,
  * -ESRCH. For an fd that is the call's result use OUTCOME_OPEN. */

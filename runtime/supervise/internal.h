@@ -279,6 +279,7 @@ struct supervisor {
 	const struct log_sink *log;
 	bool is_prompt;
 	atomic_bool stopping;
+	atomic_size_t captured; /* bytes that are held for calls */
 	_Atomic uint64_t received[TABLE_NR_MAX]; /* by number */
 
 	pthread_mutex_t lock; /* of what follows */

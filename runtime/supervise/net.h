@@ -74,8 +74,8 @@ void net_set_first(struct net *n, pid_t first);
  * Holds @c, one of connect, bind, listen and the calls that send, to the
  * socket, the addresses and the bytes that it names now: who decides about it
  * before the rows come decides on what they will use. No more than 1 MiB is
- * sent then, and of a sendmmsg only the first messages. The first time only; 0
- * or a negative errno.
+ * sent then (where CALL_CAPTURED_MAX is used up 4 KiB), and of a sendmmsg only
+ * the first messages. The first time only; 0 or a negative errno.
  */
 int net_capture(struct call *c);
 

@@ -24,29 +24,49 @@ static int capture_name(struct call *c, uint64_t addr, uint64_t len)
 /* What a call may still hold; each piece is looked through at each read. */
 struct room {
 	size_t bytes, pieces;
+	size_t least; /* what it may hold whatever others do */
+	size_t taken; /* of what is sent */
 };
 
 /* 0, -ENOBUFS where not all of it fits, or another negative errno. */
 static int capture_bytes(struct call *c, uint64_t addr, uint64_t len,
 			 struct room *room)
 {
-	size_t n = len < room->bytes ? len : room->bytes;
+	size_t n = len < room->bytes ? len : room->bytes, got = 0;
 	int r;
 
 	if (!len)
 		return 0;
 	if (!room->pieces)
 		return -ENOBUFS;
-	r = n ? call_capture(c, addr, n) : 0;
+	r = n ? call_capture_part(c, addr, n, room->least, &got) : 0;
 	if (r < 0)
 		return r;
 	room->pieces--;
-	room->bytes -= n;
-	return n == len ? 0 : -ENOBUFS;
+	room->bytes -= got;
+	room->taken += got;
+	room->least -= got < room->least ? got : room->least;
+	return got == len ? 0 : -ENOBUFS;
+}
+
+/* What says where they are: the first message has room for that. */
+static int capture_words(struct call *c, uint64_t addr, size_t n,
+			 struct room *room, bool is_first)
+{
+	size_t got = 0;
+	int r;
+
+	if (is_first)
+		return call_capture(c, addr, n);
+	if (n > room->bytes)
+		return -ENOBUFS;
+	r = call_capture_part(c, addr, n, 0, &got);
+	room->bytes -= got;
+	return r == 0 && got < n ? -ENOBUFS : r;
 }
 
 static int capture_pieces(struct call *c, const struct user_message *u,
-			  struct room *room)
+			  struct room *room, bool is_first)
 {
 	auto_free struct iovec *iov = NULL;
 	size_t size = u->n_iov * sizeof(*iov);
@@ -56,7 +76,7 @@ static int capture_pieces(struct call *c, const struct user_message *u,
 	if (!u->n_iov || u->n_iov > NET_IOV_MAX)
 		return 0;
 	iov = malloc(size);
-	r = iov ? call_capture(c, u->iov, size) : -ENOMEM;
+	r = iov ? capture_words(c, u->iov, size, room, is_first) : -ENOMEM;
 	/* The same bytes that were captured are read again. */
 	if (r == 0)
 		r = call_read(c, u->iov, iov, size);
@@ -67,7 +87,7 @@ static int capture_pieces(struct call *c, const struct user_message *u,
 }
 
 static int capture_message(struct call *c, uint64_t addr, size_t size,
-			   struct room *room)
+			   struct room *room, bool is_first)
 {
 	struct user_message u = { .name = 0 };
 	int r = call_capture(c, addr, size);
@@ -79,8 +99,8 @@ static int capture_message(struct call *c, uint64_t addr, size_t size,
 	/* What is longer is refused. */
 	if (r == 0 && u.control && u.control_len &&
 	    u.control_len <= NET_CONTROL_MAX)
-		r = call_capture(c, u.control, u.control_len);
-	return r < 0 ? r : capture_pieces(c, &u, room);
+		r = capture_words(c, u.control, u.control_len, room, is_first);
+	return r < 0 ? r : capture_pieces(c, &u, room, is_first);
 }
 
 /* The first that are whole, or the first. */
@@ -93,29 +113,37 @@ static int capture_messages(struct call *c, struct room *room)
 	if (n > NET_CAPTURED_MESSAGES)
 		n = NET_CAPTURED_MESSAGES;
 	for (i = 0; r == 0 && i < n; i++)
-		r = capture_message(c, call_arg(c, 1) + i * size, size, room);
+		r = capture_message(c, call_arg(c, 1) + i * size, size, room,
+				    i == 0);
 	/* The last is not for this call, but the next. */
 	if (r < 0 && i > 1) {
 		i--;
 		r = 0;
 	}
-	call_capture_count(c, i);
+	call_capture_limit(c, i, room->taken);
 	return r;
 }
 
 static int capture_sent(struct call *c)
 {
-	struct room room = { NET_CAPTURED_BYTES, NET_IOV_MAX };
+	struct room room = { .bytes = NET_CAPTURED_BYTES,
+			     .pieces = NET_IOV_MAX,
+			     .least = NET_CAPTURED_LEAST };
 	int r;
 
 	if (call_nr(c) == SYS_sendmmsg)
 		return capture_messages(c, &room);
-	if (call_nr(c) == SYS_sendmsg)
-		return capture_message(c, call_arg(c, 1),
-				       sizeof(struct user_message), &room);
-	r = capture_name(c, call_arg(c, 4), (uint32_t)call_arg(c, 5));
-	return r < 0 ? r
-		     : capture_bytes(c, call_arg(c, 1), call_arg(c, 2), &room);
+	if (call_nr(c) == SYS_sendmsg) {
+		r = capture_message(c, call_arg(c, 1),
+				    sizeof(struct user_message), &room, true);
+	} else {
+		r = capture_name(c, call_arg(c, 4), (uint32_t)call_arg(c, 5));
+		if (r == 0)
+			r = capture_bytes(c, call_arg(c, 1), call_arg(c, 2),
+					  &room);
+	}
+	call_capture_limit(c, 0, room.taken);
+	return r;
 }
 
 int net_capture(struct call *c)

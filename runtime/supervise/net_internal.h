@@ -100,6 +100,8 @@ struct user_mmessage {
 enum {
 	NET_CAPTURED_MESSAGES = 64,
 	NET_CAPTURED_BYTES = 1024 * 1024,
+	/* Also where others have taken all there is (CALL_CAPTURED_MAX). */
+	NET_CAPTURED_LEAST = 4096,
 	NET_IOV_MAX = 1024, /* UIO_MAXIOV */
 	NET_CONTROL_MAX = 4096,
 };

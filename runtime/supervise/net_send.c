@@ -50,7 +50,7 @@ struct sending {
 	unsigned char *ids; /* in it: a struct ucred, or NULL */
 	int fds[FDS_MAX];   /* of the control data */
 	size_t n_fds;
-	char *piece;
+	char *piece; /* NULL while it waits: many may */
 	int flags;
 };
 
@@ -92,7 +92,8 @@ static int make_iov(struct sending *m)
 
 static int add_up(struct sending *m)
 {
-	size_t max = call_has_captured(m->c) ? NET_CAPTURED_BYTES : INT_MAX;
+	size_t max =
+		call_has_captured(m->c) ? call_captured_bytes(m->c) : INT_MAX;
 
 	for (size_t i = 0; i < m->n_iov; i++) {
 		if (m->iov[i].iov_len > SSIZE_MAX)
@@ -106,9 +107,24 @@ static int add_up(struct sending *m)
 		return 0;
 	/* Not one byte that was not seen. */
 	if (m->s->type != SOCK_STREAM)
-		return -EMSGSIZE;
+		return m->len > NET_CAPTURED_BYTES ? -EMSGSIZE : -ENOBUFS;
 	m->len = max;
 	return 0;
+}
+
+/* No buffer of such a socket takes it. */
+static bool is_too_long(const struct sending *m)
+{
+	socklen_t n = sizeof(int);
+	int room = 0;
+
+	if (m->s->type == SOCK_STREAM)
+		return false;
+	if (m->s->family == AF_INET || m->s->family == AF_INET6)
+		return m->len > UINT16_MAX;
+	if (getsockopt(m->s->fd, SOL_SOCKET, SO_SNDBUF, &room, &n) < 0)
+		return false;
+	return room >= 0 && m->len > (size_t)room;
 }
 
 /* @n bytes of the message from @from on. */
@@ -116,6 +132,13 @@ static int read_piece(struct sending *m, size_t from, size_t n)
 {
 	size_t got = 0;
 
+	if (!m->piece)
+		m->piece =
+			malloc(m->len < PIECE_MAX || m->s->type != SOCK_STREAM
+				       ? m->len + 1
+				       : PIECE_MAX);
+	if (!m->piece)
+		return -ENOMEM;
 	for (size_t i = 0; i < m->n_iov && got < n; i++) {
 		size_t len = m->iov[i].iov_len, take;
 		int r;
@@ -288,10 +311,7 @@ static int read_message(struct sending *m, const struct user_message *u)
 		return r;
 	if (m->s->type != SOCK_STREAM && m->len > DATAGRAM_MAX)
 		return -EMSGSIZE;
-	m->piece = malloc(m->len < PIECE_MAX || m->s->type != SOCK_STREAM
-				  ? m->len + 1
-				  : PIECE_MAX);
-	return m->piece ? 0 : -ENOMEM;
+	return is_too_long(m) ? -EMSGSIZE : 0;
 }
 
 /* ------------------------------------------------------------- sending -- */
@@ -387,9 +407,12 @@ bool net_is_over(uint64_t deadline_ms)
  * Waits a little for room. That an unconnected datagram socket may be written
  * to says nothing of the peer's queue: that one is tried again.
  */
-static void wait_for_room(const struct sending *m)
+static void wait_for_room(struct sending *m)
 {
 	struct pollfd p = { .fd = m->s->fd, .events = POLLOUT };
+
+	free(m->piece);
+	m->piece = NULL;
 
 	if (m->s->type == SOCK_STREAM)
 		(void)poll(&p, 1, TICK_MS);
@@ -473,7 +496,7 @@ static bool is_short(const struct sending *m)
  */
 static ssize_t send_fast_open(struct sending *m)
 {
-	struct iovec iov = { .iov_base = m->piece };
+	struct iovec iov;
 	struct msghdr h = {
 		.msg_name = &m->to->at,
 		.msg_namelen = m->to->len,
@@ -486,6 +509,7 @@ static ssize_t send_fast_open(struct sending *m)
 	r = read_piece(m, 0, iov.iov_len);
 	if (r < 0)
 		return r;
+	iov.iov_base = m->piece;
 	call_block_begin(m->c, EINTR);
 	r = sendmsg(m->s->fd, &h, m->flags | MSG_NOSIGNAL);
 	if (r < 0)

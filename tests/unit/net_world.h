@@ -37,6 +37,9 @@ static pthread_t *beside;	  /* a thread that is done before it ends */
  * and written over with this behind it.
  */
 static const char *written_over;
+/* They go on when so many have come; what was captured of all of them. */
+static size_t n_together;
+static atomic_size_t n_came, bytes_together;
 
 static inline struct outcome capture_row(struct call *c, void *data)
 {
@@ -53,6 +56,10 @@ static inline struct outcome capture_row(struct call *c, void *data)
 	}
 	(void)call_write(c, (uint64_t)(uintptr_t)v.iov_base, written_over,
 			 strlen(written_over));
+	(void)atomic_fetch_add(&bytes_together, call_captured_bytes(c));
+	(void)atomic_fetch_add(&n_came, 1);
+	while (atomic_load(&n_came) < n_together)
+		trap_sleep_ms(1);
 	return OUTCOME_GO;
 }
 

@@ -415,6 +415,57 @@ static void what_was_captured_is_what_is_sent(void **state)
 	(void)close(v.good_fd);
 }
 
+enum { MANY = 20, LONG = 1024 * 1024 };
+
+static void *send_much(void *arg)
+{
+	int pair[2];
+
+	MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	MUST(send(pair[0], arg, LONG, MSG_DONTWAIT) >= 4096);
+	MUST(close(pair[0]) == 0 && close(pair[1]) == 0);
+	return NULL;
+}
+
+/* More at once than is held for all. */
+static int much_at_once(void *arg)
+{
+	auto_free char *much = calloc(LONG + MANY, 1);
+	volatile char *seen = much;
+	pthread_t t[MANY];
+	int pair[2];
+
+	MUST(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) == 0);
+	for (size_t i = 0; i < MANY; i++)
+		MUST(pthread_create(&t[i], NULL, send_much, much + i) == 0);
+	for (size_t i = 0; i < MANY; i++)
+		while (!seen[i])
+			trap_sleep_ms(1);
+	MUST(send(pair[0], much, 8192, 0) < 0 && errno == ENOBUFS);
+	for (size_t i = 0; i < MANY; i++)
+		MUST(pthread_join(t[i], NULL) == 0);
+	/* There is room again. */
+	MUST(send(pair[0], much, 8192, 0) == 8192);
+	return 0;
+}
+
+static void what_is_captured_of_all_is_bounded(void **state)
+{
+	static const char *const pairs[] = { "network.allow", "*", NULL };
+	const size_t most = CALL_CAPTURED_MAX + MANY * 4096;
+
+	written_over = "X";
+	n_together = MANY + 1;
+	atomic_store(&n_came, 0);
+	atomic_store(&bytes_together, 0);
+	free(run(pairs, much_at_once, NULL));
+	written_over = NULL;
+	n_together = 0;
+	assert_int_equal(atomic_load(&n_came), MANY + 2);
+	assert_in_range(atomic_load(&bytes_together), CALL_CAPTURED_MAX / 2,
+			most + 8192);
+}
+
 static int streams(void *arg)
 {
 	auto_free char *large = malloc(LARGE);
@@ -721,6 +772,7 @@ int main(void)
 		cmocka_unit_test(nothing_comes_between_judging_and_doing),
 		cmocka_unit_test(every_message_is_judged),
 		cmocka_unit_test(what_was_captured_is_what_is_sent),
+		cmocka_unit_test(what_is_captured_of_all_is_bounded),
 		cmocka_unit_test(messages_are_not_sent_twice),
 		cmocka_unit_test(streams_take_all_and_pass_descriptors),
 		cmocka_unit_test(what_leads_elsewhere_is_refused),
