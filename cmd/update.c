@@ -126,6 +126,25 @@ static int make_memfd(const struct buf *text, int *ret_fd,
 	return 0;
 }
 
+/* What is wrong with @path, or the limits in it. */
+static void say_where(const char *path, struct sandlock_error *err)
+{
+	struct sandlock_error inner = *err;
+
+	if (err->kind != SANDLOCK_ERR_BUNDLE &&
+	    err->kind != SANDLOCK_ERR_SYSTEM &&
+	    err->kind != SANDLOCK_ERR_UNSUPPORTED)
+		return;
+	if (!strstr(inner.msg, path))
+		(void)cmd_error(err, inner.kind, 0, "'%s': %s", path,
+				inner.msg);
+	err->sys = inner.sys;
+	(void)cmd_hint(err, "%s",
+		       *inner.hint ? inner.hint
+				   : "nothing has changed: correct it, and "
+				     "update again");
+}
+
 int cmd_update(struct ctx *ctx, struct args *args)
 {
 	const char *path = args_str(args, "resources");
@@ -160,7 +179,11 @@ int cmd_update(struct ctx *ctx, struct args *args)
 			return cmd_fail(ctx, &err);
 		path = fd_proc_path(fd, fd_path);
 	}
-	if (sandlock_update(&ctx->env, args->operands[0], path, &err) < 0)
+	if (sandlock_update(&ctx->env, args->operands[0], path, &err) < 0) {
+		if (fd < 0)
+			say_where(strcmp(path, "-") ? path : "standard input",
+				  &err);
 		return cmd_fail(ctx, &err);
+	}
 	return 0;
 }

@@ -263,6 +263,35 @@ value() {
 CASES
 }
 
+@test "update: what fails changes nothing, and says what of which file" {
+	local pids
+
+	only_sandlock
+	need_controller pids
+	need_controller cpuset
+	config '.linux.resources.pids.limit = 50'
+	set_args sleep 1000
+	create_running "$N"
+	pids=$(cgroup_dir pids "$(head -n 1 "$W/run/$N/pid")")/pids.max
+	equal before "$(cat "$pids")" 50
+	echo '{"pids": {"limit": 20}, "hugepageLimits":
+		[{"pageSize": "3MB", "limit": 0}]}' >"$W/more.json"
+	run sandlock update -r "$W/more.json" "$N"
+	expect_status 1
+	expect_output "'$W/more.json': linux.resources.hugepageLimits: "
+	equal after "$(cat "$pids")" 50
+	echo '{"cpu": {"cpus": "9999"}}' >"$W/more.json"
+	run sandlock update -r "$W/more.json" "$N"
+	expect_output "'$W/more.json': linux.resources.cpu.cpus: "
+	expect_output "its parent cgroup has '0"
+	echo '{"pids": {"limit": "x"}}' >"$W/more.json"
+	run sandlock update -r "$W/more.json" "$N"
+	expect_output "'$W/more.json': resources: pids.limit: "
+	expect_output "nothing has changed"
+	run sandlock update -r - "$N" <"$W/more.json"
+	expect_output "'standard input': resources: pids.limit: "
+}
+
 @test "hugetlb is applied where the controller is on the unified hierarchy" {
 	only_sandlock
 	grep -qw hugetlb /sys/fs/cgroup/unified/cgroup.controllers 2>/dev/null ||

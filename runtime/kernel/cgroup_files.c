@@ -77,13 +77,79 @@ int cgroup_write_raw(const char *dir, const char *file, const char *text)
 	char path[PATH_MAX];
 	int r = cgroup_file_path(dir, file, path);
 
+	if (r == 0)
+		r = cgroup_journal_note(dir, file, text);
 	return r < 0 ? r : fd_write_file(AT_FDCWD, path, text);
+}
+
+/* What of linux.resources is written to which file. */
+/* clang-format off */
+static const struct {
+	const char *file, *property; /* of a name with "*": what begins so */
+} properties[] = {
+	{ "memory.limit_in_bytes",       "memory.limit" },
+	{ "memory.max",                  "memory.limit" },
+	{ "memory.memsw.limit_in_bytes", "memory.swap" },
+	{ "memory.swap.max",             "memory.swap" },
+	{ "memory.soft_limit_in_bytes",  "memory.reservation" },
+	{ "memory.low",                  "memory.reservation" },
+	{ "memory.swappiness",           "memory.swappiness" },
+	{ "memory.oom_control",          "memory.disableOOMKiller" },
+	{ "cpu.shares",                  "cpu.shares" },
+	{ "cpu.weight",                  "cpu.shares" },
+	{ "cpu.cfs_quota_us",            "cpu.quota" },
+	{ "cpu.cfs_period_us",           "cpu.period" },
+	{ "cpu.max",                     "cpu.quota" },
+	{ "cpu.cfs_burst_us",            "cpu.burst" },
+	{ "cpu.max.burst",               "cpu.burst" },
+	{ "cpu.rt_runtime_us",           "cpu.realtimeRuntime" },
+	{ "cpu.rt_period_us",            "cpu.realtimePeriod" },
+	{ "cpu.idle",                    "cpu.idle" },
+	{ "cpuset.cpus",                 "cpu.cpus" },
+	{ "cpuset.mems",                 "cpu.mems" },
+	{ "pids.max",                    "pids.limit" },
+	{ "blkio.*",                     "blockIO" },
+	{ "io.*",                        "blockIO" },
+	{ "hugetlb.*",                   "hugepageLimits" },
+	{ "net_cls.classid",             "network.classID" },
+	{ "net_prio.ifpriomap",          "network.priorities" },
+	{ "rdma.max",                    "rdma" },
+	{ "devices.*",                   "devices" },
+};
+/* clang-format on */
+
+static const char *property_of(const char *file)
+{
+	for (size_t i = 0; i < ARRAY_LEN(properties); i++) {
+		const char *p = properties[i].file;
+		size_t n = strcspn(p, "*");
+
+		if (strncmp(p, file, n) == 0 && (p[n] || !file[n]))
+			return properties[i].property;
+	}
+	return NULL;
+}
+
+/* Processors and memory nodes are the parent's, or fewer. */
+static int hint_parent(const char *dir, const char *file, struct error *err)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	const char *slash = strrchr(dir, '/');
+	auto_free char *parent =
+		slash ? strndup(dir, (size_t)(slash - dir)) : NULL;
+
+	if (!parent || strncmp(file, "cpuset.", 7) != 0 ||
+	    cgroup_read(parent, file, &b) < 0 || b.len < 2)
+		return error_code(err);
+	return error_hint(err, "its parent cgroup has '%.*s'",
+			  (int)strcspn(buf_str(&b), "\n"), buf_str(&b));
 }
 
 int cgroup_write(const char *dir, const char *file, const char *text,
 		 struct error *err)
 {
 	int r = cgroup_write_raw(dir, file, text);
+	const char *property = property_of(file);
 
 	if (r == 0)
 		return 0;
@@ -92,8 +158,11 @@ int cgroup_write(const char *dir, const char *file, const char *text,
 				"the cgroup '%s' has no '%s'", dir, file);
 		return error_hint(err, "this kernel cannot limit that");
 	}
-	return error_set(err, ERR_SYSTEM, -r, "cannot set '%s' to '%s'", file,
-			 text);
+	(void)error_set(err, ERR_SYSTEM, -r, "%s%s%scannot set '%s' to '%s'",
+			property ? "linux.resources." : "",
+			property ? property : "", property ? ": " : "", file,
+			text);
+	return hint_parent(dir, file, err);
 }
 
 int cgroup_write_number(const char *dir, const char *file, int64_t v,

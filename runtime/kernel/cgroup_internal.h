@@ -3,6 +3,7 @@
  *
  *	cgroup.c	 paths, make, join, remove, JSON
  *	cgroup_files.c	 reading and writing the files
+ *	cgroup_journal.c what an update has replaced
  *	cgroup_procs.c	 the processes inside: list, freeze, signal, kill
  *	cgroup_limits.c	 which controllers a limit needs, who serves them
  *	cgroup_v1.c	 limits through v1 files
@@ -115,6 +116,19 @@ int cgroup_write_number(const char *dir, const char *file, int64_t v,
 /* The same, -1 (any negative number) written as "max". */
 int cgroup_write_max(const char *dir, const char *file, int64_t v,
 		     struct error *err);
+/*
+ * From begin to end what this thread replaces by cgroup_write_raw is noted, and
+ * put back with @undo: what cannot be is a hint of @err. An entry that the
+ * write then refused does no harm.
+ */
+struct cgroup_journal {
+	struct cgroup_note *notes;
+	size_t n;
+};
+void cgroup_journal_begin(struct cgroup_journal *j);
+void cgroup_journal_end(struct cgroup_journal *j, bool undo, struct error *err);
+/* Before each write: 0, or -ENOMEM. */
+int cgroup_journal_note(const char *dir, const char *file, const char *text);
 bool cgroup_has_file(const char *dir, const char *file);
 bool cgroup_has_word(const char *text, const char *word);
 

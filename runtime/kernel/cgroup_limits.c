@@ -266,6 +266,7 @@ int cgroup_apply(struct cgroup *c, const struct spec_resources *r,
 {
 	unsigned int need = cgroup_needs(r, rootless);
 	unsigned int v1 = served_by_v1(c, need), v2 = need & ~v1;
+	const unsigned int devices = CTL_BIT(CTL_DEVICES);
 	int e = 0;
 
 	warn_ignored(c, r);
@@ -276,10 +277,16 @@ int cgroup_apply(struct cgroup *c, const struct spec_resources *r,
 	if (e == 0 && v2)
 		e = prepare_v2(c, v2, r, rootless && !c->unit, err);
 	for (int i = CTL_FREEZER; e == 0 && i < CTL_COUNT; i++) {
-		if (v1 & CTL_BIT(i))
+		if (v1 & ~devices & CTL_BIT(i))
 			e = cgroup_v1_apply(c, (enum cgroup_ctl)i, r, err);
 	}
-	return e == 0 && v2 ? cgroup_v2_apply(c, v2, r, err) : e;
+	if (e == 0 && (v2 & ~devices))
+		e = cgroup_v2_apply(c, v2 & ~devices, r, err);
+	/* Last: what an update that fails has done of it is not undone. */
+	if (e == 0 && (v1 & devices))
+		e = cgroup_v1_apply(c, CTL_DEVICES, r, err);
+	return e == 0 && (v2 & devices) ? cgroup_v2_apply(c, devices, r, err)
+					: e;
 }
 
 int cgroup_make_all(struct cgroup *c, struct error *err)
@@ -389,6 +396,7 @@ int cgroup_update(struct cgroup *c, const struct spec_resources *what,
 {
 	/* Borrows what @what points to. */
 	struct spec_resources all = *what, *r = &all;
+	struct cgroup_journal j;
 	unsigned int had = 0;
 	int e;
 
@@ -409,11 +417,22 @@ int cgroup_update(struct cgroup *c, const struct spec_resources *what,
 		return e;
 	for (int i = 0; i < CTL_COUNT; i++)
 		had |= c->node[i].dir ? CTL_BIT(i) : 0;
+	cgroup_journal_begin(&j);
 	e = cgroup_apply(c, r, geteuid() != 0, err);
+	cgroup_journal_end(&j, e < 0, err);
 	/* The state that others read knows nothing of cgroups made now. */
 	for (int i = 0; e < 0 && i < CTL_COUNT; i++) {
 		if (c->node[i].dir && !(had & CTL_BIT(i)))
 			cgroup_node_drop(c, (enum cgroup_ctl)i);
 	}
-	return e < 0 ? e : move_members(c, had, err);
+	if (e < 0)
+		return c->unit ? error_hint(err,
+					    "systemd has the new limits of "
+					    "'%s': set them back",
+					    c->unit)
+			       : e;
+	e = move_members(c, had, err);
+	return e < 0 ? error_hint(err, "the limits were set, but not all "
+				       "processes are below them")
+		     : 0;
 }

@@ -16,12 +16,14 @@ static int limit_error(const char *dir, int sys, int64_t limit,
 
 	if (sys != EBUSY)
 		return error_set(err, ERR_SYSTEM, sys,
-				 "unable to set memory limit to %lld",
+				 "linux.resources.memory.limit: unable to set "
+				 "memory limit to %lld",
 				 (long long)limit);
 	(void)cgroup_read_number(dir, "memory.usage_in_bytes", &usage);
 	(void)cgroup_read_number(dir, "memory.max_usage_in_bytes", &peak);
 	return error_say(err, ERR_SYSTEM, sys,
-			 "unable to set memory limit to %lld (current usage: "
+			 "linux.resources.memory.limit: unable to set memory "
+			 "limit to %lld (current usage: "
 			 "%llu, peak usage: %llu)",
 			 (long long)limit, (unsigned long long)usage,
 			 (unsigned long long)peak);
@@ -94,10 +96,12 @@ int cgroup_check_shares(uint64_t shares, struct error *err)
 {
 	if (shares < 2)
 		return error_say(err, ERR_BUNDLE, EINVAL,
-				 "the minimum allowed cpu-shares is 2");
+				 "linux.resources.cpu.shares: the minimum "
+				 "allowed cpu-shares is 2");
 	if (shares > 262144)
 		return error_say(err, ERR_BUNDLE, EINVAL,
-				 "the maximum allowed cpu-shares is 262144");
+				 "linux.resources.cpu.shares: the maximum "
+				 "allowed cpu-shares is 262144");
 	return 0;
 }
 

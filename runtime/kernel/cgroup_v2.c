@@ -385,7 +385,12 @@ static int write_lines(const char *dir, const char *file, const char *text,
 		if (!line)
 			return error_set(err, ERR_SYSTEM, ENOMEM,
 					 "cannot set '%s'", file);
-		e = cgroup_write(dir, file, line, err);
+		e = cgroup_write_raw(dir, file, line);
+		if (e < 0)
+			e = error_set(err, ERR_SYSTEM, -e,
+				      "linux.resources.unified['%s']: cannot "
+				      "set it to '%s'",
+				      file, line);
 		text += len + (text[len] == '\n');
 	} while (e == 0 && *text);
 	return e;

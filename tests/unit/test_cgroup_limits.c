@@ -1,6 +1,8 @@
 /* Limits and device rules of cgroups, on every layout of the host. */
 #include "cgroup_fixture.h"
 
+#include <glob.h>
+#include <inttypes.h>
 #include <sys/mount.h>
 #include <sys/sysmacros.h>
 
@@ -287,6 +289,97 @@ static void test_failed_update_leaves_nothing(void **state)
 	r.cpu_cpus = NULL;
 	assert_int_equal(cgroup_update(cg, &r, &err), 0);
 	assert_true(exists(dir_in("pids/", name)));
+}
+
+/* The first of the host, "8:0 ", at @ret; skips where there is none. */
+static void first_disk(char *ret, size_t room, struct spec_throttle *rate)
+{
+	glob_t g;
+	FILE *f;
+
+	if (glob("/sys/block/[!lr]*/dev", 0, NULL, &g) != 0)
+		skip();
+	f = fopen(g.gl_pathv[0], "re");
+	globfree(&g);
+	assert_non_null(f);
+	assert_int_equal(
+		fscanf(f, "%" SCNd64 ":%" SCNd64, &rate->major, &rate->minor),
+		2);
+	(void)fclose(f);
+	(void)snprintf(ret, room, "%d:%d ", (int)rate->major, (int)rate->minor);
+}
+
+/* What hugetlb refuses comes after all that is limited here. */
+static void test_failed_update_puts_back_what_was(void **state)
+{
+	struct spec_throttle before = { .rate = 5000000 }, after, other;
+	struct spec_resources r = {
+		.has_mem_limit = true,
+		.mem_limit = 64 << 20,
+		.has_mem_swap = true,
+		.mem_swap = 128 << 20,
+		.has_cpu_shares = true,
+		.cpu_shares = 512,
+		.has_cpu_quota = true,
+		.cpu_quota = 50000,
+		.has_cpu_period = true,
+		.cpu_period = 200000,
+		.cpu_cpus = (char *)"0",
+		.has_pids_limit = true,
+		.pids_limit = 9,
+		.read_bps = &before,
+		.n_read_bps = 1,
+	};
+	struct spec_resources more = {
+		.has_mem_limit = true,
+		.mem_limit = 256 << 20,
+		.has_mem_swap = true,
+		.mem_swap = 512 << 20,
+		.has_mem_disable_oom = true,
+		.mem_disable_oom = true,
+		.has_cpu_shares = true,
+		.cpu_shares = 2,
+		.has_cpu_quota = true,
+		.cpu_quota = 5000,
+		.has_cpu_period = true,
+		.cpu_period = 10000,
+		.cpu_cpus = (char *)"0-1",
+		.has_pids_limit = true,
+		.pids_limit = -1,
+		.read_bps = &after,
+		.n_read_bps = 1,
+		.write_bps = &other,
+		.n_write_bps = 1,
+		.n_hugepages = 1,
+		.hugepages = &(struct spec_hugepage){ (char *)"3MB", 1 },
+	};
+	char disk[64], line[96];
+
+	need_v1("memory");
+	need_v1("blkio");
+	first_disk(disk, sizeof(disk), &before);
+	after = other = before;
+	after.rate = 7000;
+	assert_int_equal(make(nested, &r), 0);
+	assert_true(cgroup_update(cg, &more, &err) < 0);
+	assert_file(dir_in("memory", nested), "memory.limit_in_bytes",
+		    "67108864");
+	assert_file(dir_in("memory", nested), "memory.memsw.limit_in_bytes",
+		    "134217728");
+	assert_file(dir_in("memory", nested), "memory.oom_control",
+		    "oom_kill_disable 0\nunder_oom 0\noom_kill 0");
+	assert_file(dir_in("cpu", nested), "cpu.shares", "512");
+	assert_file(dir_in("cpu", nested), "cpu.cfs_quota_us", "50000");
+	assert_file(dir_in("cpu", nested), "cpu.cfs_period_us", "200000");
+	assert_file(dir_in("cpuset", nested), "cpuset.cpus", "0");
+	assert_file(dir_in("pids", nested), "pids.max", "9");
+	(void)snprintf(line, sizeof(line), "%s5000000", disk);
+	assert_file(dir_in("blkio", nested), "blkio.throttle.read_bps_device",
+		    line);
+	assert_file(dir_in("blkio", nested), "blkio.throttle.write_bps_device",
+		    "");
+	assert_string_equal(err.hint, "see /sys/kernel/mm/hugepages, and write "
+				      "sizes as 2MB and 1GB");
 }
 
 static void test_failed_limits_leave_nothing(void **state)
@@ -689,6 +782,7 @@ int main(void)
 		CGROUP_TEST(test_update_of_one_leaves_the_others_on_v1),
 		CGROUP_TEST(test_update_moves_who_is_there),
 		CGROUP_TEST(test_failed_update_leaves_nothing),
+		CGROUP_TEST(test_failed_update_puts_back_what_was),
 		CGROUP_TEST(test_failed_limits_leave_nothing),
 		CGROUP_TEST(test_what_was_there_survives_a_failure),
 		CGROUP_TEST(test_hugetlb_on_the_unified_hierarchy),
