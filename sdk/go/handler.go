@@ -317,6 +317,7 @@ func (call *Call) giveBack() {
 type handling struct {
 	Handler
 	ctx    context.Context
+	run    *run
 	logger func(LogLevel, string)
 }
 
@@ -335,8 +336,8 @@ func (h *Handler) check() error {
 }
 
 // setHandlers is called before the first run.
-func setHandlers(ctx context.Context, c *C.struct_sandlock_sandbox, s *Sandbox,
-	logger func(LogLevel, string)) error {
+func setHandlers(ctx context.Context, r *run, c *C.struct_sandlock_sandbox,
+	s *Sandbox, logger func(LogLevel, string)) error {
 	var cerr C.struct_sandlock_error
 
 	if s.HandlerThreads != 0 || s.HandlerTimeout != 0 {
@@ -348,7 +349,7 @@ func setHandlers(ctx context.Context, c *C.struct_sandlock_sandbox, s *Sandbox,
 		}
 	}
 	for _, h := range s.Handlers {
-		if err := addHandler(c, &handling{h, ctx, logger}); err != nil {
+		if err := addHandler(c, &handling{h, ctx, r, logger}); err != nil {
 			return err
 		}
 	}
@@ -376,6 +377,7 @@ func goHandler(handle C.uintptr_t, c *C.struct_sandlock_call,
 	h := cgo.Handle(handle).Value().(*handling)
 	call := newCall(c)
 
+	defer h.run.calledBack()()
 	// A panic must not go through the library.
 	defer func() {
 		why := recover()

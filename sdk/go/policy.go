@@ -257,6 +257,7 @@ func (p *PolicyFn) check() error {
 // A policy is what the library hands back to us with each event.
 type policy struct {
 	PolicyFn
+	run    *run
 	logger func(LogLevel, string)
 }
 
@@ -276,14 +277,14 @@ func (p *policy) failed(approval *Approval, verdict *C.int) {
 }
 
 // setPolicy is called before the first run.
-func setPolicy(c *C.struct_sandlock_sandbox, fn *PolicyFn,
+func setPolicy(r *run, c *C.struct_sandlock_sandbox, fn *PolicyFn,
 	logger func(LogLevel, string)) error {
 	var cerr C.struct_sandlock_error
 
 	if fn == nil {
 		return nil
 	}
-	h := cgo.NewHandle(&policy{*fn, logger})
+	h := cgo.NewHandle(&policy{*fn, r, logger})
 	// From here on the library has it, and lets go of it once.
 	n := C.bridge_set_policy(c, C.bool(fn.Deferred != nil),
 		C.uintptr_t(h), &cerr)
@@ -319,6 +320,7 @@ func goPolicy(handle C.uintptr_t, e *C.struct_sandlock_event,
 	ctx := &PolicyContext{c: c}
 
 	defer ctx.end()
+	defer p.run.calledBack()()
 	defer p.failed(nil, &verdict)
 	return C.int(p.Callback(eventOf(e), ctx))
 }
@@ -336,6 +338,7 @@ func goDeferred(handle C.uintptr_t, e *C.struct_sandlock_event,
 		runtime.SetFinalizer(approval, (*Approval).Close)
 	}
 	defer ctx.end()
+	defer p.run.calledBack()()
 	defer p.failed(approval, &verdict)
 	p.Deferred(eventOf(e), ctx, approval)
 }

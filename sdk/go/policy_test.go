@@ -440,3 +440,54 @@ func TestDecisions(t *testing.T) {
 	expect(t, "category", CategoryNetwork.String(), "network")
 	expect(t, "no category", categoryOf("x").String(), "unknown")
 }
+
+// expectDeadlock asks from a callback of p for what would wait for itself.
+func expectDeadlock(t *testing.T, sb *Sandbox, p *Process) {
+	t.Helper()
+	_, err := p.Wait()
+	for step, err := range map[string]error{"wait": err,
+		"close": p.Close(), "close the sandbox": sb.Close()} {
+		e := (*Error)(nil)
+		if !errors.As(err, &e) || e.Kind != ErrState ||
+			e.Errno != syscall.EDEADLK {
+			t.Errorf("%s: error %v", step, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(background, time.Millisecond)
+	defer cancel()
+	_, err = p.WaitContext(ctx)
+	if err != context.DeadlineExceeded {
+		t.Errorf("with a time: error %v", err)
+	}
+}
+
+func TestCallbacksDoNotWaitForThemselves(t *testing.T) {
+	w := newWorld(t)
+	started := make(chan *Process, 1)
+	var sb *Sandbox
+	n := 0
+	decide := func() {
+		p := <-started
+		expectDeadlock(t, sb, p)
+		n++
+		started <- p
+	}
+	sb = w.asked(func(e SyscallEvent, _ *PolicyContext) PolicyDecision {
+		decide()
+		return Allow()
+	})
+	sb.Handlers = about(func(_ context.Context, _ *Call) Action {
+		decide()
+		return ActionErrno(syscall.ENOENT)
+	})
+	p, err := sb.Popen(Stdio{}, "sh", "-c", "env true; cat "+nowhere)
+	must(t, err)
+	started <- p
+	res, err := p.Wait()
+	must(t, err)
+	<-started
+	expect(t, "exit code", res.ExitCode, 1)
+	expect(t, "callbacks", n >= 3, true)
+	must(t, p.Close())
+	must(t, sb.Close())
+}

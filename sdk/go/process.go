@@ -114,6 +114,30 @@ type run struct {
 	cause   error // why we killed it
 
 	stopHandling func() // ends the context of its handlers
+
+	callers sync.Map // the threads that its callbacks are on
+}
+
+// calledBack is for the length of a callback, which its goroutine spends on one
+// thread that has no other. A stage of a transaction is nil: nobody waits for it.
+func (r *run) calledBack() (end func()) {
+	if r == nil {
+		return func() {}
+	}
+	tid := syscall.Gettid()
+	r.callers.Store(tid, nil)
+	return func() { r.callers.Delete(tid) }
+}
+
+// checkCaller fails in a callback, which the end waits for.
+func (r *run) checkCaller(step string) error {
+	if _, ok := r.callers.Load(syscall.Gettid()); !ok || r.hasEnded() {
+		return nil
+	}
+	return &Error{Kind: ErrState, Errno: syscall.EDEADLK, Step: step,
+		Message: "a callback of the sandbox cannot wait for it",
+		Hint: "it may kill it, or leave that to another goroutine and " +
+			"return"}
 }
 
 // start makes the sandbox and starts the command in it.
@@ -138,9 +162,9 @@ func (s *Sandbox) start(ctx context.Context, l Launch, cmd []string) (*Process,
 	p := &Process{run: r}
 	handling, stop := context.WithCancel(ctx)
 	r.stopHandling = stop
-	err = setPolicy(r.c, s.PolicyFn, s.Host.Logger)
+	err = setPolicy(r, r.c, s.PolicyFn, s.Host.Logger)
 	if err == nil {
-		err = setHandlers(handling, r.c, s, s.Host.Logger)
+		err = setHandlers(handling, r, r.c, s, s.Host.Logger)
 	}
 	if err == nil {
 		err = p.create(l, cmd)
@@ -404,13 +428,20 @@ func (r *run) ports(suffix string) (map[int]int, error) {
 // Wait returns when the command has ended and its branch is committed, aborted
 // or pending. Again it gives the same. If the context of Start ended it, that
 // is the error, beside the result. As with os/exec whoever writes to Stdin closes
-// it, or a command that reads all of it never ends.
+// it, or a command that reads all of it never ends. In a callback of the command
+// it is an error (EDEADLK): it would wait for itself.
 func (p *Process) Wait() (*Result, error) {
 	return p.WaitContext(context.Background())
 }
 
-// WaitContext gives up when the context ends; the command runs on.
+// WaitContext gives up when the context ends; the command runs on. In a callback
+// of the command it is an error if the context cannot end.
 func (p *Process) WaitContext(ctx context.Context) (*Result, error) {
+	if ctx.Done() == nil {
+		if err := p.run.checkCaller("wait"); err != nil {
+			return nil, err
+		}
+	}
 	select {
 	case <-p.done:
 		return p.ended()
@@ -538,8 +569,13 @@ func (r *run) freeDecided() {
 }
 
 // Close kills the command if it runs and waits for its end. What is pending is
-// kept on disk, where Host.Branches finds it, and nothing is published.
+// kept on disk, where Host.Branches finds it, and nothing is published. In a
+// callback of the command it does nothing and is an error (EDEADLK): Kill does
+// not wait.
 func (p *Process) Close() error {
+	if err := p.run.checkCaller("close"); err != nil {
+		return err
+	}
 	runtime.SetFinalizer(p, nil)
 	p.closeFiles()
 	p.run.close()

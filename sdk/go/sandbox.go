@@ -509,13 +509,19 @@ func (s *Sandbox) Abort() error {
 }
 
 // Close kills the command that was started last, if it runs, and waits for its
-// end, so a callback must not call it for a command that runs (Process.Kill
-// does not wait). What is pending is kept on disk, where Host.Branches finds it,
+// end; in a callback of that command it does nothing and is an error (EDEADLK):
+// Process.Kill does not wait. What is pending is kept on disk, where Host.Branches finds it,
 // and nothing is published. A Start that is under way fails, and its command is
 // killed.
 func (s *Sandbox) Close() error {
 	s.mu.Lock()
 	r := s.last
+	if r != nil {
+		if err := r.checkCaller("close"); err != nil {
+			s.mu.Unlock()
+			return err
+		}
+	}
 	s.last, s.own = nil, nil
 	s.closes++
 	s.mu.Unlock()

@@ -184,10 +184,10 @@ func (c *transaction) add(ctx context.Context, i int, s Stage,
 		return err
 	}
 	stage := C.sandlock_transaction_stage(c.c, C.size_t(i))
-	if err := setPolicy(stage, s.Sandbox.PolicyFn, logger); err != nil {
+	if err := setPolicy(nil, stage, s.Sandbox.PolicyFn, logger); err != nil {
 		return err
 	}
-	return setHandlers(ctx, stage, s.Sandbox, logger)
+	return setHandlers(ctx, nil, stage, s.Sandbox, logger)
 }
 
 func (c *transaction) run(timeout time.Duration, stages int) (

@@ -446,6 +446,6 @@ def is_callback(sandbox: Optional[c_void_p] = None) -> bool:
     return own is not None and (sandbox is None or own == sandbox.value)
 
 
-def state_error(message: str, step: str) -> exc.SandboxError:
-    return exc.SandboxError(message, errno=errno.EBUSY, step=step,
-                            kind="state")
+def state_error(message: str, step: str,
+                number: int = errno.EBUSY) -> exc.SandboxError:
+    return exc.SandboxError(message, errno=number, step=step, kind="state")

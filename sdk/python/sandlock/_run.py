@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import json
 import logging
 import os
@@ -176,7 +177,7 @@ class Run:
         """The result, or None if it still runs when the time is over."""
         if _ffi.is_callback(self.pointer):
             raise _ffi.state_error("a callback cannot wait for its own "
-                                   "sandbox", "wait")
+                                   "sandbox", "wait", errno.EDEADLK)
         deadline = None if timeout is None else time.monotonic() + timeout
         is_main = threading.current_thread() is threading.main_thread()
         while True:

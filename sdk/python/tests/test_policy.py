@@ -290,12 +290,12 @@ for name in ("a", "b"):
                 try:
                     sandbox.wait()
                 except SandboxError as e:
-                    seen.append(e.kind)
+                    seen.append((e.kind, e.errno))
 
         sandbox = Sandbox(policy_fn=wait)
         sandbox.spawn(TRY)
         self.assertTrue(sandbox.wait().success)
-        self.assertEqual(seen, ["state"])
+        self.assertEqual(seen, [("state", errno.EDEADLK)])
 
     def test_an_exception_denies(self):
         def fail(event, context):
