@@ -703,12 +703,13 @@ sys.stdin.read()' <"$W/hold" >"$W/out" 3>&- &
 	change 'echo x >>/data/a; echo y >/data/f; rm /data/b'
 	chattr +i "$D/b" 2>/dev/null || skip "no chattr here"
 	run sandlock commit "$N"
-	[ "$status" -ne 0 ]
+	expect_status 3
+	expect_output "commit with --skip-conflicts, or after chattr -ia: --force"
 	[ ! -e "$D/f" ]
 	equal a "$(cat "$D/a")" one
 	run sandlock commit --force "$N"
 	expect_status 3
-	expect_output "--force does not overrule this"
+	expect_output "or after chattr -ia: --force does not overrule this"
 	chattr -i "$D/b"
 	sandlock commit --force "$N"
 	[ ! -e "$D/b" ]

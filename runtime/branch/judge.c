@@ -243,6 +243,7 @@ static int scan_below(struct judge *j, const struct walk_entry *dir,
 					       "append-only",
 				     buf_str(&path));
 			v->hard = true;
+			v->locked = !e->lower.is_mount;
 			return 0;
 		}
 		if (!v->conflict && is_hosts(j, buf_str(&path), &e->lower))
@@ -426,7 +427,7 @@ static int find_conflict(struct judge *j, const struct walk_entry *e,
 		v->hard = true;
 	} else if (e->lower.is_locked) {
 		say_conflict(j, v, "is immutable or append-only", NULL);
-		v->hard = true;
+		v->hard = v->locked = true;
 	} else if (copied && !e->lower.mode) {
 		say_conflict(j, v, "removed on the host", NULL);
 	} else if (copied && S_ISLNK(e->lower.mode)) {

@@ -44,6 +44,7 @@ struct verdict {
 	unsigned int flags;   /* enum change_flag */
 	const char *conflict; /* in judge's memory, until the next call */
 	bool hard;	      /* a conflict that cannot be forced */
+	bool locked;	      /* because of a flag that chattr(1) takes away */
 	const char *link_to;
 	const char *xattrs;
 };

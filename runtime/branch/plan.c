@@ -36,6 +36,7 @@ struct planner {
 	struct sink *sink;
 	size_t n_conflicts;
 	bool refused;	    /* a conflict that ends the commit */
+	bool hard, locked;  /* one of them cannot be forced, and why */
 	struct error first; /* conflict */
 	struct groups skipped;
 };
@@ -224,6 +225,8 @@ static int meet_conflict(struct planner *pl, const struct walk_entry *e,
 	if (pl->options->conflicts == CONFLICT_FORCE && !v->hard)
 		return 0;
 	remember_first(pl, e, v);
+	pl->hard = pl->hard || v->hard;
+	pl->locked = pl->locked || v->locked;
 	r = judge_describe(&pl->judge, e, v, &c);
 	if (r == 0)
 		r = sink_change(pl->sink, &c);
@@ -264,6 +267,7 @@ static int meet_block(struct planner *pl, const struct walk_entry *e,
 		break;
 	case BLOCK_LOCKED:
 		v.conflict = "lies in an immutable or append-only directory";
+		v.locked = true;
 		break;
 	}
 	return meet_conflict(pl, e, &v, err);
@@ -639,11 +643,12 @@ static int check_conflicts(const struct planner *pl, struct error *err)
 	}
 	return error_hint(err,
 			  "nothing was published; see 'sandlock diff %s', "
-			  "then commit with --skip-conflicts%s",
-			  pl->branch->meta.name,
-			  pl->options->conflicts == CONFLICT_FORCE
-				  ? ": --force does not overrule this"
-				  : " or --force");
+			  "then commit with --skip-conflicts%s%s",
+			  pl->branch->meta.name, pl->hard ? "" : " or --force",
+			  pl->locked ? ", or after chattr -ia: --force does "
+				       "not overrule this"
+			  : pl->hard ? ": --force does not overrule this"
+				     : "");
 }
 
 int plan_commit(struct plan *p, struct branch *b, const struct site *s,
