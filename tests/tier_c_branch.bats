@@ -66,6 +66,20 @@ teardown() {
 	expect_status 0
 }
 
+@test "tier C: links of somebody else's file move with their directory" {
+	skip_unless_root
+	mkdir e
+	echo 1 >e/a
+	ln e/a e/b
+	chown 1000 e .
+	in_branch --on-exit=commit -- setpriv --reuid 1000 --regid 1000 \
+		--clear-groups /usr/bin/python3 -c 'import os; os.rename("e", "f")'
+	expect_status 0
+	equal links "$(stat -c '%h %u' f/a f/b)" $'2 0\n2 0'
+	[ f/a -ef f/b ]
+	[ ! -e e ]
+}
+
 @test "tier C: --on-exit=commit publishes" {
 	in_branch --on-exit=commit -- /bin/sh -c 'mv d e; echo x >e/y'
 	expect_status 0

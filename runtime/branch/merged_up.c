@@ -216,6 +216,20 @@ int up_dir(struct merged *m, const char *path, int *ret_fd)
 	return 0;
 }
 
+/* To a file of somebody else's nobody but us may give another name
+ * (protected_hardlinks). */
+static int link_temp(const struct merged *m, const char *path, const char *temp)
+{
+	uint64_t was = 0;
+	int r = caps_begin_all(&was);
+
+	if (r < 0)
+		return r;
+	r = linkat(m->upper_fd, path, m->work_fd, temp, 0) < 0 ? -errno : 0;
+	caps_end_all(was);
+	return r;
+}
+
 /* Another name of a file of which there is a copy. */
 static int link_again(struct merged *m, const struct up_options *o,
 		      const struct merged_dir *d, const char *name,
@@ -230,8 +244,9 @@ static int link_again(struct merged *m, const struct up_options *o,
 	if (!l)
 		return -ENOENT;
 	merged_temp(m, temp);
-	if (linkat(m->upper_fd, l->path, m->work_fd, temp, 0) < 0)
-		return -errno;
+	r = link_temp(m, l->path, temp);
+	if (r < 0)
+		return r;
 	r = move_in(m, temp, d->up, name);
 	if (r < 0)
 		merged_drop(m, temp);

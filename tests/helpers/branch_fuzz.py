@@ -510,7 +510,9 @@ class Run:
         elif kind == 'file':
             how = self.random.choice(('write', 'replace', 'chmod', 'xattr',
                                       'type', 'delete'))
-            if how == 'delete' and c.letter == 'D':
+            # Of what goes as a whole the host may remove a part.
+            if how == 'delete' and (c.letter == 'D' or is_at_or_below(
+                    c.path, self.replaced)):
                 how = 'write'
             self.edit_file(raw, how)
             return '%s %s, %s' % (c.letter, c.path, how)
