@@ -116,6 +116,20 @@ held_open() {
 	expect_killed
 }
 
+few_descriptors() {
+	within 1M 'd=a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a; mkdir -p $d
+		fill 3 >$d/f'
+	expect_killed
+}
+
+@test "quota: that few descriptors are left hides nothing" {
+	local before
+	before=$(ulimit -Sn)
+	ulimit -Sn 48
+	each_way few_descriptors
+	ulimit -Sn "$before"
+}
+
 @test "quota: TMPDIR counts where it is a directory of the host" {
 	WITH=(--isolation=notify)
 	within 4M 'fill 8 >"$TMPDIR/f"; sleep 100'

@@ -81,16 +81,17 @@ static void pop(struct count *c)
 /* Goes into @name now, or later where many directories are open already. */
 static int enter(struct count *c, int dir_fd, const char *name)
 {
-	size_t len = c->path.len;
+	size_t len = c->path.len, n = c->n_open;
+	int r = -EMFILE;
 
 	buf_printf(&c->path, "%s%s", len ? "/" : "", name);
-	if (c->n_open < USAGE_OPEN_MAX) {
-		size_t n = c->n_open;
-		int r = push(c, openat(dir_fd, name, DIR_FLAGS), len);
-
-		if (c->n_open == n)
-			cut(&c->path, len);
-		return buf_failed(&c->path) ? -ENOMEM : r;
+	if (n < USAGE_OPEN_MAX)
+		r = push(c, openat(dir_fd, name, DIR_FLAGS), len);
+	if (c->n_open > n)
+		return buf_failed(&c->path) ? -ENOMEM : 0;
+	if (r != -EMFILE && r != -ENFILE) {
+		cut(&c->path, len);
+		return r;
 	}
 	if (c->deep.len + c->path.len > USAGE_PATHS_MAX)
 		return -E2BIG;

@@ -155,6 +155,14 @@ static bool is_due(const struct quota *q, const struct looked *l,
 	       l->took_ns * (taken >= left ? URGENT_SHARE : HURRY_SHARE);
 }
 
+/* After it nobody looks again: what fails is tried as often as before. */
+static void look_last(struct quota *q, struct looked *l)
+{
+	l->failures = 0;
+	while (look(q, false, l) && l->failures > 0)
+		(void)poll(NULL, 0, TICK_MS);
+}
+
 static void *watch(void *data)
 {
 	struct quota *q = data;
@@ -173,7 +181,7 @@ static void *watch(void *data)
 			is_free = free_space(q);
 		} while (!p.revents && !is_due(q, &l, is_free));
 		if (p.revents) {
-			(void)look(q, false, &l);
+			look_last(q, &l);
 			return NULL;
 		}
 	}
