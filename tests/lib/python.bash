@@ -12,8 +12,11 @@ python_suite() {
 		SANDLOCK_LIBRARY=$BUILD/libsandlock.so \
 			PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=. \
 			timeout -k 5 240 "${PYTHON:-python3}" -W error::ResourceWarning \
-			-m unittest "${@/#/tests.test_}" >"$W/python" 2>&1
+			-m unittest -v "${@/#/tests.test_}" >"$W/python" 2>&1
 	) || status=$?
+	# Of a suite only some are: tests/run counts these lines.
+	sed -n "s/^\(test_[^ ]*\) .* \.\.\. skipped ['\"]\(.*\)['\"]$/# skipped: \1: \2/p" \
+		"$W/python" >&3
 	[ "$status" -eq 0 ] || tail -n 60 "$W/python" >&2
 	return "$status"
 }
