@@ -108,7 +108,7 @@ endif
 launcher_cflags := -std=gnu17 -O2 -Iruntime -ffreestanding \
 	-fno-stack-protector -fno-pic -fno-asynchronous-unwind-tables \
 	-Wall -Wextra
-launcher_ldflags := -nostdlib -static -no-pie -s -Wl,-z,noseparate-code \
+launcher_ldflags := -nostdlib -static -s -Wl,-z,noseparate-code \
 	-Wl,-z,noexecstack -Wl,--build-id=none
 
 $B/launcher: runtime/sandbox/launcher/main.c runtime/base/raw_call.h $B/flags
