@@ -245,6 +245,12 @@ all_have_ended() {
 	equal s "$(cat "$W/other/s")" yes
 	refused 125 "--fs-mount '$W/dir/m' lies in the workdir '$W/dir'" \
 		sandlock run --fs-mount "$W/dir/m:$W/other" -- true
+	ln -s dir "$W/link"
+	refused 125 "--fs-mount '$W/link/m/n' lies in the workdir '$W/dir'" \
+		sandlock run -r "$W" --fs-mount "$W/link/m/n:$W/other" -- true
+	# Where it does not show it is in nobody's way.
+	run sandlock run --fs-mount "$W/link:$W/other" -- cat "$W/link/s"
+	expect_output yes
 	run sandlock run --fs-deny "$W/dir/f" --fs-deny "$W/other" \
 		-r / -- sh -c 'cat f; echo x >f; ls -A "$1"' - "$W/other"
 	expect_status 0

@@ -1,6 +1,8 @@
 #include "sandbox/host.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,17 +191,73 @@ static int find_workdir(struct host_context *h, struct error *err)
 	return n;
 }
 
+/*
+ * Where @at is when the links on the way have been followed, as a path of the
+ * host; what is not there yet, at the end, follows as it is. NULL: nobody can
+ * tell.
+ */
+static char *follow_links(const char *top, char *at)
+{
+	auto_close int top_fd = open(top, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	auto_(buf) struct buf whole = BUF_INIT;
+	char link[FD_PATH_MAX], real[PATH_MAX];
+	size_t n = strlen(at);
+	int fd = -ENOENT;
+
+	while (top_fd >= 0 && fd < 0) {
+		char was = at[n];
+
+		at[n] = '\0';
+		fd = fd_open_in_root(top_fd, n ? at : "/", O_PATH, 0);
+		at[n] = was;
+		if (fd < 0 && !n)
+			break;
+		while (fd < 0 && n && at[--n] != '/')
+			;
+	}
+	if (fd < 0)
+		return NULL;
+	if (fd_read_link(AT_FDCWD, fd_proc_path(fd, link), real) == 0) {
+		buf_add_str(&whole, real);
+		buf_add_str(&whole, at + n);
+	}
+	(void)close(fd);
+	return whole.len ? path_normalize(buf_str(&whole)) : NULL;
+}
+
+static bool is_in_one(const char *at, const struct spec_strings *dirs)
+{
+	for (size_t i = 0; i < dirs->n; i++) {
+		auto_free char *dir = path_normalize(dirs->v[i]);
+
+		if (dir && *dir == '/' && path_is_under(at, dir))
+			return true;
+	}
+	return false;
+}
+
+/* The command sees the links of the host there, and so does the mount. */
+static bool shows_links(const struct host_context *h, const char *at)
+{
+	const struct request *r = h->request;
+
+	return h->chroot || is_in_one(at, &r->read) || is_in_one(at, &r->write);
+}
+
 /* The branch is mounted last, and would cover it. */
 static int check_mount(const struct host_context *h, const char *inside,
 		       struct error *err)
 {
 	auto_free char *at = *inside == '/' ? path_normalize(inside) : NULL;
 	const char *top = h->chroot ? h->chroot : "/";
+	auto_free char *real =
+		at && shows_links(h, at) ? follow_links(top, at) : NULL;
 
 	for (size_t i = 0; at && i < h->workdirs.n; i++) {
 		const char *dir = path_below(h->workdirs.v[i], top);
 
-		if (!path_is_under(at, dir))
+		if (!path_is_under(at, dir) &&
+		    !(real && path_is_under(real, h->workdirs.v[i])))
 			continue;
 		(void)error_say(err, ERR_UNSUPPORTED, ENOTSUP,
 				"--fs-mount '%s' lies in the workdir '%s', "
