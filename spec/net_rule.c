@@ -413,13 +413,15 @@ static int parse_connect(struct net_rule *rule, const char *text,
 			 enum net_rule_use use, struct error *err)
 {
 	auto_free char *copy = NULL;
+	/* A host of that name would read back as a socket. */
+	bool is_unix = strncasecmp(text, "unix:", 5) == 0;
 	char *ports;
 	int r;
 
-	if (strncmp(text, "unix:", 5) == 0 && use == NET_RULE_ADDRESS)
+	if (is_unix && use == NET_RULE_ADDRESS)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "'%.64s' is no address", text);
-	if (strncmp(text, "unix:", 5) == 0)
+	if (is_unix)
 		return parse_unix(rule, text + 5, err);
 	r = parse_proto(rule, &text, err);
 	if (r < 0)

@@ -105,9 +105,7 @@ static int read_array(int fd, SHA2_CTX *sha, uint64_t n, size_t size, void *ret)
 	void *data;
 	int r;
 
-	if (n > INTENT_MAX_ENTRIES)
-		return -EBADMSG;
-	data = calloc(n + 1, size);
+	data = calloc((size_t)n + 1, size);
 	if (!data)
 		return -ENOMEM;
 	r = read_part(fd, sha, data, (size_t)n * size);
@@ -115,13 +113,25 @@ static int read_array(int fd, SHA2_CTX *sha, uint64_t n, size_t size, void *ret)
 	return r;
 }
 
+/* Before memory is taken for what it says it has. */
+static bool has_size(int fd, const struct intent_head *h)
+{
+	struct stat st;
+
+	if (h->n_ops > INTENT_MAX_ENTRIES || h->n_dirs > INTENT_MAX_ENTRIES ||
+	    h->text_len >= PLAN_NONE || fstat(fd, &st) < 0)
+		return false;
+	return (uint64_t)st.st_size ==
+	       sizeof(*h) + h->n_ops * sizeof(struct plan_op) +
+		       h->n_dirs * sizeof(struct plan_dir) + h->text_len +
+		       SHA256_DIGEST_LENGTH;
+}
+
 static int read_text(int fd, SHA2_CTX *sha, uint64_t len, struct buf *text)
 {
 	uint64_t left = len;
 	char chunk[4096];
 
-	if (len >= PLAN_NONE)
-		return -EBADMSG;
 	while (left > 0) {
 		size_t n = left < sizeof(chunk) ? (size_t)left : sizeof(chunk);
 		int r = read_part(fd, sha, chunk, n);
@@ -183,7 +193,7 @@ static int read_plan(int fd, struct plan *p)
 		return r;
 	if (memcmp(head.magic, magic, sizeof(magic)) != 0 ||
 	    head.op_size != sizeof(*p->ops) ||
-	    head.dir_size != sizeof(*p->dirs))
+	    head.dir_size != sizeof(*p->dirs) || !has_size(fd, &head))
 		return -EBADMSG;
 	r = read_array(fd, &sha, head.n_ops, sizeof(*p->ops), &p->ops);
 	if (r == 0)

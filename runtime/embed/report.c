@@ -252,7 +252,8 @@ int report_add(struct sandlock_report *r, const struct root *roots,
 	size_t n;
 	int e = count_records(data, len, &n);
 
-	if (e < 0)
+	/* realloc of nothing would free what is there. */
+	if (e < 0 || n == 0)
 		return e;
 	v = realloc(r->changes, (r->n_changes + n) * sizeof(*v));
 	if (!v)
