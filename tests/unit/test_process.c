@@ -69,10 +69,10 @@ static int scheduler(void)
 	CHECK(sched_getscheduler(0) == SCHED_OTHER);
 	s = (struct spec_scheduler){ .given = true,
 				     .policy = SCHED_BATCH,
-				     .nice = 7 };
+				     .nice = 19 };
 	CHECK(process_set_scheduler(0, &s, &err) == 0);
 	CHECK(sched_getscheduler(0) == SCHED_BATCH);
-	CHECK(getpriority(PRIO_PROCESS, 0) == 7);
+	CHECK(getpriority(PRIO_PROCESS, 0) == 19);
 	s.priority = 5;
 	CHECK(process_set_scheduler(0, &s, &err) == -EINVAL);
 	/* Last: an ordinary user does not get away from it. */
