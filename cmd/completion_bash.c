@@ -110,6 +110,8 @@ static void print_options(FILE *f, enum verb_id id, const char *name)
 		if (!opt_is_of(o, id) || (o->flags & OPT_HIDDEN))
 			continue;
 		(void)fprintf(f, "--%s ", o->name);
+		if (o->alias)
+			(void)fprintf(f, "--%s ", o->alias);
 		if (o->flags & OPT_NEGATABLE)
 			(void)fprintf(f, "--no-%s ", o->name);
 		if (o->letter)
@@ -126,6 +128,8 @@ static void print_value(FILE *f, enum verb_id id, const char *name)
 		if (!opt_is_of(o, id) || o->kind == OPT_FLAG)
 			continue;
 		(void)fprintf(f, "\t%s,--%s", name, o->name);
+		if (o->alias)
+			(void)fprintf(f, " | %s,--%s", name, o->alias);
 		if (o->letter)
 			(void)fprintf(f, " | %s,-%c", name, o->letter);
 		(void)fputs(") echo '", f);

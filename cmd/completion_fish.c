@@ -100,6 +100,8 @@ static void print_takes_value(FILE *f, enum verb_id id, const char *name)
 		if (!opt_is_of(o, id) || o->kind == OPT_FLAG)
 			continue;
 		(void)fprintf(f, " '%s --%s'", name, o->name);
+		if (o->alias)
+			(void)fprintf(f, " '%s --%s'", name, o->alias);
 		if (o->letter)
 			(void)fprintf(f, " '%s -%c'", name, o->letter);
 	}
@@ -124,6 +126,8 @@ static void print_option(FILE *f, const struct opt *o, const char *condition,
 	if (o->letter)
 		(void)fprintf(f, " -s %c", o->letter);
 	(void)fprintf(f, " -l %s", o->name);
+	if (o->alias)
+		(void)fprintf(f, " -l %s", o->alias);
 	if (o->kind == OPT_ENUM) {
 		(void)fputs(" -x -a '", f);
 		completion_words(f, o->values, ' ');

@@ -109,6 +109,14 @@ static void print_option(FILE *f, const struct opt *o, const char *indent)
 	(void)fputc(']', f);
 	print_action(f, o);
 	(void)fputs("' \\\n", f);
+	if (o->alias) {
+		(void)fprintf(f, "%s'%s--%s%s[", indent, star, o->alias,
+			      takes_value ? "=" : "");
+		print_escaped(f, o->help);
+		(void)fputc(']', f);
+		print_action(f, o);
+		(void)fputs("' \\\n", f);
+	}
 	if (o->flags & OPT_NEGATABLE) {
 		(void)fprintf(f, "%s'--no-%s[not\\: ", indent, o->name);
 		print_escaped(f, o->help);

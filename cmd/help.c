@@ -73,6 +73,8 @@ static void print_options(enum verb_id id)
 		help_option_names(&names, o);
 		buf_add_str(&text, o->help);
 		add_values(&text, o);
+		if (o->alias)
+			buf_printf(&text, " (also --%s)", o->alias);
 		printf("  %s", buf_str(&names));
 		if (names.len + 4 > TEXT_COLUMN)
 			printf("\n%*s", TEXT_COLUMN, "");
@@ -129,7 +131,10 @@ static void print_usage(struct ctx *ctx, const struct verb *v)
 int help_verb(struct ctx *ctx, const struct verb *v)
 {
 	print_usage(ctx, v);
-	printf("\n%s\n\nOptions:\n", v->about);
+	printf("\n%s\n", v->about);
+	if (v->alias)
+		printf("It is also called '%s'.\n", v->alias);
+	printf("\nOptions:\n");
 	print_options(v->id);
 	printf("\nExamples:\n");
 	print_indented(v->examples);
@@ -147,6 +152,8 @@ static void man_option(FILE *f, const struct opt *o)
 	(void)fprintf(f, "*--%s*", o->name);
 	if (o->flags & OPT_NEGATABLE)
 		(void)fprintf(f, ", *--no-%s*", o->name);
+	if (o->alias)
+		(void)fprintf(f, ", *--%s*", o->alias);
 	if (o->arg)
 		(void)fprintf(f, " _%s_", o->arg);
 	buf_add_str(&text, o->help);

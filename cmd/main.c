@@ -177,7 +177,8 @@ const struct verb verb_table[] = {
   "that asks for the same. Of a bundle it prints the state.",
   "sandlock inspect web | jq .filesystem\n"
   "sandlock inspect --toml web >web.toml && sandlock run --profile-file web.toml",
-  EXIT_PLAIN, cmd_inspect },
+  EXIT_PLAIN, cmd_inspect,
+  "config" /* as the control socket has it */ },
 { VERB_PORTS, "ports", "list the remapped ports of a running sandbox", GROUP_LIFECYCLE,
   "NAME", 1, 1, 0, COMPLETE_SANDBOX,
   "Prints the ports that a command with --port-remap has bound now, and the port\n"

@@ -11,29 +11,28 @@
 
 const struct verb *verb_find(const char *name)
 {
-	/* The name that the control socket has for it. */
-	if (!strcmp(name, "config"))
-		name = "inspect";
-	for (size_t i = 0; i < verb_table_len; i++)
-		if (!strcmp(verb_table[i].name, name))
-			return &verb_table[i];
+	for (size_t i = 0; i < verb_table_len; i++) {
+		const struct verb *v = &verb_table[i];
+
+		if (!strcmp(v->name, name) ||
+		    (v->alias && !strcmp(v->alias, name)))
+			return v;
+	}
 	return NULL;
+}
+
+static bool is_name(const char *own, const char *name, size_t n)
+{
+	return own && own[0] == name[0] && !strncmp(own, name, n) && !own[n];
 }
 
 const struct opt *opt_find_long(enum verb_id verb, const char *name, size_t n)
 {
-	static const char other[] = "max-disk";
-
-	/* What it is called elsewhere, beside --max-memory. */
-	if (n == strlen(other) && !strncmp(name, other, n)) {
-		name = "quota";
-		n = strlen(name);
-	}
 	for (size_t i = 0; i < opt_table_len; i++) {
 		const struct opt *o = &opt_table[i];
 
-		if (o->name[0] == name[0] && opt_is_of(o, verb) &&
-		    !strncmp(o->name, name, n) && !o->name[n])
+		if (opt_is_of(o, verb) &&
+		    (is_name(o->name, name, n) || is_name(o->alias, name, n)))
 			return o;
 	}
 	return NULL;

@@ -96,6 +96,7 @@ struct opt {
 	enum complete complete;
 	unsigned int flags;
 	const char *help;
+	const char *alias; /* another name for the same, or NULL */
 };
 
 extern const struct opt opt_table[];
@@ -135,6 +136,7 @@ struct verb {
 	const char *examples;	/* lines without the indent */
 	const char *exit_status;
 	int (*run)(struct ctx *ctx, struct args *args);
+	const char *alias; /* as of an option */
 };
 
 extern const struct verb verb_table[];

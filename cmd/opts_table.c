@@ -142,7 +142,8 @@ const struct opt opt_table[] = {
 { V(CREATE) | V(RUN), "storage", 0, OPT_VALUE, "DIR", NULL, COMPLETE_DIR, 0,
   "where the branch is stored" },
 { V(CREATE) | V(RUN), "quota", 0, OPT_VALUE, "SIZE", NULL, COMPLETE_NONE, 0,
-  "what the branch may take on disk, in bytes or with K, M, G: beyond that everything is killed" },
+  "what the branch may take on disk, in bytes or with K, M, G: beyond that everything is killed",
+  "max-disk" },
 { V(CREATE) | V(RUN), "durable", 0, OPT_FLAG, NULL, NULL, COMPLETE_NONE, OPT_NEGATABLE,
   "honour every fsync inside, at the price of slower writes" },
 

@@ -6,9 +6,9 @@ _sandlock_options()
 {
 	case $1 in
 	'') echo '--root --log --log-format --log-level --debug --cgroup-manager --systemd-cgroup --rootless --version -v --help -h ' ;;
-	'create') echo '--bundle -b --config --ask-exec --ask-open --ask-connect --ask --ask-timeout --control-socket --no-control-socket --no-supervisor --branch --on-exit --on-error --storage --quota --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
+	'create') echo '--bundle -b --config --ask-exec --ask-open --ask-connect --ask --ask-timeout --control-socket --no-control-socket --no-supervisor --branch --on-exit --on-error --storage --quota --max-disk --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
 	'start') echo '--help -h ' ;;
-	'run') echo '--bundle -b --config --detach --no-detach -d --keep --fs-read -r --fs-write -w --fs-deny --fs-mount --chroot --workdir --cwd --env --clean-env --no-clean-env --user --timeout -t --ask-exec --ask-open --ask-connect --ask --ask-timeout --max-memory -m --max-processes -P --max-open-files --profile -p --profile-file --net-allow --net-deny --net-allow-bind --net-deny-bind --port-remap --no-port-remap --extra-allow-syscall --extra-deny-syscall --allow-degraded --disable --isolation --control-socket --no-control-socket --explain --no-supervisor --stage --stage-retries --keep-stages --name --dry-run --exec-shell -e --status-fd --branch --on-exit --on-error --storage --quota --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
+	'run') echo '--bundle -b --config --detach --no-detach -d --keep --fs-read -r --fs-write -w --fs-deny --fs-mount --chroot --workdir --cwd --env --clean-env --no-clean-env --user --timeout -t --ask-exec --ask-open --ask-connect --ask --ask-timeout --max-memory -m --max-processes -P --max-open-files --profile -p --profile-file --net-allow --net-deny --net-allow-bind --net-deny-bind --port-remap --no-port-remap --extra-allow-syscall --extra-deny-syscall --allow-degraded --disable --isolation --control-socket --no-control-socket --explain --no-supervisor --stage --stage-retries --keep-stages --name --dry-run --exec-shell -e --status-fd --branch --on-exit --on-error --storage --quota --max-disk --durable --no-durable --console-socket --pidfd-socket --pid-file --no-pivot --no-new-keyring --preserve-fds --help -h ' ;;
 	'exec') echo '--detach --no-detach -d --process -p --cwd --user -u --additional-gids -g --env -e --tty --no-tty -t --cap -c --no-new-privs --apparmor --process-label --cgroup --ignore-paused --console-socket --pidfd-socket --pid-file --preserve-fds --help -h ' ;;
 	'kill') echo '--all -a --help -h ' ;;
 	'delete') echo '--force -f --help -h ' ;;
@@ -63,7 +63,7 @@ _sandlock_value()
 	create,--on-exit) echo 'words commit abort keep defer' ;;
 	create,--on-error) echo 'words commit abort keep defer' ;;
 	create,--storage) echo 'dir' ;;
-	create,--quota) echo 'any' ;;
+	create,--quota | create,--max-disk) echo 'any' ;;
 	create,--console-socket) echo 'file' ;;
 	create,--pidfd-socket) echo 'file' ;;
 	create,--pid-file) echo 'file' ;;
@@ -108,7 +108,7 @@ _sandlock_value()
 	run,--on-exit) echo 'words commit abort keep defer' ;;
 	run,--on-error) echo 'words commit abort keep defer' ;;
 	run,--storage) echo 'dir' ;;
-	run,--quota) echo 'any' ;;
+	run,--quota | run,--max-disk) echo 'any' ;;
 	run,--console-socket) echo 'file' ;;
 	run,--pidfd-socket) echo 'file' ;;
 	run,--pid-file) echo 'file' ;;
