@@ -33,31 +33,28 @@ static const char *disposition_word(enum sandlock_disposition d)
 static void add_exit(struct json_out *o, const struct sandlock_branch_info *b)
 {
 	json_out_key(o, "exit");
+	if (b->exit_kind == SANDLOCK_EXIT_UNKNOWN) {
+		json_out_null(o);
+		return;
+	}
+	json_out_object(o);
 	switch (b->exit_kind) {
 	case SANDLOCK_EXIT_CODE:
-		json_out_object(o);
 		json_out_int_member(o, "code", b->exit_value);
-		json_out_object_end(o);
-		return;
+		break;
 	case SANDLOCK_EXIT_SIGNAL:
-		json_out_object(o);
 		json_out_int_member(o, "signal", b->exit_value);
-		json_out_object_end(o);
-		return;
+		break;
 	case SANDLOCK_EXIT_TIMEOUT:
-		json_out_object(o);
 		json_out_bool_member(o, "timeout", true);
-		json_out_object_end(o);
-		return;
+		break;
 	case SANDLOCK_EXIT_QUOTA:
-		json_out_object(o);
 		json_out_bool_member(o, "over_quota", true);
-		json_out_object_end(o);
-		return;
+		break;
 	case SANDLOCK_EXIT_UNKNOWN:
 		break;
 	}
-	json_out_null(o);
+	json_out_object_end(o);
 }
 
 static void add_roots(struct json_out *o, const struct sandlock_branch_info *b)

@@ -168,12 +168,10 @@ static int read_piece(FILE *f, char piece[PIECE_MAX], bool *ret_ends)
  */
 static bool print_lines(const struct patch *p, FILE *f, char sign)
 {
-	auto_free char *piece = malloc(PIECE_MAX);
+	char piece[PIECE_MAX];
 	bool is_begin = true;
 	int n, labels = sign ? 0 : 2;
 
-	if (!piece)
-		return true;
 	for (bool ends; (n = read_piece(f, piece, &ends)) >= 0;) {
 		const char *colour =
 			is_begin ? colour_of(sign ? sign : piece[0], labels > 0)

@@ -84,17 +84,16 @@ static int read_landlock(const struct at *at, const char *value, struct spec *s)
 static int read_protections(const struct at *at, const char *value,
 			    uint32_t *ret)
 {
-	auto_free char *copy = strdup(value);
-	char *save = NULL;
+	auto_(spec_strings) struct spec_strings words = { .n = 0 };
 
-	if (!copy)
+	if (spec_strings_split(&words, value) < 0)
 		return at_no_memory(at);
-	for (char *p = strtok_r(copy, ",", &save); p;
-	     p = strtok_r(NULL, ",", &save)) {
+	for (size_t i = 0; i < words.n; i++) {
 		enum protection which;
 
-		if (protection_parse(p, &which) < 0)
-			return at_fail(at, "'%s' is no protection", SHOWN(p));
+		if (protection_parse(words.v[i], &which) < 0)
+			return at_fail(at, "'%s' is no protection",
+				       SHOWN(words.v[i]));
 		*ret |= UINT32_C(1) << which;
 	}
 	return 0;
@@ -126,16 +125,7 @@ static int read_disabled(const struct at *at, const char *value, struct spec *s)
 static int read_list(const struct at *at, const char *value,
 		     struct spec_strings *ret)
 {
-	auto_free char *copy = strdup(value);
-	char *save = NULL;
-
-	if (!copy)
-		return at_no_memory(at);
-	for (char *p = strtok_r(copy, ",", &save); p;
-	     p = strtok_r(NULL, ",", &save))
-		if (spec_strings_add(ret, p) < 0)
-			return at_no_memory(at);
-	return 0;
+	return spec_strings_split(ret, value) < 0 ? at_no_memory(at) : 0;
 }
 
 static int read_ask_exec(const struct at *at, const char *value, struct spec *s)

@@ -423,7 +423,7 @@ static int set_value(struct request *r, const struct request_key *k,
 	return -EINVAL;
 }
 
-static const char *kind_form(enum request_kind k)
+const char *request_kind_wants(enum request_kind k)
 {
 	switch (k) {
 	case REQUEST_STRING:
@@ -461,18 +461,17 @@ static const char *kind_form(enum request_kind k)
 static int set_protections(uint32_t *mask, const char *value, const char *where,
 			   struct error *err)
 {
-	auto_free char *copy = strdup(value);
-	char *save = NULL;
+	auto_(spec_strings) struct spec_strings words = { .n = 0 };
 
-	if (!copy)
+	if (spec_strings_split(&words, value) < 0)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "%s", where);
-	for (char *p = strtok_r(copy, ",", &save); p;
-	     p = strtok_r(NULL, ",", &save)) {
+	for (size_t i = 0; i < words.n; i++) {
 		enum protection which;
 
-		if (protection_parse(p, &which) < 0) {
+		if (protection_parse(words.v[i], &which) < 0) {
 			(void)error_say(err, ERR_USAGE, EINVAL,
-					"%s: '%s' is no protection", where, p);
+					"%s: '%s' is no protection", where,
+					words.v[i]);
 			return error_hint(err,
 					  "there are fs-refer, fs-truncate, "
 					  "net-tcp, fs-ioctl-dev, signal-scope "
@@ -569,7 +568,7 @@ int request_set(struct request *r, const char *key, const char *value,
 				 where);
 	if (n < 0)
 		return error_say(err, ERR_USAGE, -n, "%s: '%s' is not %s",
-				 where, value, kind_form(k->kind));
+				 where, value, request_kind_wants(k->kind));
 	return 0;
 }
 

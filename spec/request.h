@@ -176,6 +176,8 @@ int request_set(struct request *r, const char *key, const char *value,
 /* "1048576", "512K", "10m", "2G", "1T": powers of 1024, not 0. -EINVAL, -ERANGE
  * leave @ret undefined. */
 int request_parse_size(const char *text, uint64_t *ret);
+/* What a value has to be, for messages: "'x' is not %s". */
+const char *request_kind_wants(enum request_kind k);
 
 /*
  * The @where of a value of a list ("--fs-deny", "dev.toml:12:3"), as it was

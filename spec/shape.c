@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 static void *place(const struct field *f, void *obj)
 {
 	return (char *)obj + f->offset;
@@ -27,6 +29,18 @@ int spec_strings_add(struct spec_strings *s, const char *text)
 		return -ENOMEM;
 	v[++s->n] = NULL;
 	return 0;
+}
+
+int spec_strings_split(struct spec_strings *s, const char *text)
+{
+	auto_free char *copy = strdup(text);
+	char *save = NULL;
+	int r = copy ? 0 : -ENOMEM;
+
+	for (char *p = r ? NULL : strtok_r(copy, ",", &save); p && r == 0;
+	     p = strtok_r(NULL, ",", &save))
+		r = spec_strings_add(s, p);
+	return r;
 }
 
 int spec_strings_add_all(struct spec_strings *s,

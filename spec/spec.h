@@ -35,6 +35,8 @@ struct spec_strings {
 
 /* Appends a copy; the list stays NULL-terminated. 0 or -ENOMEM. */
 int spec_strings_add(struct spec_strings *s, const char *text);
+/* What stands between the commas of @text. */
+int spec_strings_split(struct spec_strings *s, const char *text);
 /* Copies of all that are in @from; -ENOMEM. */
 int spec_strings_add_all(struct spec_strings *s,
 			 const struct spec_strings *from);

@@ -602,19 +602,6 @@ int branch_set_made(struct branch *b, const char *const *paths, size_t n,
 	return r;
 }
 
-int branch_set_init(struct branch *b, const struct proc_id *init,
-		    struct error *err)
-{
-	int r = branch_lock(b, 0, err);
-
-	if (r < 0)
-		return r;
-	b->meta.init = *init;
-	r = branch_save(b, false, err);
-	branch_unlock(b);
-	return r;
-}
-
 static bool has_file(const struct branch *b, const char *name)
 {
 	struct stat st;

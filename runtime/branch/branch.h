@@ -116,6 +116,14 @@ CLEANUP_PTR(struct branch, branch_close);
  */
 void branch_discard(struct branch *b);
 
+/* Of all overlays of ours: nothing in upper is about elsewhere. */
+enum { BRANCH_OVERLAY_OPTIONS = 4 };
+struct branch_overlay_option {
+	const char *key, *value;
+};
+extern const struct branch_overlay_option
+	branch_overlay_options[BRANCH_OVERLAY_OPTIONS];
+
 /*
  * A detached mount of the overlay (fsmount fd, no attributes set). Must be
  * called in the user namespace of options.idmap; with an empty idmap by root.
@@ -162,10 +170,8 @@ int branch_roll_back(struct branch *b, size_t n, struct error *err);
 /* What becomes of it when it is settled, however it ended. */
 void branch_set_disposition(struct branch *b, enum disposition d);
 
-/* Either half alone; more paths are added to those recorded before. */
+/* More paths are added to those recorded before. */
 int branch_set_made(struct branch *b, const char *const *paths, size_t n,
-		    struct error *err);
-int branch_set_init(struct branch *b, const struct proc_id *init,
 		    struct error *err);
 
 /*

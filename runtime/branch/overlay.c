@@ -31,6 +31,15 @@ static int set_flag(int fs_fd, const char *key)
 			    0);
 }
 
+const struct branch_overlay_option
+	branch_overlay_options[BRANCH_OVERLAY_OPTIONS] = {
+		/* "off" would mean "follow" in some builds of the kernel. */
+		{ "redirect_dir", "nofollow" },
+		{ "metacopy", "off" },
+		{ "index", "off" },
+		{ "xino", "off" },
+	};
+
 static int set_string(int fs_fd, const char *key, const char *value)
 {
 	return (int)syscall(SYS_fsconfig, fs_fd, FSCONFIG_SET_STRING, key,
@@ -216,12 +225,10 @@ static int set_options(int fs_fd, const struct branch *b)
 {
 	if (b->meta.userxattr && set_flag(fs_fd, "userxattr") < 0)
 		return -1;
-	/* "off" would mean "follow" in some builds of the kernel. */
-	if (set_string(fs_fd, "redirect_dir", "nofollow") < 0 ||
-	    set_string(fs_fd, "metacopy", "off") < 0 ||
-	    set_string(fs_fd, "index", "off") < 0 ||
-	    set_string(fs_fd, "xino", "off") < 0)
-		return -1;
+	for (size_t i = 0; i < BRANCH_OVERLAY_OPTIONS; i++)
+		if (set_string(fs_fd, branch_overlay_options[i].key,
+			       branch_overlay_options[i].value) < 0)
+			return -1;
 	/* Unknown before 5.10: slower, and no less correct. */
 	if (!b->meta.durable)
 		(void)set_flag(fs_fd, "volatile");

@@ -13,9 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "branch/branch.h"
 #include "branch/mountinfo.h"
 #include "kernel/mount.h"
 
@@ -69,20 +71,20 @@ static int mount_layers(const struct rootfs *r, int lower_fd, int dir_fd,
 			int *ret_fd)
 {
 	struct mount_fs fs = { .type = "overlay", .source = "scratch" };
-	auto_free char *data = NULL;
-	int n = asprintf(&data,
-			 "lowerdir=/proc/self/fd/%d,"
-			 "upperdir=/proc/self/fd/%d/upper,"
-			 "workdir=/proc/self/fd/%d/work,"
-			 "redirect_dir=nofollow,metacopy=off,index=off,"
-			 "xino=off%s",
-			 lower_fd, dir_fd, dir_fd,
-			 r->o.new_userns || !r->o.privileged ? ",userxattr"
-							     : "");
+	auto_(buf) struct buf b = BUF_INIT;
 
-	if (n < 0)
+	buf_printf(&b,
+		   "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d/upper,"
+		   "workdir=/proc/self/fd/%d/work",
+		   lower_fd, dir_fd, dir_fd);
+	for (size_t i = 0; i < BRANCH_OVERLAY_OPTIONS; i++)
+		buf_printf(&b, ",%s=%s", branch_overlay_options[i].key,
+			   branch_overlay_options[i].value);
+	if (r->o.new_userns || !r->o.privileged)
+		buf_add_str(&b, ",userxattr");
+	if (buf_failed(&b))
 		return -ENOMEM;
-	fs.data = data;
+	fs.data = buf_str(&b);
 	return mount_new(&fs, ret_fd, NULL);
 }
 

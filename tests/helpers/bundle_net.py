@@ -19,13 +19,7 @@ import sys
 import threading
 import time
 
-
-def outcome(function, *args):
-    try:
-        function(*args)
-        return "ok"
-    except OSError as e:
-        return errno.errorcode.get(e.errno, str(e))
+from net import outcome
 
 
 def say(what, *words):

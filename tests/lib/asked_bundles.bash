@@ -120,9 +120,9 @@ two_wait() {
 	[ "$(sandlock approvals --json "$N" | jq '.approvals | length')" = 2 ]
 }
 
-# The bundle has the host's python and bundle_net.py.
+# The bundle has the host's python, bundle_net.py and net.py, which it needs.
 with_python() {
-	cp "$TESTS/helpers/bundle_net.py" "$R/bin/"
+	cp "$TESTS/helpers/bundle_net.py" "$TESTS/helpers/net.py" "$R/bin/"
 	ln -sf usr/lib usr/lib64 "$R/"
 	config '.mounts += [{destination: "/usr", type: "bind",
 			source: "/usr", options: ["rbind", "ro"]}]

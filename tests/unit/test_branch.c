@@ -191,13 +191,13 @@ static void a_branch_lives_as_long_as_its_overlay(void **state)
 
 static void a_branch_lives_as_long_as_init(void **state)
 {
-	struct proc_id self;
 	struct world w;
 
 	setup(&w);
 	create_web(&w);
-	assert_int_equal(proc_id_of(getpid(), &self), 0);
-	assert_int_equal(branch_set_init(w.b, &self, &err), 0);
+	assert_int_equal(proc_id_of(getpid(), &w.b->meta.init), 0);
+	assert_int_equal(branch_save(w.b, false, &err), 0);
+	branch_unlock(w.b);
 	assert_int_equal(branch_is_alive(w.b, &err), 1);
 	teardown(&w);
 }

@@ -153,23 +153,37 @@ static void die_in_check(const char *step)
 		_exit(7);
 }
 
-static void a_stage_that_was_being_checked_is_removed(void **state)
+/* The wait status of a process that does @body. */
+static int status_of(int (*body)(struct fixture *), struct fixture *f)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(body(f));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static int commit_and_die(struct fixture *f)
 {
 	const struct commit_options o = { .lock_timeout_ms = 5000 };
 	struct commit_result result;
 	struct error err = ERROR_INIT;
+
+	branch_step_hook = die_in_check;
+	return branch_commit(f->branch, &o, &result, &err) < 0;
+}
+
+static void a_stage_that_was_being_checked_is_removed(void **state)
+{
 	struct fixture f;
 	int status;
-	pid_t pid;
 
 	open_on_tmpfs(&f, "echo 1 > f");
 	fixture_run(&f, "echo 2 > f", NULL);
-	pid = fork();
-	if (pid == 0) {
-		branch_step_hook = die_in_check;
-		_exit(branch_commit(f.branch, &o, &result, &err) < 0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
+	status = status_of(commit_and_die, &f);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 	commit(&f, CONFLICT_REFUSE);
 	shell(f.lower, "test $(cat f) = 2; test ! -e .sandlock-b");
@@ -235,28 +249,26 @@ static bool break_fsync(int fd)
 	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0;
 }
 
-static void what_cannot_be_written_down_is_not_begun(void **state)
+static int commit_without_fsync(struct fixture *f)
 {
 	const struct commit_options o = { .lock_timeout_ms = 5000 };
 	struct commit_result result;
 	struct error err = ERROR_INIT;
+
+	if (!break_fsync(f->branch->dir_fd))
+		return 2;
+	return branch_commit(f->branch, &o, &result, &err) != -EIO ||
+	       !strstr(err.msg, "write down");
+}
+
+static void what_cannot_be_written_down_is_not_begun(void **state)
+{
 	struct fixture f;
-	int status;
-	pid_t pid;
 
 	(void)state;
 	fixture_open(&f, "echo 1 > f");
 	fixture_run(&f, "echo 2 > f", NULL);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		if (!break_fsync(f.branch->dir_fd))
-			_exit(2);
-		_exit(branch_commit(f.branch, &o, &result, &err) != -EIO ||
-		      !strstr(err.msg, "write down"));
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	assert_int_equal(status_of(commit_without_fsync, &f), 0);
 	shell(f.lower, "test $(cat f) = 1");
 	commit(&f, CONFLICT_REFUSE);
 	assert_committed(&f);
