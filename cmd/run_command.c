@@ -116,8 +116,8 @@ static int set_words(const struct args *args, struct sandlock_request *q,
 }
 
 /* Bundle options mean nothing here; better said than ignored. */
-static int refuse_bundle_options(const struct args *args, const char *why,
-				 struct sandlock_error *err)
+int cmd_refuse_bundle_options(const struct args *args,
+			      struct sandlock_error *err)
 {
 	static const char *const names[] = {
 		"config",	  "detach",	  "keep",
@@ -130,15 +130,10 @@ static int refuse_bundle_options(const struct args *args, const char *why,
 		for (size_t k = 0; k < ARRAY_LEN(names); k++)
 			if (strcmp(args->values[i].opt->name, names[k]) == 0)
 				return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-						 "--%s %s", names[k], why);
+						 "--%s is for bundles, not for "
+						 "a command of the host",
+						 names[k]);
 	return 0;
-}
-
-int cmd_refuse_bundle_options(const struct args *args,
-			      struct sandlock_error *err)
-{
-	return refuse_bundle_options(
-		args, "is for bundles, not for a command of the host", err);
 }
 
 static int print_change(void *data, const struct sandlock_change *c)
@@ -321,23 +316,40 @@ int cmd_asking_bundle(const struct args *args, struct sandlock_bundle *b,
 	return r == 0 ? set_unattended(*ret, err) : r;
 }
 
+/* What no key of a request stands for. */
+static int refuse_command_options(const struct args *args,
+				  struct sandlock_error *err)
+{
+	static const char *const names[] = { "exec-shell", "profile",
+					     "profile-file" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (args_has_value(args, names[i]))
+			return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+					 "--%s is for a command of the host, "
+					 "not for a bundle",
+					 names[i]);
+	return 0;
+}
+
 int cmd_run_asking_bundle(struct ctx *ctx, const struct args *args)
 {
 	auto_ptr(sandlock_request_free) struct sandlock_request *q =
 		sandlock_request_new();
 	const char *dir = args_str(args, "bundle");
+	struct sandlock_bundle b = SANDLOCK_BUNDLE_INIT;
 	struct sandlock_error err = { 0 };
 
 	if (!q)
 		return cmd_fail_memory(ctx);
-	if (refuse_bundle_options(args,
-				  "does not go with a bundle that asks: it is "
-				  "run in the foreground, as it is",
-				  &err) < 0 ||
+	if (refuse_command_options(args, &err) < 0 ||
+	    cmd_bundle(ctx, args, &b, &err) < 0 ||
 	    sandlock_request_set(q, "program.bundle", dir ? dir : ".",
 				 "--bundle", &err) < 0 ||
 	    cmd_set_request(args, q, &err) < 0)
 		return cmd_fail(ctx, &err);
+	b.keep = args_has(args, "keep");
+	sandlock_request_set_bundle(q, &b);
 	if (args->operands[0] &&
 	    sandlock_request_set(q, "name", args->operands[0], "NAME", &err) <
 		    0)

@@ -288,6 +288,13 @@ API void sandlock_request_on_denials(struct sandlock_request *q,
 	q->denial_data = data;
 }
 
+API void sandlock_request_set_bundle(struct sandlock_request *q,
+				     const struct sandlock_bundle *b)
+{
+	q->bundle = bundle_of(b);
+	q->has_bundle = true;
+}
+
 API int sandlock_run_command(const struct sandlock_env *env,
 			     struct sandlock_request *q, bool terminal,
 			     struct sandlock_result *ret,
@@ -297,6 +304,7 @@ API int sandlock_run_command(const struct sandlock_env *env,
 	struct api_denials denials = { q->on_denial, q->denial_data };
 	struct command_options o = {
 		.request = q->request,
+		.bundle = q->has_bundle ? &q->bundle : NULL,
 		.terminal = terminal,
 		.on_change = q->on_change ? api_forward_change : NULL,
 		.data = &forward,

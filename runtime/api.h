@@ -24,6 +24,8 @@ struct sandlock_request {
 	void *data;
 	sandlock_denial_fn *on_denial;
 	void *denial_data;
+	struct sandbox_bundle bundle;
+	bool has_bundle;
 };
 
 /* A change of ours as one of the API's, handed on. */

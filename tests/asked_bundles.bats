@@ -179,10 +179,36 @@ teardown() { finish; }
 	served
 	grep -q '<126>' "$W/out"
 	grep -q 'root:x:0:0' "$W/out"
-	run sandlock run -b "$B" --ask=socket --durable "$N"
-	expect_output '--durable does not go with a bundle that asks'
+	run sandlock run -b "$B" --ask=socket --profile x "$N"
+	expect_output 'is for a command of the host, not for a bundle'
 	run sandlock run -b "$B" --ask=socket --net-allow '*' "$N"
 	expect_output 'is for a command of the host, not for a bundle'
+}
+
+@test "asked bundle: in the foreground the options of bundles hold" {
+	jq '.process.args = ["sh", "-c",
+		"grep \" / \" /proc/self/mountinfo; /data/tool; echo \"<$?>\""]' \
+		"$B/config.json" >"$W/other.json"
+	make_tool
+	serve_bundle --ask-exec /data/tool --durable --keep --on-exit abort \
+		--config "$W/other.json" --pid-file "$W/pid"
+	wait_for /data/tool
+	equal "the pid" "$(cat "$W/pid")" "$(head -n 1 "$W/run/$N/pid")"
+	sandlock approve "$N" "$ID"
+	served
+	grep -q overlay "$W/out"
+	grep -q '<0>' "$W/out"
+	! grep volatile "$W/out"
+	equal "the state" "$(sandlock state "$N" | jq -r .status)" stopped
+	sandlock delete "$N"
+}
+
+@test "asked bundle: in the foreground it has the cgroup that was asked for" {
+	script 'cat /proc/self/cgroup'
+	run sandlock --cgroup-manager=disabled run -b "$B" --ask=socket \
+		--ask-exec /data/tool --on-exit abort "$N"
+	expect_status 0
+	refute_output "$N"
 }
 
 @test "asked bundle: a profile names it below the home" {

@@ -61,6 +61,14 @@ void sandlock_request_on_changes(struct sandlock_request *q,
 					   const struct sandlock_change *c),
 				 void *data);
 /*
+ * How sandlock_run_command runs the bundle that @q asks for. Of @b, which is
+ * copied and whose strings are borrowed, all counts that @q has no key for:
+ * config, sockets and files, cgroups, durable, keep.
+ */
+struct sandlock_bundle;
+void sandlock_request_set_bundle(struct sandlock_request *q,
+				 const struct sandlock_bundle *b);
+/*
  * Runs it in the foreground. @terminal: with a terminal of its own, relayed to
  * ours, which fds 0 to 2 must be; else they are passed as they are. From a
  * process with one thread, as sandlock_run.

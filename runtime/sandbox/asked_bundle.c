@@ -18,19 +18,20 @@ static void fill(const struct command_options *o, struct sandbox_bundle *ret)
 {
 	const struct request *q = o->request;
 
-	*ret = (struct sandbox_bundle){
-		.name = q->name,
-		.bundle = q->bundle,
-		.preserve_fds = o->preserve_fds,
-		.branch = q->no_branch ? BRANCH_CHOICE_NONE
-				       : BRANCH_CHOICE_DEFAULT,
-		.on_exit = DISPOSE_UNSAID,
-		.on_error = DISPOSE_UNSAID,
-		.storage = q->storage,
-		.quota_bytes = q->quota_bytes,
-		.no_control_socket = q->no_control_socket,
-		.no_supervisor = q->no_supervisor,
-	};
+	*ret = o->bundle ? *o->bundle
+			 : (struct sandbox_bundle){
+				   .preserve_fds = o->preserve_fds,
+			   };
+	ret->name = q->name;
+	ret->bundle = q->bundle;
+	ret->branch = q->no_branch ? BRANCH_CHOICE_NONE : BRANCH_CHOICE_DEFAULT;
+	ret->on_exit = ret->on_error = DISPOSE_UNSAID;
+	ret->storage = q->storage;
+	ret->quota_bytes = q->quota_bytes;
+	ret->detach = false;
+	ret->no_control_socket = q->no_control_socket;
+	ret->no_supervisor = q->no_supervisor;
+	ret->request = NULL;
 }
 
 /* An embedder says so of all that it runs, also without a branch. */

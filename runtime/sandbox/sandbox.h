@@ -132,7 +132,9 @@ struct command_hooks {
 };
 
 struct command_options {
-	const struct request *request;	   /* of a command, or of a bundle */
+	const struct request *request; /* of a command, or of a bundle */
+	/* Or NULL. Of a bundle: what the request has no keys for. */
+	const struct sandbox_bundle *bundle;
 	const struct command_hooks *hooks; /* or NULL */
 	int events_fd; /* with hooks: calls back to an embedder, or -1 */
 	int calls_fd;  /* the same for request->handled: sandbox/calllink.h */
