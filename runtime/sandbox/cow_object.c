@@ -109,8 +109,8 @@ static int find(void *data, struct call *c, int dirfd, uint64_t addr,
 static int open_found(void *data, struct call *c, const struct object *o)
 {
 	auto_free struct cow_place *p = calloc(1, sizeof(*p));
-	int fd, r = p ? cow_find_text(data, c, "/", o->real, COW_LOOK, p)
-		      : -ENOMEM;
+	int fd = -1;
+	int r = p ? cow_find_text(data, c, "/", o->real, COW_LOOK, p) : -ENOMEM;
 
 	if (r == 0)
 		r = p->root ? merged_open(p->root->merged, p->at.path,
