@@ -80,10 +80,20 @@ static int check_file(const char *path, struct sandlock_error *err)
 {
 	auto_ptr(sandlock_request_free) struct sandlock_request *q =
 		sandlock_request_new();
+	struct sandlock_error e = { 0 };
+	int r;
 
 	if (!q)
 		return cmd_error(err, SANDLOCK_ERR_SYSTEM, ENOMEM, "profile");
-	return sandlock_request_load(q, path, true, err);
+	r = sandlock_request_load(q, path, true, err);
+	if (r < 0)
+		return r;
+	r = sandlock_request_check(q, &e);
+	if (r < 0) {
+		(void)cmd_error(err, e.kind, e.sys, "%s: %s", path, e.msg);
+		(void)cmd_hint(err, "%s", e.hint);
+	}
+	return r;
 }
 
 /* The text as it is: what can be read as a profile hides no controls. */

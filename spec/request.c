@@ -620,6 +620,10 @@ int request_check(const struct request *r, struct error *err)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "--net-allow-bind and --net-deny-bind exclude "
 				 "each other: what is not allowed is denied");
+	for (size_t i = 0; i < r->deny.n; i++)
+		if (!*r->deny.v[i])
+			return error_say(err, ERR_USAGE, EINVAL,
+					 "--fs-deny: an empty path");
 	if (r->ask_by && strcmp(r->ask_by, "tty") != 0 &&
 	    strcmp(r->ask_by, "socket") != 0 &&
 	    strcmp(r->ask_by, "never") != 0 &&

@@ -259,6 +259,11 @@ all_have_ended() {
 }
 
 @test "command: bad places are refused with a hint" {
+	run sandlock run --fs-deny '' -- true
+	expect_status 125
+	expect_output '--fs-deny: an empty path'
+	run sandlock run --fs-deny nowhere/x -- true
+	expect_status 0
 	run sandlock run --workdir "$W/nowhere" -- true
 	expect_status 125
 	expect_output "$W/nowhere"

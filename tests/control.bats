@@ -130,6 +130,16 @@ ask() {
 	unserve
 }
 
+@test "inspect names the protections that were waived" {
+	serve --disable signal-scope --allow-degraded fs-refer -- sleep 60
+	equal waived "$(sandlock inspect "$N" | jq -c .in_force.waived)" \
+		'["signal-scope"]'
+	unserve
+	serve -- sleep 60
+	equal waived "$(sandlock inspect "$N" | jq -c .in_force.waived)" '[]'
+	unserve
+}
+
 @test "no control socket: no directory, not in ps, inspect fails, the branch stays" {
 	sandlock run --name "$N" --no-control-socket -- \
 		sh -c 'echo x >f; sleep 2' 2>/dev/null 3>&- &

@@ -164,6 +164,37 @@ timeout = "5m"'
 	expect_status 2
 }
 
+# check SECTION KEYS: what is wrong with that profile.
+check() {
+	printf '[%s]\n%s\n' "$1" "$2" >"$W/bad.toml"
+	run sandlock profile check "$W/bad.toml"
+	expect_status 1
+	expect_output "$W/bad.toml: "
+}
+
+@test "profile check finds what a run would refuse" {
+	check network 'allow = "*"
+deny = "10.0.0.0/8"'
+	expect_output "exclude each other"
+	check syscalls 'extra_deny = "nothing"'
+	expect_output "'nothing' is neither a system call nor a group"
+	check syscalls 'extra_allow = "nothing"'
+	expect_output 'these can be allowed: debug'
+	check program 'cwd = "here"'
+	expect_output "'here' is no absolute path"
+	check filesystem 'deny = ""'
+	expect_output 'an empty path'
+	check ask 'by = "me"'
+	expect_output "'me' is neither tty, socket, never"
+	check ask 'open = "hosts"'
+	expect_output "'hosts' is no absolute path"
+	check ask 'exec = ""'
+	expect_output 'ask.exec: an empty rule'
+	run sandlock run --ask-exec '' -- true
+	expect_status 125
+	expect_output 'ask.exec: an empty rule'
+}
+
 @test "config.branch = false: no workdir, nothing to decide, and the current directory is not shown" {
 	cat >p.toml <<-E
 		[config]

@@ -45,6 +45,12 @@ int sandlock_request_load(struct sandlock_request *q, const char *name_or_path,
 int sandlock_request_load_stage(struct sandlock_request *q, const char *path,
 				size_t i, size_t *ret_n,
 				struct sandlock_error *err);
+/*
+ * Whether what was set fits together and names what there is, but for files of
+ * the host, which are looked for when it is run.
+ */
+int sandlock_request_check(const struct sandlock_request *q,
+			   struct sandlock_error *err);
 /* Names of the profiles that can be loaded, sorted; each one and the array
  * malloc'ed. */
 int sandlock_profiles(char ***ret, size_t *ret_n, struct sandlock_error *err);

@@ -68,6 +68,11 @@ int ask_check_paths(const struct spec_strings *rules, const char *key,
 	for (size_t i = 0; i < rules->n; i++) {
 		const char *rule = rules->v[i];
 
+		if (!*rule)
+			return error_say(err, ERR_USAGE, EINVAL,
+					 "%s: an empty rule; '*' stands for "
+					 "everything",
+					 key);
 		if (strcmp(rule, "*") == 0 || *rule == '/')
 			continue;
 		if (!strchr(rule, '/') && strcmp(key, "ask.exec") == 0)

@@ -442,15 +442,20 @@ static int finish(int n, struct spec_seccomp *s, struct spec_seccomp *ret,
 	return 0;
 }
 
+int policy_check_names(const struct request *r, struct error *err)
+{
+	int n = check_allowed(r, err);
+
+	return n < 0 ? n : check_denied(r, err);
+}
+
 int policy_filter(const struct request *r, unsigned int traps,
 		  unsigned int shared, struct spec_seccomp *ret,
 		  struct error *err)
 {
 	struct spec_seccomp s = { .default_action = SECCOMP_RET_ALLOW };
-	int n = check_allowed(r, err);
+	int n = policy_check_names(r, err);
 
-	if (n == 0)
-		n = check_denied(r, err);
 	if (n < 0)
 		return n;
 	n = add_table(&s, r, traps, shared);

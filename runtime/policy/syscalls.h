@@ -92,6 +92,9 @@ enum syscall_trap {
 	TRAP_OWN_BIND = 1 << 15, /* bind alone, in a network of its own rules */
 };
 
+/* Whether extra_allow and extra_deny name what can be allowed and denied. */
+int policy_check_names(const struct request *r, struct error *err);
+
 /*
  * Fills @ret, which is empty: the table with the request's extra_deny and
  * without its extra_allow, and SCMP_ACT_NOTIFY for @traps (enum syscall_trap).

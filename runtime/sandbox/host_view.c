@@ -660,12 +660,17 @@ static int each_builtin(const struct host_context *h, host_path_fn *add,
 
 static int each_denied(const struct request *r, host_path_fn *add, void *data)
 {
+	auto_free char *here = realpath(".", NULL);
 	int n = 0;
 
 	for (size_t i = 0; n == 0 && i < r->deny.n; i++) {
 		auto_free char *real = realpath(r->deny.v[i], NULL);
+		auto_free char *full = NULL;
 
-		n = add(data, real ? real : r->deny.v[i]);
+		/* One that does not exist, or not yet. */
+		if (!real && here && r->deny.v[i][0] != '/')
+			full = path_join(here, r->deny.v[i]);
+		n = add(data, real ? real : full ? full : r->deny.v[i]);
 	}
 	return n;
 }

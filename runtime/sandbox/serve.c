@@ -125,6 +125,24 @@ static void add_namespaces(const struct spec *s, struct json_out *o)
 	json_out_array_end(o);
 }
 
+/* What it is not kept from by Landlock, because it was asked for. */
+static void add_waived(const struct create *c, struct json_out *o)
+{
+	const struct request *r = c->command ? c->command->request : NULL;
+	int abi = landlock_abi();
+
+	json_out_key(o, "waived");
+	json_out_array(o);
+	for (int i = 0; r && i < PROTECT_COUNT; i++) {
+		uint32_t bit = UINT32_C(1) << i;
+		bool lacks = abi < protection_abi((enum protection)i);
+
+		if (r->disabled & bit || (lacks && r->allow_degraded & bit))
+			json_out_str(o, protection_name((enum protection)i));
+	}
+	json_out_array_end(o);
+}
+
 /* What Landlock lets it do, in tier C. */
 static void add_paths(const struct plan *p, struct json_out *o)
 {
@@ -158,6 +176,7 @@ static void add_in_force(const struct create *c, struct json_out *o)
 	json_out_str_member(o, "tier", c->plan->notify ? "C" : "A");
 	add_namespaces(c->plan->spec, o);
 	json_out_int_member(o, "landlock_abi", landlock_abi());
+	add_waived(c, o);
 	if (c->plan->notify)
 		add_paths(c->plan, o);
 	json_out_key(o, "trapped");
