@@ -292,6 +292,19 @@ CASES
 	expect_output "'standard input': resources: pids.limit: "
 }
 
+@test "update: what was refused needs not be set back" {
+	only_sandlock
+	need_controller blkio
+	set_args sleep 1000
+	create_running "$N"
+	echo '{"blockIO": {"throttleReadBpsDevice":
+		[{"major": 999, "minor": 1, "rate": 4}]}}' >"$W/more.json"
+	run sandlock update -r "$W/more.json" "$N"
+	expect_status 1
+	expect_output "linux.resources.blockIO: cannot set "
+	expect_output "nothing has changed"
+}
+
 @test "hugetlb is applied where the controller is on the unified hierarchy" {
 	only_sandlock
 	grep -qw hugetlb /sys/fs/cgroup/unified/cgroup.controllers 2>/dev/null ||

@@ -76,10 +76,17 @@ int cgroup_write_raw(const char *dir, const char *file, const char *text)
 {
 	char path[PATH_MAX];
 	int r = cgroup_file_path(dir, file, path);
+	bool is_noted;
 
 	if (r == 0)
 		r = cgroup_journal_note(dir, file, text);
-	return r < 0 ? r : fd_write_file(AT_FDCWD, path, text);
+	if (r < 0)
+		return r;
+	is_noted = r > 0;
+	r = fd_write_file(AT_FDCWD, path, text);
+	if (r < 0 && is_noted)
+		cgroup_journal_drop();
+	return r;
 }
 
 /* What of linux.resources is written to which file. */

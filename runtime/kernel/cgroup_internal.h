@@ -118,8 +118,7 @@ int cgroup_write_max(const char *dir, const char *file, int64_t v,
 		     struct error *err);
 /*
  * From begin to end what this thread replaces by cgroup_write_raw is noted, and
- * put back with @undo: what cannot be is a hint of @err. An entry that the
- * write then refused does no harm.
+ * put back with @undo: what cannot be is a hint of @err.
  */
 struct cgroup_journal {
 	struct cgroup_note *notes;
@@ -127,8 +126,10 @@ struct cgroup_journal {
 };
 void cgroup_journal_begin(struct cgroup_journal *j);
 void cgroup_journal_end(struct cgroup_journal *j, bool undo, struct error *err);
-/* Before each write: 0, or -ENOMEM. */
+/* Before each write: 1 if it was noted, else 0; or -ENOMEM. */
 int cgroup_journal_note(const char *dir, const char *file, const char *text);
+/* What was noted last is not replaced: the write was refused. */
+void cgroup_journal_drop(void);
 bool cgroup_has_file(const char *dir, const char *file);
 bool cgroup_has_word(const char *text, const char *word);
 

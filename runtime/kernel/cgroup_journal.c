@@ -108,7 +108,12 @@ int cgroup_journal_note(const char *dir, const char *file, const char *text)
 		return -ENOMEM;
 	}
 	journal->n++;
-	return 0;
+	return 1;
+}
+
+void cgroup_journal_drop(void)
+{
+	note_done(&journal->notes[--journal->n]);
 }
 
 void cgroup_journal_begin(struct cgroup_journal *j)
