@@ -144,6 +144,19 @@ seize_execs() {
 	expect_output "has to allow clone"
 }
 
+@test "exec where somebody inside may trace takes room for two processes" {
+	only_sandlock
+	full_caps
+	config '.process.rlimits =
+		[{type: "RLIMIT_NPROC", soft: $n, hard: $n}]' --argjson n 1
+	set_args sleep 1000
+	create_running "$N"
+	run sandlock exec --user 64242:64242 "$N" true
+	expect_status 125
+	expect_output "cannot clone a process into '$N'"
+	expect_output "raise RLIMIT_NPROC"
+}
+
 @test "exec where somebody inside may trace ends with its caller" {
 	only_sandlock
 	full_caps

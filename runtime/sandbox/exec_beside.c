@@ -117,6 +117,10 @@ int exec_follow_beside(struct exec *e, struct error *err)
 	(void)error_set(err, ERR_SYSTEM, said.sys,
 			"cannot clone a process into '%s'",
 			e->found->state->name);
+	if (said.sys == EAGAIN)
+		return error_hint(err, "it takes room for two processes for a "
+				       "moment: raise RLIMIT_NPROC of "
+				       "process.rlimits, or pids.limit");
 	return error_hint(err, "somebody inside has CAP_SYS_PTRACE: there the "
 			       "seccomp filter comes first, and has to allow "
 			       "clone and setsid");
