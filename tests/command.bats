@@ -262,7 +262,7 @@ all_have_ended() {
 	run sandlock run --fs-deny '' -- true
 	expect_status 125
 	expect_output '--fs-deny: an empty path'
-	run sandlock run --fs-deny nowhere/x -- true
+	run sandlock run --fs-deny /nowhere/x -- true
 	expect_status 0
 	run sandlock run --workdir "$W/nowhere" -- true
 	expect_status 125
@@ -273,6 +273,26 @@ all_have_ended() {
 	run sandlock run -- true
 	expect_status 125
 	expect_output --workdir
+	no_branch
+}
+
+@test "command: what is denied and could be made is refused" {
+	mkdir -p "$W/dir/d" "$W/other" "$W/mounted"
+	cd "$W/dir"
+	for denied in "$W/dir/d/new" d/new "$W/dir/d/a/b" "$W/other/new" /at/new; do
+		for tier in namespaces notify; do
+			[ "$tier $denied" != "notify /at/new" ] || continue
+			set -- run --isolation "$tier" -w "$W/other" --fs-deny "$denied"
+			[ "$denied" != /at/new ] || set -- "$@" --fs-mount "/at:$W/mounted"
+			run sandlock "$@" -- true
+			expect_status 125
+			expect_output "--fs-deny '$denied': it does not exist"
+		done
+	done
+	# Nothing there is written, or it does not stay.
+	run sandlock run --fs-mount "/at:$W/mounted:ro" --fs-deny /at/new \
+		--fs-deny "$W/new" --fs-deny /tmp/new --fs-deny /etc/new -- true
+	expect_status 0
 	no_branch
 }
 

@@ -268,13 +268,82 @@ static int check_mount(const struct host_context *h, const char *inside,
 	return 0;
 }
 
-static int check_mounts(const struct host_context *h, struct error *err)
+/* As a path of the host, where @ret_mount, if any, shows it. */
+static char *find_denied(const struct host_context *h, const char *at,
+			 const struct request_mount **ret_mount)
+{
+	const struct request *r = h->request;
+	auto_free char *copy = strdup(at);
+
+	for (size_t i = r->n_mounts; i > 0; i--) {
+		const struct request_mount *m = &r->mounts[i - 1];
+		auto_free char *inside = path_normalize(m->inside);
+
+		if (!inside || !path_is_under(at, inside))
+			continue;
+		*ret_mount = m;
+		return path_join(m->host, path_below(at, inside) + 1);
+	}
+	return copy ? follow_links(h->chroot ? h->chroot : "/", copy) : NULL;
+}
+
+static bool is_written(const struct host_context *h, const char *real)
+{
+	const struct spec_strings *l = &h->request->write;
+
+	for (size_t i = 0; i < h->workdirs.n; i++)
+		if (path_is_under(real, h->workdirs.v[i]))
+			return true;
+	for (size_t i = 0; i < l->n; i++) {
+		auto_free char *dir = path_normalize(l->v[i]);
+		auto_free char *to =
+			dir ? follow_links(h->chroot ? h->chroot : "/", dir)
+			    : NULL;
+
+		if (to && path_is_under(real, to))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Nothing can be mounted on what is not there, and no rule left out for it: the
+ * command could make it, and a commit would publish it.
+ */
+static int check_denied(const struct host_context *h, const char *denied,
+			struct error *err)
+{
+	const struct request_mount *m = NULL;
+	auto_free char *here = *denied == '/' ? strdup("/") : getcwd(NULL, 0);
+	auto_free char *named = here ? path_join(here, denied) : NULL;
+	auto_free char *at = named ? path_normalize(named) : NULL;
+	auto_free char *real = at ? find_denied(h, at, &m) : NULL;
+	struct stat st;
+
+	if (!at)
+		return error_set(err, ERR_SYSTEM, ENOMEM, "paths");
+	if (!real || stat(real, &st) == 0 ||
+	    (errno != ENOENT && errno != ENOTDIR) ||
+	    (m ? m->read_only : !is_written(h, real)))
+		return 0;
+	(void)error_say(err, ERR_USAGE, ENOENT,
+			"%s '%s': it does not exist, and where it would be the "
+			"command may make it",
+			request_origin(h->request, "filesystem.deny", denied),
+			denied);
+	return error_hint(err,
+			  "make it first, or deny the directory around it");
+}
+
+static int check_places(const struct host_context *h, struct error *err)
 {
 	const struct request *r = h->request;
 	int n = 0;
 
 	for (size_t i = 0; n == 0 && i < r->n_mounts; i++)
 		n = check_mount(h, r->mounts[i].inside, err);
+	for (size_t i = 0; n == 0 && i < r->deny.n; i++)
+		n = check_denied(h, r->deny.v[i], err);
 	return n;
 }
 
@@ -482,7 +551,7 @@ int host_plan(const struct sandbox_env *env, const struct request *r,
 	if (n == 0)
 		n = find_workdir(&h, err);
 	if (n == 0)
-		n = check_mounts(&h, err);
+		n = check_places(&h, err);
 	if (n == 0)
 		n = host_find_ids(&h, err);
 	if (n == 0)
