@@ -286,7 +286,18 @@ static void drop_known(struct branch_watch *w, struct buf *notes, size_t from)
 	notes->len = kept;
 }
 
-/* A whiteout does not tell since when it is there: an event does. */
+/* As is a directory that the host works in, and not one that it has moved. */
+static bool was_written_in(const struct object *dir,
+			   const struct timespec *base_time)
+{
+	return time_compare(&dir->ctime, &dir->mtime) == 0 &&
+	       time_compare(&dir->btime, base_time) <= 0;
+}
+
+/*
+ * An event comes within moments, also of a whiteout, which does not tell since
+ * when it is there.
+ */
 static bool may_be_late(const struct branch_watch *w,
 			const struct watched_root *r, const struct pair *p)
 {
@@ -300,8 +311,10 @@ static bool may_be_late(const struct branch_watch *w,
 		.prefix = r->prefix,
 	};
 
-	return (w->is_scanning || !object_is_whiteout(&p->up)) &&
-	       origin_is_doubtful(&place);
+	if (!w->is_scanning && (object_is_whiteout(&p->up) ||
+				was_written_in(&p->low, &r->base_time)))
+		return false;
+	return origin_is_doubtful(&place);
 }
 
 /* What the lower has where upper's directory @d has @name. */

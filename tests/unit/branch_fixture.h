@@ -29,6 +29,7 @@ struct fixture {
 	const char *storage;
 	const char *meanwhile; /* shell in the lower, before it is settled */
 	bool is_watched;       /* around that */
+	bool has_events;       /* from before the sandbox on, read after that */
 	enum disposition on_exit;
 	struct store *store;
 	struct branch *branch;
@@ -364,7 +365,6 @@ static inline int sandbox_main(struct fixture *f, const char *script,
 	return 0;
 }
 
-/* Makes a branch "b", runs in it, settles it. */
 static inline void look_at_all(struct branch_watch *w)
 {
 	assert_non_null(w);
@@ -387,6 +387,7 @@ static inline void do_meanwhile(struct fixture *f)
 	branch_watch_free(w);
 }
 
+/* Makes a branch "b", runs in it, settles it. */
 static inline void fixture_run(struct fixture *f, const char *script,
 			       inside_fn *fn)
 {
@@ -399,6 +400,7 @@ static inline void fixture_run(struct fixture *f, const char *script,
 		.idmap = fixture_map,
 	};
 	const struct exit_status ok = { .kind = EXIT_CODE, .value = 0 };
+	auto_ptr(branch_watch_free) struct branch_watch *w = NULL;
 	struct branch_settled settled;
 	struct error err = ERROR_INIT;
 	int status;
@@ -406,6 +408,10 @@ static inline void fixture_run(struct fixture *f, const char *script,
 
 	if (branch_create(f->store, &o, &f->branch, &err) < 0)
 		fail_msg("%s", err.msg);
+	if (f->has_events) {
+		w = branch_watch_open(f->branch);
+		look_at_all(w);
+	}
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)
@@ -415,6 +421,8 @@ static inline void fixture_run(struct fixture *f, const char *script,
 	f->seen = read_text(open(f->shot, O_RDONLY | O_CLOEXEC));
 	if (f->meanwhile)
 		do_meanwhile(f);
+	while (w && branch_watch_read(w))
+		;
 	if (branch_settle(f->branch, &ok, true, &settled, &err) < 0)
 		fail_msg("%s", err.msg);
 	if (settled.gone) {

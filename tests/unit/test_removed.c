@@ -15,6 +15,7 @@ struct removed_row {
 	const char *diff, *user_diff; /* NULL: the same */
 	bool is_watched;	      /* while it was running */
 	bool is_committed; /* that follows at once: nothing is noted */
+	bool has_events;   /* they are read when the host is through */
 };
 
 static const char lower_script[] =
@@ -104,6 +105,17 @@ static const struct removed_row removed_rows[] = {
 	{ "and that was seen before and after",
 	  "echo b >> d/f; rm d/l; echo b >> e/g", "mv d old; mv z d; touch e/h",
 	  NULL, "M d/f" ANOTHER "D d/l" ANOTHER "M e/g\n", NULL, true },
+	{ "the host is at work in it, and above, before an event is read",
+	  "echo b >> d/f; echo b >> y/r/n", "touch h d/h y/h y/r/h; rm d/h",
+	  NULL, "M d/f\nM y/r/n\n", NULL, .has_events = true },
+	{ "another directory is there before an event is read",
+	  "echo b >> d/f; echo b >> e/g",
+	  "mv d old; mv z d; rm -r e; mkdir e; echo h > e/g", NULL,
+	  "M d/f CONFLICT made on the host, too\n"
+	  "M e/g CONFLICT changed on the host since the branch began\n",
+	  "M d/f" OTHER_DIR
+	  "M e/g CONFLICT changed on the host since the branch began\n",
+	  .has_events = true },
 	{ "new beside what the host has changed", "echo b > d/n; rm k",
 	  "rm d/f", "echo h > d/h", "A d/n\nD k\n", NULL },
 	/* Nothing tells an ordinary user that it was moved. */
@@ -120,6 +132,7 @@ static void check_row(void **state)
 	fixture_open(&f, lower_script);
 	f.meanwhile = row->running;
 	f.is_watched = row->is_watched;
+	f.has_events = row->has_events;
 	f.on_exit = row->is_committed ? DISPOSE_COMMIT : DISPOSE_DEFER;
 	fixture_run(&f, row->inside, NULL);
 	if (row->pending)
