@@ -1,5 +1,7 @@
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,13 +11,24 @@
 #include "diff.h"
 #include "spec/request.h"
 
+/* A variable by its name alone is the caller's. */
+static char *add_value(const char *name)
+{
+	const char *value = strchr(name, '=') ? NULL : getenv(name);
+	char *pair = NULL;
+
+	return value && asprintf(&pair, "%s=%s", name, value) >= 0 ? pair
+								   : NULL;
+}
+
 static int set_one(struct sandlock_request *q, const struct request_key *k,
 		   const char *value, struct sandlock_error *err)
 {
+	auto_free char *pair = k->kind == REQUEST_ENV ? add_value(value) : NULL;
 	char where[64];
 
 	(void)snprintf(where, sizeof(where), "--%s", k->flag);
-	return sandlock_request_set(q, k->key, value, where, err);
+	return sandlock_request_set(q, k->key, pair ? pair : value, where, err);
 }
 
 /* Protections are for whoever runs it to waive, not for a profile. */

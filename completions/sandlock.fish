@@ -122,7 +122,7 @@ complete -c sandlock -n '__sandlock_options run' -l fs-mount -x -d 'show a direc
 complete -c sandlock -n '__sandlock_options run' -l chroot -x -a '(__fish_complete_directories)' -d 'the command\'s root, on a branch unless workdirs in it are named'
 complete -c sandlock -n '__sandlock_options run' -l workdir -x -a '(__fish_complete_directories)' -d 'a directory that is worked in, on a branch (default: the current one; may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l cwd -x -a '(__fish_complete_directories)' -d 'where the command starts (default: the workdir)'
-complete -c sandlock -n '__sandlock_options run' -l env -x -d 'add a variable to the command\'s environment (may be repeated)'
+complete -c sandlock -n '__sandlock_options run' -l env -x -d 'add a variable to the command\'s environment, or keep one (may be repeated)'
 complete -c sandlock -n '__sandlock_options run' -l clean-env -d 'pass on only PATH, HOME, USER, SHELL, TERM, LANG, LC_* and TZ'
 complete -c sandlock -n '__sandlock_options run' -l no-clean-env
 complete -c sandlock -n '__sandlock_options run' -l user -x -d 'the ids that the command has inside'

@@ -137,6 +137,9 @@ no_branch() {
 	run sandlock run --clean-env -- env
 	refute_output PLAIN
 	expect_output PATH=
+	run sandlock run --clean-env --env MY_TOKEN --env PLAIN=no -- env
+	expect_output MY_TOKEN=sesame
+	expect_output PLAIN=no
 	run sandlock run --env novalue -- env
 	expect_status 125
 	expect_output "NAME=VALUE"
