@@ -631,6 +631,24 @@ PATH=/usr/bin:/bin"
 	done
 }
 
+@test "hooks: a run that one fails runs poststop and leaves nothing" {
+	only_sandlock
+	for p in startContainer poststart; do
+		for detach in '' --detach; do
+			config 'del(.hooks)'
+			hook poststop 'echo poststop >>$OUT'
+			config ".hooks.$p = [{path: \"/bin/false\"}]"
+			rm -f "$HOOKS"
+			run sandlock run $detach -b "$B" "$N"
+			expect_output "$p"
+			equal "poststop after $p" "$(cat "$HOOKS")" poststop
+			run sandlock state "$N"
+			expect_status 1
+			expect_output "does not exist"
+		done
+	done
+}
+
 @test "hooks: poststop runs once, whoever ends a run in the foreground" {
 	hook poststop 'echo poststop >>$OUT'
 	set_args sleep 1000

@@ -268,6 +268,8 @@ static int start_inline(struct create *c, struct error *err)
 		return r;
 	if (!c->mediation)
 		create_warn_of_branch(c);
+	/* What fails now is undone as by delete. */
+	c->hooks_begun = true;
 	sent = sync_send(c->sync_fd, SYNC_GO, 0);
 	/* Where init failed after READY, the reason is there to be read. */
 	if (sent < 0 && sent != -EPIPE && sent != -ECONNRESET)
