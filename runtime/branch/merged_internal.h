@@ -118,7 +118,11 @@ bool has_default_acl(int dirfd);
 struct up_options {
 	bool without_data;
 	bool is_exact; /* -ESTALE where somebody else was faster */
-	/* Inodes -> paths in upper; one for each of struct merged.below. */
+	/*
+	 * The lower's inodes -> what was copied of them (its inode, the
+	 * nanoseconds of its birth, its path in upper); one table for each of
+	 * struct merged.below.
+	 */
 	struct link_table **links;
 };
 int up_object(struct merged *m, const char *path, const struct up_options *o);

@@ -216,16 +216,51 @@ int up_dir(struct merged *m, const char *path, int *ret_fd)
 	return 0;
 }
 
-/* To a file of somebody else's nobody but us may give another name
- * (protected_hardlinks). */
-static int link_temp(const struct merged *m, const char *path, const char *temp)
+/* Numbers are given again. */
+static bool is_copy(const struct link *l, const struct object *o)
+{
+	return S_ISREG(o->mode) && o->ino == l->lower_ino &&
+	       (uint32_t)o->btime.tv_nsec == l->mark;
+}
+
+/*
+ * To a file of somebody else's nobody but us may give another name
+ * (protected_hardlinks), so it must be our copy: others may have moved that, or
+ * put links on the way, while contents were copied. -ENOENT: it is gone.
+ */
+static int link_copy(const struct merged *m, const struct link *l,
+		     const char *temp)
+{
+	const char *slash = strrchr(l->path, '/');
+	const char *name = slash ? slash + 1 : l->path;
+	auto_free char *dir =
+		slash ? strndup(l->path, (size_t)(slash - l->path)) : NULL;
+	auto_close int fd = -1;
+	struct object o;
+
+	if (slash && !dir)
+		return -ENOMEM;
+	fd = fd_open_beneath(m->upper_fd, dir ? dir : ".",
+			     O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+	if (fd < 0)
+		return -ENOENT;
+	if (linkat(fd, name, m->work_fd, temp, 0) < 0)
+		return -errno;
+	if (object_stat(m->work_fd, temp, &o) == 0 && is_copy(l, &o))
+		return 0;
+	merged_drop(m, temp);
+	return -ENOENT;
+}
+
+static int link_temp(const struct merged *m, const struct link *l,
+		     const char *temp)
 {
 	uint64_t was = 0;
 	int r = caps_begin_all(&was);
 
 	if (r < 0)
 		return r;
-	r = linkat(m->upper_fd, path, m->work_fd, temp, 0) < 0 ? -errno : 0;
+	r = link_copy(m, l, temp);
 	caps_end_all(was);
 	return r;
 }
@@ -244,7 +279,7 @@ static int link_again(struct merged *m, const struct up_options *o,
 	if (!l)
 		return -ENOENT;
 	merged_temp(m, temp);
-	r = link_temp(m, l->path, temp);
+	r = link_temp(m, l, temp);
 	if (r < 0)
 		return r;
 	r = move_in(m, temp, d->up, name);
@@ -287,6 +322,19 @@ static int place(struct merged *m, const char *path, const char *temp,
 	return move_in(m, temp, d.up, name);
 }
 
+static int note_link(struct link_table *t, uint64_t ino,
+		     const struct object *copy, const char *path)
+{
+	struct link *l = links_find(t, ino);
+
+	if (l) /* whose copy was gone */
+		return 0;
+	l = links_add(t, ino, copy->ino, path);
+	if (l)
+		l->mark = (uint32_t)copy->btime.tv_nsec;
+	return l ? 0 : -ENOMEM;
+}
+
 static int copy_object(struct merged *m, const char *path,
 		       const struct up_options *o, const struct merged_dir *d,
 		       const char *name, const struct merged_entry *e)
@@ -294,7 +342,7 @@ static int copy_object(struct merged *m, const char *path,
 	char temp[MERGED_TEMP_MAX];
 	const struct object *low = &e->low;
 	int low_fd = d->below[e->low_at];
-	struct object small = *low;
+	struct object small = *low, made = { .ino = 0 };
 	bool is_linked = S_ISREG(low->mode) && low->nlink > 1;
 	int r = is_linked ? link_again(m, o, d, name, e) : -ENOENT;
 
@@ -306,13 +354,14 @@ static int copy_object(struct merged *m, const char *path,
 	r = S_ISREG(low->mode) && small.size
 		    ? copy_apart(m, low_fd, name, &small, temp)
 		    : copy(m, low_fd, name, &small, temp);
+	if (r == 0 && is_linked)
+		r = object_stat(m->work_fd, temp, &made);
 	if (r == 0)
 		r = place(m, path, temp, low->ino);
 	if (r < 0)
 		merged_drop(m, temp);
-	if (r == 0 && is_linked && o && o->links &&
-	    !links_add(o->links[e->low_at], low->ino, 0, path))
-		r = -ENOMEM;
+	if (r == 0 && is_linked && o && o->links)
+		r = note_link(o->links[e->low_at], low->ino, &made, path);
 	if (r == -EEXIST)
 		return o && o->is_exact ? -ESTALE : 0;
 	return r;

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -105,16 +106,21 @@ static void teardown(void)
 	free(cmd);
 }
 
-static int open_top(const char *name)
+static int open_top_for(const char *name, int flags)
 {
 	char *path;
 	int fd;
 
 	assert_true(asprintf(&path, "%s/%s", top, name) > 0);
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open(path, flags | O_CLOEXEC);
 	assert_true(fd >= 0);
 	free(path);
 	return fd;
+}
+
+static int open_top(const char *name)
+{
+	return open_top_for(name, O_RDONLY | O_DIRECTORY);
 }
 
 static struct merged *open_mine(void)
@@ -512,6 +518,41 @@ static void stages_rename_directories_as_in_a_plain_one(void **state)
 	}
 }
 
+static int leased_fd;
+static char leased_gone[128];
+
+/* What another thread of the sandbox does while contents are copied. */
+static void remove_meanwhile(int sig)
+{
+	(void)unlink(leased_gone);
+	(void)mknod(leased_gone, S_IFCHR, 0);
+	(void)fcntl(leased_fd, F_SETLEASE, F_UNLCK);
+}
+
+static void a_copy_that_goes_meanwhile_gets_no_other_name(void **state)
+{
+	const struct sigaction act = { .sa_handler = remove_meanwhile,
+				       .sa_flags = SA_RESTART };
+	struct merged *m;
+
+	if (geteuid() != 0)
+		skip();
+	setup();
+	sh("mkdir -p lower/n/s/t && echo 1 > lower/n/a &&"
+	   " ln lower/n/a lower/n/s/t/b && echo 2 > lower/n/s/long");
+	(void)snprintf(leased_gone, sizeof(leased_gone), "%s/mine/upper/n/a",
+		       top);
+	leased_fd = open_top_for("lower/n/s/long", O_WRONLY);
+	assert_int_equal(sigaction(SIGIO, &act, NULL), 0);
+	assert_int_equal(fcntl(leased_fd, F_SETLEASE, F_WRLCK), 0);
+	m = open_mine();
+	assert_int_equal(merged_rename(m, "n", "o", 0), 0);
+	merged_free(m);
+	(void)close(leased_fd);
+	sh("test ! -e mine/upper/o/a && test $(cat mine/upper/o/s/t/b) = 1");
+	teardown();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -520,6 +561,7 @@ int main(void)
 		cmocka_unit_test(
 			stages_are_layers_as_in_the_overlay_of_the_kernel),
 		cmocka_unit_test(stages_rename_directories_as_in_a_plain_one),
+		cmocka_unit_test(a_copy_that_goes_meanwhile_gets_no_other_name),
 	};
 
 	(void)umask(0);
