@@ -704,12 +704,12 @@ sys.stdin.read()' <"$W/hold" >"$W/out" 3>&- &
 	chattr +i "$D/b" 2>/dev/null || skip "no chattr here"
 	run sandlock commit "$N"
 	expect_status 3
-	expect_output "commit with --skip-conflicts, or after chattr -ia: --force"
+	expect_output "commit with --skip-conflicts, or with --force after chattr -ia"
 	[ ! -e "$D/f" ]
 	equal a "$(cat "$D/a")" one
 	run sandlock commit --force "$N"
 	expect_status 3
-	expect_output "or after chattr -ia: --force does not overrule this"
+	expect_output "or with --force after chattr -ia"
 	chattr -i "$D/b"
 	sandlock commit --force "$N"
 	[ ! -e "$D/b" ]

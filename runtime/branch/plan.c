@@ -645,8 +645,7 @@ static int check_conflicts(const struct planner *pl, struct error *err)
 			  "nothing was published; see 'sandlock diff %s', "
 			  "then commit with --skip-conflicts%s%s",
 			  pl->branch->meta.name, pl->hard ? "" : " or --force",
-			  pl->locked ? ", or after chattr -ia: --force does "
-				       "not overrule this"
+			  pl->locked ? ", or with --force after chattr -ia"
 			  : pl->hard ? ": --force does not overrule this"
 				     : "");
 }
