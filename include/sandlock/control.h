@@ -89,7 +89,7 @@ int sandlock_pids(const struct sandlock_env *env, const char *name, pid_t **ret,
 struct sandlock_info {
 	char *name;
 	pid_t pid;	    /* 0 when stopped */
-	const char *status; /* creating created running paused stopped */
+	const char *status; /* creating created running paused stopped ended */
 	char *bundle;	    /* NULL for an ended sandbox with a branch only */
 	char *rootfs;
 	char *created; /* RFC 3339 */
@@ -101,7 +101,8 @@ struct sandlock_info {
 };
 /*
  * Every sandbox below the runtime directory, sorted by name, stale ones pruned.
- * @with_ended adds branches without a live sandbox.
+ * @with_ended adds branches without such a sandbox: "ended", or "running" where
+ * it has no control socket.
  */
 int sandlock_list(const struct sandlock_env *env, bool with_ended,
 		  struct sandlock_info **ret, size_t *ret_n,

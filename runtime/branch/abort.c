@@ -121,17 +121,29 @@ static int abort_part(struct branch *b, const struct selection *s,
 	return r < 0 ? r : branch_remove_if_empty(b, false, &gone, err);
 }
 
+int branch_hint_running(const struct branch *b, struct error *err)
+{
+	char process[64] = "";
+
+	/* Where the runtime directory was lost kill knows no such name. */
+	if (proc_is_alive(&b->meta.init))
+		(void)snprintf(process, sizeof(process),
+			       "; its first process is %d",
+			       (int)b->meta.init.pid);
+	if (b->meta.hidden)
+		return error_hint(err,
+				  "it runs without a control socket: end its "
+				  "command itself, or wait%s",
+				  process);
+	return error_hint(err, "'sandlock kill %s' ends it%s", b->meta.name,
+			  process);
+}
+
 int root_say_running(const struct branch *b, struct error *err)
 {
 	(void)error_say(err, ERR_STATE, EBUSY,
 			"the sandbox of branch '%s' is running", b->meta.name);
-	/* Where the runtime directory was lost kill knows no such name. */
-	if (proc_is_alive(&b->meta.init))
-		return error_hint(err,
-				  "'sandlock kill %s' ends it; its first "
-				  "process is %d",
-				  b->meta.name, (int)b->meta.init.pid);
-	return error_hint(err, "'sandlock kill %s' ends it", b->meta.name);
+	return branch_hint_running(b, err);
 }
 
 static int abort_all(struct branch *b, struct error *err)

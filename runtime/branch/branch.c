@@ -647,6 +647,14 @@ int root_get_state(struct branch *b, enum branch_state *ret, struct error *err)
 	return 0;
 }
 
+bool root_is_running(struct branch *b)
+{
+	enum branch_state state;
+
+	return root_get_state(b, &state, NULL) == 0 && state == BRANCH_OPEN &&
+	       proc_is_alive(&b->meta.init);
+}
+
 static int remove_link(struct branch *b, struct error *err)
 {
 	if (!b->linked)

@@ -83,6 +83,7 @@ struct branch_options {
 	struct idmap idmap;
 	/* No overlay is mounted: the supervisor writes to upper (merged.h). */
 	bool notify;
+	bool hidden;		 /* its sandbox has no runtime directory */
 	const char *const *argv; /* for `branches`; NULL-terminated or NULL */
 	const char *bundle;	 /* or NULL */
 };
@@ -204,6 +205,14 @@ int branch_stat_lower(const struct branch *b, struct stat *ret,
 /* The directory that holds it and its like: no payload may see that. */
 const char *branch_storage(const struct branch *b);
 
+/*
+ * The name is taken: ERR_EXISTS, and what to do about the branch or the sandbox
+ * that has it.
+ */
+int branch_say_taken(struct store *st, const char *name, struct error *err);
+/* Of a sandbox that lives: how to end it. Returns what error_hint does. */
+int branch_hint_running(const struct branch *b, struct error *err);
+
 struct branch_info {
 	char *name, *lower, *dir, *upper, *bundle;
 	char **argv;
@@ -211,7 +220,9 @@ struct branch_info {
 	enum disposition on_exit, on_error;
 	struct exit_status status;
 	struct timespec created;
-	bool staged; /* store and lower are on different mounts */
+	bool staged;	     /* store and lower are on different mounts */
+	bool hidden;	     /* no verb reaches its sandbox */
+	struct proc_id init; /* the first process while it lives, else pid 0 */
 	/* All roots, the first one too. */
 	struct branch_root_info {
 		char *lower, *upper;

@@ -82,8 +82,16 @@ static int open_lower(const char *path, int *ret_fd, char **ret_path,
 	return 0;
 }
 
-static int name_taken(const char *name, struct error *err)
+int branch_say_taken(struct store *st, const char *name, struct error *err)
 {
+	auto_ptr(branch_close) struct branch *b = NULL;
+
+	if (root_find(st, name, &b, NULL) == 0 && root_is_running(b)) {
+		(void)error_say(err, ERR_EXISTS, EEXIST,
+				"the name '%s' is taken by a running sandbox",
+				name);
+		return branch_hint_running(b, err);
+	}
 	(void)error_say(err, ERR_EXISTS, EEXIST,
 			"the name '%s' is taken by a branch", name);
 	return error_hint(err,
@@ -382,7 +390,7 @@ static int build_and_claim(struct branch *b, const struct stat *lower,
 	if (r == 0) {
 		r = claim(b, &c);
 		if (r == -EEXIST)
-			(void)name_taken(b->meta.name, err);
+			(void)branch_say_taken(b->store, b->meta.name, err);
 		else if (r < 0)
 			(void)cannot_make(b, -r, err);
 	}
@@ -422,6 +430,7 @@ static int fill_meta(struct branch_meta *m, const struct branch_options *o,
 	m->lower_dev = st->st_dev;
 	m->lower_ino = st->st_ino;
 	m->notify = o->notify;
+	m->hidden = o->hidden;
 	/* Who acts for a caller that is root has no more capabilities. */
 	m->userxattr = nested || o->notify || !idmap_is_empty(&o->idmap);
 	m->durable = o->durable;
@@ -504,7 +513,7 @@ int root_begin(struct store *st, const struct branch_options *o,
 				 "cannot make branch '%s'", o->name);
 	r = prepare(b, o, err);
 	if (r == 0 && !store_is_stale(st, o->name))
-		r = name_taken(o->name, err);
+		r = branch_say_taken(st, o->name, err);
 	if (r < 0) {
 		branch_drop_storage(b);
 		return r;

@@ -60,6 +60,7 @@ struct branch_meta {
 	struct idmap idmap;
 	bool userxattr; /* user.overlay.*, else trusted.overlay.* */
 	bool notify;	/* no overlay is mounted */
+	bool hidden;	/* no verb reaches its sandbox */
 	bool staged;	/* upper and lower are on different mounts or fs */
 	bool durable;
 	uint64_t quota_bytes;
@@ -246,6 +247,8 @@ int root_get_state(struct branch *b, enum branch_state *ret, struct error *err);
  */
 int root_wait_state(struct branch *b, enum branch_state *ret,
 		    struct error *err);
+/* Its first process lives: it is neither being made nor on its way out. */
+bool root_is_running(struct branch *b);
 /* Says that it is, and how to end it; returns -EBUSY. */
 int root_say_running(const struct branch *b, struct error *err);
 int root_settle(struct branch *b, const struct exit_status *status,

@@ -142,6 +142,8 @@ static void put_meta(struct json_out *o, const struct branch_meta *m)
 	json_out_bool_member(o, "userxattr", m->userxattr);
 	if (m->notify)
 		json_out_bool_member(o, "notify", true);
+	if (m->hidden)
+		json_out_bool_member(o, "hidden", true);
 	json_out_bool_member(o, "staged", m->staged);
 	json_out_bool_member(o, "durable", m->durable);
 	json_out_uint_member(o, "quota_bytes", m->quota_bytes);

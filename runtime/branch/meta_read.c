@@ -335,6 +335,8 @@ static void get_meta(struct source *s, struct branch_meta *m)
 	m->userxattr = want_bool(s, "userxattr");
 	if (json_get(s->root, "notify"))
 		m->notify = want_bool(s, "notify");
+	if (json_get(s->root, "hidden"))
+		m->hidden = want_bool(s, "hidden");
 	m->staged = want_bool(s, "staged");
 	m->durable = want_bool(s, "durable");
 	m->quota_bytes = want_uint(s, "quota_bytes", UINT64_MAX);

@@ -177,11 +177,7 @@ static int check_options(struct store *st, const struct branch_options *o,
 	/* Before the others are touched: they may be somebody's. */
 	if (root_find(st, o->name, &b, NULL) != 0)
 		return 0;
-	(void)error_say(err, ERR_EXISTS, EEXIST,
-			"the name '%s' is taken by a branch", o->name);
-	return error_hint(err,
-			  "commit or abort it first: see 'sandlock diff %s'",
-			  o->name);
+	return branch_say_taken(st, o->name, err);
 }
 
 int branch_begin(struct store *st, const struct branch_options *o,
@@ -423,12 +419,15 @@ int branch_get_info(struct branch *b, struct branch_info *ret,
 		.status = b->meta.status,
 		.created = b->meta.created,
 		.staged = b->meta.staged,
+		.hidden = b->meta.hidden,
 	};
 	bool failed = false;
 	int r = branch_get_state(b, &i.state, err);
 
 	if (r < 0)
 		return r;
+	if (i.state == BRANCH_OPEN && proc_is_alive(&b->meta.init))
+		i.init = b->meta.init;
 	i.name = copy_str(b->meta.name, &failed);
 	i.lower = copy_str(b->meta.lower, &failed);
 	i.dir = copy_str(b->dir, &failed);

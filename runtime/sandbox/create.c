@@ -83,17 +83,11 @@ static int claim_once(struct create *c, struct error *err)
 static int check_branch_name(struct create *c, struct error *err)
 {
 	auto_ptr(branch_close) struct branch *b = NULL;
-	int r;
 
-	if (!c->store || c->plan->branch)
+	if (!c->store || c->plan->branch ||
+	    branch_find(c->store, c->plan->name, &b, NULL) == -ENOENT)
 		return 0;
-	r = branch_find(c->store, c->plan->name, &b, NULL);
-	if (r == -ENOENT)
-		return 0;
-	(void)error_say(err, ERR_EXISTS, EEXIST,
-			"a branch named '%s' waits in the store",
-			c->plan->name);
-	return error_hint(err, "commit or abort it first");
+	return branch_say_taken(c->store, c->plan->name, err);
 }
 
 /* That of an earlier stage, which another bundle may have made. */
@@ -151,6 +145,7 @@ static int begin_branch(struct create *c, struct error *err)
 		.storage = p->storage,
 		.durable = p->durable,
 		.notify = p->notify,
+		.hidden = p->hidden,
 		.quota_bytes = p->quota_bytes,
 		.on_exit = p->on_exit,
 		.on_error = p->on_error,

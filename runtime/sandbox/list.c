@@ -202,6 +202,11 @@ static int fill_ended(struct store *st, const char *name,
 		i->branch = strdup("damaged");
 		return i->branch ? 0 : -ENOMEM;
 	}
+	if (info.init.pid) {
+		i->status = sandbox_status_name(STATUS_RUNNING);
+		i->pid = info.init.pid;
+		i->uptime_s = uptime_of(&info.init);
+	}
 	i->branch = strdup(branch_state_name(info.state));
 	i->rootfs = take_ptr(&info.lower);
 	i->command = buf_join_words(info.argv);

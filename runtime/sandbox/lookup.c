@@ -9,19 +9,31 @@
 #include "branch/branch.h"
 #include "sandbox/waiter.h"
 
-/* What has ended may have left a branch of its name. */
+/* What has ended may have left a branch of its name; what hides has one. */
 static void advise_branch(const struct sandbox_env *env, const char *name,
 			  struct error *err)
 {
 	auto_ptr(store_close) struct store *st = NULL;
 	auto_ptr(branch_close) struct branch *b = NULL;
+	struct branch_info info;
 
-	if (err && store_open(env->store, NULL, &st, NULL) == 0 &&
-	    branch_find(st, name, &b, NULL) == 0)
+	if (!err || store_open(env->store, NULL, &st, NULL) < 0 ||
+	    branch_find(st, name, &b, NULL) < 0 ||
+	    branch_get_info(b, &info, NULL) < 0)
+		return;
+	if (info.init.pid && info.hidden)
+		(void)branch_hint_running(b, err);
+	else if (info.init.pid)
+		(void)error_hint(err,
+				 "it runs, but not below this runtime "
+				 "directory; its first process is %d",
+				 (int)info.init.pid);
+	else
 		(void)error_hint(err,
 				 "it has ended, and left a branch: "
 				 "sandlock diff %s",
 				 name);
+	branch_info_done(&info);
 }
 
 int found_open(const struct sandbox_env *env, const char *name, bool lock,
