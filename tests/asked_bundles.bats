@@ -280,6 +280,22 @@ teardown() { finish; }
 	grep -q 'Operation not permitted' "$W/out"
 }
 
+@test "asked bundle: exec is refused where who may trace joined the pid namespace" {
+	annotate io.sandlock.ask.exec /nothing
+	set_args sleep 1000
+	create_running "$N"
+	sandlock exec "$N" true
+	config 'del(.annotations)
+		| .process.capabilities |= map_values(. + ["CAP_SYS_PTRACE"])
+		| .linux.namespaces |= map(if .type == "pid" then .path = $p else . end)' \
+		--arg p "/proc/$(pid_of "$N")/ns/pid"
+	create_running "$N-joined"
+	run sandlock exec "$N" true
+	sandlock delete --force "$N-joined"
+	expect_status 125
+	expect_output "with CAP_SYS_PTRACE others in '$N' could"
+}
+
 @test "asked bundle: exec is refused where nobody is left to answer" {
 	local waiter guard ask
 

@@ -104,6 +104,31 @@ seize_execs() {
 		"$(grep -c exe: <<<"$output")" ]
 }
 
+@test "CVE-2016-9962: what a container that joined the pid namespace traces is confined" {
+	local own
+
+	only_sandlock
+	mkdir "$W/seen"
+	config '.mounts += [{destination: "/data", type: "bind", source: $s,
+		options: ["bind", "rw"]}]' --arg s "$W/seen"
+	set_args sleep 1000
+	create_running "$N"
+	own=$(sandlock exec "$N" grep CapPrm /proc/self/status | cut -f2)
+	full_caps
+	cp "$HELPERS/seizes" "$B/rootfs/bin/"
+	config '.linux.namespaces |= map(if .type == "pid" then .path = $p else . end)' \
+		--arg p "/proc/$(pid_of "$N")/ns/pid"
+	script 'exec seizes >/data/seized'
+	create_running "$N-joined"
+	run seize_execs
+	sandlock delete --force "$N-joined"
+	expect_status 0
+	expect_output "exe:/memfd:launcher"
+	refute_output "$BUILD"
+	[ "$(grep -c "CapPrm:$own .*secret:no" <<<"$output")" = \
+		"$(grep -c exe: <<<"$output")" ]
+}
+
 @test "exec where somebody inside may trace does as ever" {
 	only_sandlock
 	full_caps

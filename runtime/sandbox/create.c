@@ -24,6 +24,7 @@
 #include "kernel/tty.h"
 #include "kernel/userns.h"
 #include "sandbox/asked_bundle.h"
+#include "sandbox/exec.h"
 #include "sandbox/host.h"
 #include "sandbox/launcher.h"
 #include "sandbox/listener.h"
@@ -684,6 +685,9 @@ static int drive_init(struct create *c, struct error *err)
 		r = create_pump(c, SYNC_READY, err);
 	if (r == 0)
 		r = record_branch(c, err);
+	if (r == 0 && c->slot)
+		r = exec_note_created(c->rundir, c->plan->spec, s->init.pid,
+				      err);
 	if (r < 0)
 		return r;
 	s->ready = true;

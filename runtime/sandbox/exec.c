@@ -606,11 +606,11 @@ static int get_judged(struct exec *e, struct error *err)
 	uint64_t caps =
 		e->spec->process.caps.permitted | e->process->caps.permitted;
 
-	if (caps & UINT64_C(1) << CAP_SYS_PTRACE)
+	if (caps & UINT64_C(1) << CAP_SYS_PTRACE || exec_has_tracer(e))
 		return error_say(err, ERR_UNSUPPORTED, EOPNOTSUPP,
 				 "nobody could decide about what exec starts: "
-				 "with CAP_SYS_PTRACE '%s' could change it "
-				 "before",
+				 "with CAP_SYS_PTRACE others in '%s' could "
+				 "change it before",
 				 s->name);
 	if ((s->judged & TRAP_NETWORK) &&
 	    (e->process->apparmor_profile || e->process->selinux_label))

@@ -9,6 +9,7 @@
 #include "sandbox/sandbox.h"
 
 struct found;
+struct rundir;
 struct spec;
 struct spec_process;
 
@@ -58,6 +59,14 @@ int exec_ask_end(struct exec *e, struct error *err);
  * to its clone, which waits for a byte.
  */
 int exec_decide_beside(struct exec *e, struct error *err);
+/*
+ * The same of those in whose pid namespace there is @init now, of a bundle that
+ * is created and has not executed anything yet.
+ */
+int exec_note_created(struct rundir *d, const struct spec *s, pid_t init,
+		      struct error *err);
+/* Somebody with CAP_SYS_PTRACE was let into its pid namespace. */
+bool exec_has_tracer(const struct exec *e);
 int exec_follow_beside(struct exec *e, struct error *err);
 
 /* exec_guard.c: of tier C. The process is the guard's child, not ours. */
