@@ -211,6 +211,47 @@ static int tell_status(const struct args *args, const struct sandlock_result *r,
 	return fd_write_full((int)fd, line, (size_t)n);
 }
 
+/* The same of what never ran. */
+static int tell_not_executed(int fd, int status,
+			     const struct sandlock_error *cause,
+			     size_t n_denials)
+{
+	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
+	auto_(buf) struct buf b = BUF_INIT;
+	int r;
+
+	json_out_object(o);
+	json_out_int_member(o, "exec_failed", status);
+	json_out_str_member(o, "error", cause->msg);
+	json_out_str_member(o, "branch", "");
+	json_out_uint_member(o, "denials", n_denials);
+	json_out_object_end(o);
+	r = json_out_end(o, &b);
+	return r < 0 ? r : fd_write_full(fd, buf_str(&b), b.len);
+}
+
+static int fail_to_tell(struct ctx *ctx, int sys)
+{
+	struct sandlock_error err = { 0 };
+
+	(void)cmd_error(&err, SANDLOCK_ERR_USAGE, sys,
+			"cannot write to --status-fd");
+	return cmd_fail(ctx, &err);
+}
+
+static int fail_to_run(struct ctx *ctx, const struct args *args,
+		       const struct sandlock_error *cause, size_t n_denials)
+{
+	int64_t fd = args_number(args, "status-fd", -1);
+	int status = cmd_fail(ctx, cause), r;
+
+	if (fd < 0 || (cause->kind != SANDLOCK_ERR_EXEC_MISSING &&
+		       cause->kind != SANDLOCK_ERR_EXEC_DENIED))
+		return status;
+	r = tell_not_executed((int)fd, status, cause, n_denials);
+	return r < 0 ? fail_to_tell(ctx, -r) : status;
+}
+
 /* Nothing else says why it is dead. */
 static void tell_killed(const struct ctx *ctx, const struct last_denial *l,
 			const struct sandlock_result *r)
@@ -271,12 +312,9 @@ static int run_request(struct ctx *ctx, const struct args *args,
 	if (set_unattended(q, &err) < 0)
 		return cmd_fail(ctx, &err);
 	if (sandlock_run_command(&ctx->env, q, terminal, &result, &err) < 0)
-		return cmd_fail(ctx, &err);
-	if (tell_status(args, &result, denied.n) < 0) {
-		(void)cmd_error(&err, SANDLOCK_ERR_USAGE, errno,
-				"cannot write to --status-fd");
-		return cmd_fail(ctx, &err);
-	}
+		return fail_to_run(ctx, args, &err, denied.n);
+	if (tell_status(args, &result, denied.n) < 0)
+		return fail_to_tell(ctx, errno);
 	if (result.exit_kind == SANDLOCK_EXIT_TIMEOUT)
 		cmd_note(ctx, "the time is over: '%s' was killed", result.name);
 	cmd_note_quota(ctx, &result);

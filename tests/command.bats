@@ -183,6 +183,39 @@ no_branch() {
 	equal timed "$(jq .timed_out "$W/status")" true
 }
 
+@test "command: status-fd tells that nothing was executed" {
+	local told
+
+	printf '#!/nowhere\n' >script
+	chmod +x script
+	printf 'text\n' >text
+	# COMMAND STATUS
+	while read -r command status; do
+		run sandlock run --status-fd 5 -- "$command" 5>"$W/status"
+		expect_status "$status"
+		told=$(jq -r .error "$W/status")
+		expect_output "sandlock: $told"
+		equal told "$(jq -c 'del(.error)' "$W/status")" \
+			"{\"exec_failed\":$status,\"branch\":\"\",\"denials\":0}"
+	done <<-END
+		/nowhere/at"all 127
+		./script 127
+		./text 126
+	END
+	equal branches "$(sandlock branches --json | jq -c .branches)" "[]"
+	# A program that ends with the same status was executed.
+	run sandlock run --status-fd 5 -- sh -c 'exit 127' 5>"$W/status"
+	equal code "$(jq -c '[.exit_code, .exec_failed]' "$W/status")" "[127,null]"
+	# Nothing of what sandlock itself refuses.
+	run sandlock run --status-fd 5 --name . -- true 5>"$W/status"
+	expect_status 125
+	[ ! -s "$W/status" ]
+	run sandlock run --status-fd 5 -- /nowhere 5</dev/null
+	expect_status 125
+	expect_output "no such file"
+	expect_output "cannot write to --status-fd: Bad file descriptor"
+}
+
 @test "command: ps lists it, kill ends it, the branch waits" {
 	"$SANDLOCK" run --name live -- sh -c 'echo 1 >g; sleep 100' 3>&- &
 	pid=$!
