@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import errno as _errno
+import inspect
 import os
 import threading
 from ctypes import c_void_p
@@ -232,15 +233,15 @@ class PolicyFn:
     Callbacks run one at a time, on a thread of their own.
     """
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Callable[..., Any], *,
+                 is_deferred: bool = False) -> None:
+        _check_fn(fn, ("event", "context", "approval")[:2 + is_deferred])
         self.fn = fn
-        self.is_deferred = False
+        self.is_deferred = is_deferred
 
     @classmethod
     def deferred(cls, fn: DecideLater) -> "PolicyFn":
-        policy = cls(fn)
-        policy.is_deferred = True
-        return policy
+        return cls(fn, is_deferred=True)
 
     def install(self, sandbox: c_void_p) -> Any:
         """Returns what has to live as long as the sandbox."""
@@ -279,6 +280,25 @@ class PolicyFn:
                     approval.close()
             finally:
                 context._pointer = None
+
+
+def _check_fn(fn: Any, names: Sequence[str]) -> None:
+    """What cannot be called would deny every call."""
+    form = f"fn({', '.join(names)})"
+    if not callable(fn):
+        raise TypeError(f"policy_fn: {fn!r} is no function: it is {form}")
+    if any(map(inspect.iscoroutinefunction, (fn, fn.__call__))):
+        raise TypeError(f"policy_fn: {fn!r} is a coroutine function, which "
+                        f"nobody awaits: it is {form}, without async")
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):
+        return  # as of what is written in C
+    try:
+        signature.bind(*names)
+    except TypeError as e:
+        raise TypeError(f"policy_fn: {fn!r} cannot be called as {form}: {e}"
+                        ) from None
 
 
 def to_verdict(value: Any) -> int:

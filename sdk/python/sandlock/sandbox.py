@@ -264,6 +264,7 @@ class Sandbox:
         self._is_starting = False
         self._process: Optional[weakref.ref[Process]] = None
         _check_name(self.name)
+        self._policy()
         # By their values, too.
         self.on_exit = BranchAction(self.on_exit)
         self.on_error = BranchAction(self.on_error)
@@ -371,7 +372,7 @@ class Sandbox:
         run = Run(self._request(extra_env, name=given.name),
                   len(self._workdirs()) > 1)
         policy = self._policy()
-        if policy:
+        if policy is not None:
             run.set_policy(policy)
         handlers = [*self.handlers, *given.handlers]
         if handlers:
@@ -380,8 +381,8 @@ class Sandbox:
         return run
 
     def _policy(self) -> Optional[PolicyFn]:
-        if not self.policy_fn or isinstance(self.policy_fn, PolicyFn):
-            return self.policy_fn or None
+        if self.policy_fn is None or isinstance(self.policy_fn, PolicyFn):
+            return self.policy_fn
         return PolicyFn(self.policy_fn)
 
     # ---------------------------------------------------------- life cycle
@@ -641,8 +642,9 @@ def confine(policy: Sandbox) -> None:
     field that is set is a :class:`ConfinementError`, and nothing was done.
     """
     # A rule is for a file, not for a link to it.
-    for name in ("policy_fn", "handlers"):
-        if getattr(policy, name):
+    for name, is_set in (("policy_fn", policy.policy_fn is not None),
+                         ("handlers", bool(policy.handlers))):
+        if is_set:
             raise ConfinementError(f"'{name}' needs a sandbox",
                                    errno=errno.ENOTSUP, step="confine",
                                    kind="unsupported")

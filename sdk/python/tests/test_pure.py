@@ -12,8 +12,8 @@ import unittest
 import sandlock
 from sandlock import (
     BranchAction, Change, Entry, ExitReason, NotOfferedError, PolicyError,
-    Result, Sandbox, SandboxError, SandlockError, StdioMode, _missing, _run,
-    inputs, parse_ports, renames,
+    PolicyFn, Result, Sandbox, SandboxError, SandlockError, StdioMode,
+    _missing, _run, inputs, parse_ports, renames,
 )
 from sandlock.sandbox import KEYS
 
@@ -203,6 +203,26 @@ class Values(unittest.TestCase):
         with self.assertRaisesRegex(PolicyError, "more than once"):
             Sandbox(fs_mount={"/m": "/usr"}, fs_mount_ro={"/m": "/usr"}).run(
                 ["true"])
+
+    def test_a_policy_fn_that_cannot_be_called_is_no_policy(self):
+        async def later(event, context):
+            pass
+
+        for bad in (3, "x", 0, "", [], lambda event: None,
+                    lambda event, context, approval: None, later):
+            with self.assertRaisesRegex(TypeError, "^policy_fn: "):
+                Sandbox(policy_fn=bad)
+            sandbox = Sandbox()
+            sandbox.policy_fn = bad
+            with self.assertRaisesRegex(TypeError, "^policy_fn: "):
+                sandbox.run(["true"])
+        for bad in (3, lambda event, context: None):
+            with self.assertRaisesRegex(TypeError, "^policy_fn: "):
+                PolicyFn.deferred(bad)
+        for good in (lambda *words: None, lambda event, context, more=1: None,
+                     max, dict.get):
+            Sandbox(policy_fn=good)
+        PolicyFn.deferred(lambda event, context, approval: None)
 
     def test_nothing_to_decide_and_nothing_to_wait_for(self):
         sandbox = Sandbox()
