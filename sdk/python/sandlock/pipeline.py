@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import time
 from typing import (
-    TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple, Union, cast,
+    TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Set, Tuple, Union,
+    cast,
 )
 
 from ._ffi import Text
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from .sandbox import Sandbox
 
 __all__ = ["Gather", "GatherPipeline", "NamedStage", "Pipeline", "Stage"]
+
+
+def _check_stage(stage: Any) -> None:
+    if not isinstance(stage, Stage):
+        raise TypeError(f"{stage!r} is no stage: sandbox.cmd([...]) is one")
 
 
 class Stage:
@@ -49,6 +55,8 @@ class Pipeline:
         self.stages = list(stages)
         if len(self.stages) < 2:
             raise ValueError("a pipeline has at least 2 stages")
+        for stage in self.stages:
+            _check_stage(stage)
 
     def __or__(self, other: "Union[Stage, Pipeline]") -> "Pipeline":
         more = other.stages if isinstance(other, Pipeline) else [other]
@@ -77,7 +85,10 @@ class NamedStage:
     """A stage whose output has a name: ``stage.as_("data")``."""
 
     def __init__(self, stage: Stage, name: str) -> None:
-        if not name or set(name) & set(",:"):
+        _check_stage(stage)
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no name of an input: it is a str")
+        if not name or set(name) & set(",:\0"):
             raise ValueError(f"'{name}' is no name of an input")
         self.stage = stage
         self.name = name
@@ -94,11 +105,19 @@ class Gather:
 
     def __init__(self, sources: Sequence[Tuple[str, Stage]]) -> None:
         self.sources = list(sources)
+        names: Set[str] = set()
+        for name, stage in self.sources:
+            NamedStage(stage, name)
+            if name in names:
+                raise ValueError(f"there are two inputs '{name}'")
+            names.add(name)
 
     def __add__(self, other: "Union[NamedStage, Gather]") -> "Gather":
-        more = (other.sources if isinstance(other, Gather)
-                else [(other.name, other.stage)])
-        return Gather(self.sources + more)
+        if isinstance(other, NamedStage):
+            other = Gather([(other.name, other.stage)])
+        if not isinstance(other, Gather):
+            raise TypeError(f"{other!r} is no source: stage.as_(name) is one")
+        return Gather(self.sources + other.sources)
 
     def __or__(self, other: Stage) -> "GatherPipeline":
         return GatherPipeline(self.sources, other)
@@ -110,7 +129,10 @@ class GatherPipeline:
 
     def __init__(self, sources: Sequence[Tuple[str, Stage]],
                  consumer: Stage) -> None:
-        self.sources = list(sources)
+        self.sources = Gather(sources).sources
+        if not self.sources:
+            raise ValueError("there is nothing to gather: it has no sources")
+        _check_stage(consumer)
         self.consumer = consumer
 
     def run(self, timeout: Optional[float] = None) -> Result:

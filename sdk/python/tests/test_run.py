@@ -14,8 +14,9 @@ import warnings
 import weakref
 
 from sandlock import (
-    BranchAction, ChildError, ConfinementError, ExitReason, PolicyError,
-    Sandbox, SandboxError, StdioMode, _run, list_profiles, load_profile,
+    BranchAction, ChildError, ConfinementError, ExitReason, Gather,
+    GatherPipeline, Pipeline, PolicyError, Sandbox, SandboxError, StdioMode,
+    _run, list_profiles, load_profile,
 )
 
 from .place import LIMIT_S, Place, unique
@@ -452,6 +453,29 @@ class Pipelines(Place):
         self.assertFalse(result.success)
         self.assertIn("/no/such", result.error)
         self.assertEqual(self.running(), [])
+
+    def test_a_gather_has_sources_of_different_names_and_a_stage(self):
+        stage = Sandbox().cmd(["cat"])
+        a, b = stage.as_("a"), stage.as_("b")
+        for bad in (lambda: Gather([]) | stage,
+                    lambda: GatherPipeline([], stage),
+                    lambda: a + b + stage.as_("a"),
+                    lambda: Gather([("a", stage), ("a", stage)]),
+                    lambda: GatherPipeline([("a", stage)] * 2, stage),
+                    lambda: Gather([("a:b", stage)]),
+                    lambda: stage.as_("a\0")):
+            with self.assertRaises(ValueError):
+                bad()
+        for bad in (lambda: stage | 3, lambda: 3 | stage,
+                    lambda: stage | a, lambda: (stage | stage) | "x",
+                    lambda: a | 3, lambda: (a + b) | (stage | stage),
+                    lambda: a + stage, lambda: a + b + 3,
+                    lambda: Pipeline([stage, 3]), lambda: Gather([("a", 3)]),
+                    lambda: stage.as_(3), lambda: Gather([]) + 3):
+            with self.assertRaises(TypeError):
+                bad()
+        self.assertEqual([name for name, _ in (Gather([]) + a + b).sources],
+                         ["a", "b"])
 
     def test_a_gather_by_name(self):
         consumer = Sandbox(workdir=self.workdir)
