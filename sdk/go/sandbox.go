@@ -9,6 +9,7 @@ import (
 	"os"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -181,6 +182,19 @@ func pairs(m map[string]string, between, end string) []string {
 	return list
 }
 
+// checkNames refuses names that would end before they do.
+func checkNames(key, end string, maps ...map[string]string) error {
+	for _, m := range maps {
+		for name := range m {
+			if name == "" || strings.Contains(name, end) {
+				return usage("set "+key, "the name %q is empty "+
+					"or has a %q", name, end)
+			}
+		}
+	}
+	return nil
+}
+
 func names(v []Protection) []string {
 	var list []string
 	for _, p := range v {
@@ -213,6 +227,13 @@ func (s *Sandbox) settings() ([]Setting, error) {
 		return nil, usage("set program.user",
 			"UID and GID are set together or not at all")
 	}
+	if err := checkNames("program.env", "=", s.Env); err != nil {
+		return nil, err
+	}
+	if err := checkNames("filesystem.mount", ":", s.FSMount,
+		s.FSMountReadOnly); err != nil {
+		return nil, err
+	}
 	user := ""
 	if s.UID != nil {
 		user = fmt.Sprintf("%d:%d", *s.UID, *s.GID)
@@ -224,7 +245,7 @@ func (s *Sandbox) settings() ([]Setting, error) {
 		{"filesystem.read", s.FSReadable},
 		{"filesystem.write", s.FSWritable},
 		{"filesystem.deny", s.FSDenied},
-		{"filesystem.mount", pairs(s.FSMount, ":", "")},
+		{"filesystem.mount", pairs(s.FSMount, ":", ":rw")},
 		{"filesystem.mount", pairs(s.FSMountReadOnly, ":", ":ro")},
 		{"filesystem.on_exit", action(s.OnExit)},
 		{"filesystem.on_error", action(s.OnError)},

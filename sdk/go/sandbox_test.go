@@ -495,7 +495,7 @@ func TestFieldsAreKeys(t *testing.T) {
 	expect(t, "settings", strings.Join(lines, " "), strings.Join([]string{
 		"filesystem.read=/a", "filesystem.read=/b",
 		"filesystem.write=/c", "filesystem.deny=/d",
-		"filesystem.mount=/e:/f", "filesystem.mount=/g:/h:ro",
+		"filesystem.mount=/e:/f:rw", "filesystem.mount=/g:/h:ro",
 		"filesystem.on_exit=keep", "filesystem.on_error=defer",
 		"config.workdir=/i", "config.workdir=/s", "config.workdir=/t",
 		"filesystem.chroot=/u", "config.branch=false", "config.fs_storage=/o", "program.cwd=/j",
@@ -525,7 +525,12 @@ func TestBadRequests(t *testing.T) {
 		"disk":        {MaxDisk: "0"},
 		"a NUL":       {Workdir: "a\x00b"},
 		"a key":       {Settings: []Setting{{"no.such", "x"}}},
-		"a name":      {Env: map[string]string{"": "x"}},
+		"no name":     {Env: map[string]string{"": "x"}},
+		"a name":      {Env: map[string]string{"A=": "x"}},
+		"a variable":  {Env: map[string]string{"A\x00": "x"}},
+		"a mount":     {FSMount: map[string]string{"/a:b": "/usr"}},
+		"a read-only mount": {
+			FSMountReadOnly: map[string]string{"/a:b": "/usr"}},
 	} {
 		sb.Host = w.Host
 		_, err := sb.Run(background, "true")

@@ -141,6 +141,15 @@ def _check_name(name: Optional[str]) -> None:
                           step="Sandbox", kind="usage")
 
 
+def _variable(name: Any, value: Any) -> str:
+    name, value = (os.fsdecode(x) if isinstance(x, bytes) else str(x)
+                   for x in (name, value))
+    if not name or "=" in name:
+        raise PolicyError(f"env: '{name}' is no name of a variable",
+                          errno=errno.EINVAL, step="configure", kind="usage")
+    return f"{name}={value}"
+
+
 def _is_inside(path: Text, directories: Sequence[str]) -> bool:
     real = os.path.realpath(os.fsdecode(path))
     return any(real == d or real.startswith(d.rstrip("/") + "/")
@@ -339,7 +348,7 @@ class Sandbox:
                 request.set("filesystem.write", text, "fs_writable")
         self._set_mounts(request)
         for name, value in {**self.env, **extra_env}.items():
-            request.set("program.env", f"{name}={value}", "env")
+            request.set("program.env", _variable(name, value), "env")
         user = self._user()
         if user:
             request.set("program.user", user, "uid")
@@ -354,8 +363,12 @@ class Sandbox:
         return request
 
     def _set_mounts(self, request: Request) -> None:
-        for inside in self.fs_mount:
-            if inside in self.fs_mount_ro:
+        for inside in (*self.fs_mount, *self.fs_mount_ro):
+            if ":" in os.fspath(inside):
+                raise PolicyError(f"'{inside}' cannot be mounted on: it has a "
+                                  "':'", errno=errno.EINVAL, step="configure",
+                                  kind="usage")
+            if inside in self.fs_mount and inside in self.fs_mount_ro:
                 raise PolicyError(f"'{inside}' is mounted more than once",
                                   errno=errno.EINVAL, step="configure",
                                   kind="usage")

@@ -224,6 +224,14 @@ class Values(unittest.TestCase):
             Sandbox(policy_fn=good)
         PolicyFn.deferred(lambda event, context, approval: None)
 
+    def test_a_name_with_what_ends_it_is_refused(self):
+        for name in ("A=", "=", "", "A\0", b"A="):
+            with self.assertRaises(ValueError):
+                Sandbox(env={name: "b"}).run(["true"])
+        for field in ("fs_mount", "fs_mount_ro"):
+            with self.assertRaisesRegex(PolicyError, "'/a:b'"):
+                Sandbox(**{field: {"/a:b": "/usr"}}).run(["true"])
+
     def test_nothing_to_decide_and_nothing_to_wait_for(self):
         sandbox = Sandbox()
         for call in (sandbox.commit, sandbox.abort, sandbox.wait,
