@@ -38,7 +38,12 @@ METHODS: Dict[str, str] = {
                "on_error=BranchAction.ABORT), run() and Result.changes",
 }
 
+_MCP = ("run each tool's command with Sandbox(workdir=..., "
+        "on_exit=BranchAction.DEFER), as the server "
+        "sdk/python/examples/mcp_approval.py does")
+
 NAMES: Dict[str, str] = {
+    "mcp": _MCP,
     "Checkpoint": _CHECKPOINT, "SkippedFd": _CHECKPOINT,
     "Image": _IMAGE, "ImageConfig": _IMAGE, "pull_image": _IMAGE,
     "DryRunResult": METHODS["dry_run"],

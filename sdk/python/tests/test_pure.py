@@ -7,6 +7,8 @@ import inspect
 import os
 import pickle
 import re
+import subprocess
+import sys
 import unittest
 
 import sandlock
@@ -16,6 +18,8 @@ from sandlock import (
     _missing, _run, inputs, parse_ports, renames,
 )
 from sandlock.sandbox import KEYS
+
+from .place import EXAMPLES
 
 REFERENCE = os.path.join(os.path.dirname(__file__), "api-0.9.0.txt")
 
@@ -107,6 +111,19 @@ class Interface(unittest.TestCase):
             names = [c.__name__ for c in getattr(sandlock, name).__mro__]
             for base in bases.split(", "):
                 self.assertIn(base, names)
+
+    def test_modules_are_refused_with_a_next_step(self):
+        for text in ("import sandlock.mcp", "from sandlock import mcp",
+                     "import sandlock.mcp.server", "import sandlock\n"
+                     "sandlock.mcp", "from sandlock.mcp import McpSandbox"):
+            with self.assertRaisesRegex(ImportError, "mcp_approval.py"):
+                exec(text, {})
+        result = subprocess.run([sys.executable, "-m", "sandlock.mcp"],
+                                stderr=subprocess.PIPE)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"mcp_approval.py", result.stderr)
+        path = os.path.join(EXAMPLES, "mcp_approval.py")
+        self.assertTrue(os.path.exists(path))
 
     def test_unknown_names_are_what_they_always_were(self):
         with self.assertRaises(TypeError):
