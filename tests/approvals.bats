@@ -22,6 +22,24 @@ teardown() { finish; }
 	equal out "$(cat "$W/out")" "$(printf 'ran\n126')"
 }
 
+@test "a reason: it is on record and shown, whole or cut" {
+	serve --ask-exec env -- sh -c 'env true; echo no; env false; echo no; sleep 60'
+	wait_for /env
+	sandlock deny --reason 'not twice' "$N" "$ID"
+	eventually grep -q no "$W/out"
+	run sandlock logs --json "$N"
+	equal record "$(jq -c '.denials | map([.code, .rule])' <<<"$output")" \
+		'[["ask.denied","env: not twice"]]'
+	run sandlock why "$N"
+	expect_output 'because: env: not twice'
+	wait_for false
+	sandlock deny --reason "$(printf %0400d 0)" "$N" "$ID"
+	eventually sh -c 'sandlock logs --json "$1" | jq -e ".denials[1].rule |
+		test(\"^env: 0{248}[.]{3}$\")"' - "$N"
+	sandlock kill "$N"
+	served || true
+}
+
 @test "exec: nobody is asked about the command itself; all else with '*'" {
 	serve --ask-exec '*' -- sh -c 'true; /bin/true; echo $?'
 	wait_for /true

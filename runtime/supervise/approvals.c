@@ -581,6 +581,15 @@ const char *approval_rule(const struct approval_wait *w)
 	return w->approval->rule;
 }
 
+const char *approval_reason(const struct approval_wait *w)
+{
+	const struct approval *a = w->approval;
+
+	return atomic_load(&a->state) == APPROVAL_ANSWERED && *a->reason
+		       ? a->reason
+		       : NULL;
+}
+
 /* ---------------------------------------------------------- answering -- */
 
 static struct approval *find(const struct list *l, uint64_t id)

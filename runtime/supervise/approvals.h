@@ -128,6 +128,8 @@ uint64_t approval_id(const struct approval_wait *w);
  */
 const struct event *approval_expired(struct approval_wait *w);
 const char *approval_rule(const struct approval_wait *w);
+/* What whoever has answered said besides; NULL: nothing, or nobody has. */
+const char *approval_reason(const struct approval_wait *w);
 
 /*
  * Answers number @id: @error 0 allows, else it is the errno that the caller

@@ -15,6 +15,9 @@
 #include "supervise/internal.h"
 #include "supervise/object.h"
 
+/* More than a record holds: it shows that it is cut. */
+enum { WHY_MAX = DENIAL_TEXT_MAX + APPROVAL_TEXT_MAX };
+
 static void wake(void *data)
 {
 	call_resume(data);
@@ -69,6 +72,19 @@ static enum ask_answer deny(const struct asker *a, struct call *c,
 	return ASK_DENIED;
 }
 
+/* And what whoever has denied it said. */
+static const char *with_reason(const struct ask *k, const char *rule,
+			       char why[WHY_MAX])
+{
+	const char *reason = approval_reason(&k->wait);
+
+	if (!reason)
+		return rule;
+	(void)snprintf(why, WHY_MAX, "%.128s: %s", rule ? rule : "callback",
+		       reason);
+	return why;
+}
+
 static int begin(const struct asker *a, struct ask *k, struct call *c,
 		 const struct event *e, const char *rule)
 {
@@ -94,6 +110,7 @@ enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
 			  const struct event *e, const char *rule,
 			  struct outcome *ret)
 {
+	char why[WHY_MAX];
 	enum approval_state state;
 	int error = EPERM;
 
@@ -110,6 +127,7 @@ enum ask_answer ask_about(const struct asker *a, struct ask *k, struct call *c,
 	case APPROVAL_ANSWERED:
 		if (error == 0)
 			return ASK_ALLOWED;
+		rule = with_reason(k, rule, why);
 		break;
 	case APPROVAL_EXPIRED:
 		record_expired(a, c, e, rule);
