@@ -458,6 +458,10 @@ for p in glob.glob('$SANDLOCK_ROOT/*/control.sock') + ['$SANDLOCK_ROOT/$N/contro
 	expect_status 0
 	expect_output 'date: Operation not permitted'
 	expect_output ok
+	# The search of a user's $PATH goes on where he may not look.
+	notify --ask-exec date --ask=never --env "PATH=/root/bin:$PATH" -- \
+		/bin/sh -c '/usr/bin/env echo ok'
+	expect_status 0
 	notify --ask-open /etc/hostname --ask=never -- /bin/sh -c \
 		'cat /etc/hostname; cat /etc/passwd >/dev/null && echo ok'
 	expect_output '/etc/hostname: Operation not permitted'

@@ -6,6 +6,7 @@
 #include <linux/magic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -16,6 +17,7 @@
 #include "base/path.h"
 #include "supervise/ask.h"
 #include "supervise/internal.h"
+#include "supervise/who.h"
 
 enum {
 	LINE_BYTES = 256, /* BINPRM_BUF_SIZE */
@@ -155,6 +157,53 @@ static int next(const struct asker *a, struct call *c, int root_fd, int *fd,
 	return *fd < 0 ? *fd : 1;
 }
 
+/* Is the caller who we are, in the same user namespace? */
+static bool is_one_of_us(struct call *c)
+{
+	auto_free struct who *w = malloc(sizeof(*w));
+	struct stat ours, its;
+	char link[64];
+
+	(void)snprintf(link, sizeof(link), "/proc/%d/ns/user",
+		       (int)call_tid(c));
+	return w && who_read(call_tid(c), w) == 0 && w->uid == geteuid() &&
+	       stat("/proc/self/ns/user", &ours) == 0 &&
+	       stat(link, &its) == 0 && ours.st_dev == its.st_dev &&
+	       ours.st_ino == its.st_ino;
+}
+
+/*
+ * Below a directory that we may not search, and so the caller may not, nor
+ * change that, for it is somebody else's: a search of $PATH goes on after the
+ * kernel's EACCES.
+ */
+static bool is_kept_from_both(struct call *c, int root_fd,
+			      const struct object *o)
+{
+	auto_close int dir_fd = -1;
+	struct stat st;
+
+	if (o->exists || o->real || o->is_veiled || !o->path)
+		return false;
+	for (size_t end = 0; o->path[end];) {
+		auto_free char *prefix = NULL;
+		int fd;
+
+		end += strspn(o->path + end, "/");
+		end += strcspn(o->path + end, "/");
+		prefix = strndup(o->path, end);
+		fd = prefix ? fd_open_in_root(root_fd, prefix, O_PATH, 0)
+			    : -ENOMEM;
+		if (fd < 0)
+			return fd == -EACCES && dir_fd >= 0 &&
+			       fstat(dir_fd, &st) == 0 &&
+			       st.st_uid != geteuid() && is_one_of_us(c);
+		cleanup_close(&dir_fd);
+		dir_fd = fd;
+	}
+	return false;
+}
+
 int interpreters_find(const struct asker *a, struct call *c, const char *path,
 		      const struct object *o, struct interpreters *ret)
 {
@@ -167,7 +216,8 @@ int interpreters_find(const struct asker *a, struct call *c, const char *path,
 		return root_fd == -ENOMEM ? -ENOMEM : -ESRCH;
 	/* What the kernel will say. */
 	if (o->exists ? *path && !S_ISREG(o->st.st_mode)
-		      : *path && (o->real || o->is_missing))
+		      : *path && (o->real || o->is_missing ||
+				  is_kept_from_both(c, root_fd, o)))
 		return 0;
 	fd = open_program(a, c, root_fd, path, o);
 	if (fd < 0)
