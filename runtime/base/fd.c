@@ -220,6 +220,27 @@ int fd_open_in_root(int rootfd, const char *path, int flags, mode_t mode)
 			  RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 }
 
+int fd_open_deepest(int rootfd, const char *path, size_t *ret_len, int *ret_why)
+{
+	auto_free char *part = strdup(path);
+	size_t n = strlen(path);
+	int fd, why = 0;
+
+	if (!part)
+		return -ENOMEM;
+	while ((fd = fd_open_in_root(rootfd, n ? part : "/", O_PATH, 0)) < 0 &&
+	       n) {
+		why = fd;
+		while (n && part[--n] != '/')
+			;
+		part[n] = '\0';
+	}
+	*ret_len = n;
+	if (ret_why)
+		*ret_why = why;
+	return fd;
+}
+
 const char *fd_proc_path(int fd, char buf[FD_PATH_MAX])
 {
 	(void)snprintf(buf, FD_PATH_MAX, "/proc/self/fd/%d", fd);

@@ -43,6 +43,13 @@ int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
 
 /* openat2(2) with RESOLVE_IN_ROOT and NO_MAGICLINKS; fd or negative errno. */
 int fd_open_in_root(int rootfd, const char *path, int flags, mode_t mode);
+/*
+ * O_PATH of the longest part of the absolute @path that can be opened so, whole
+ * components and at least "/"; its length goes to @ret_len. @ret_why (or NULL):
+ * why one component more cannot, a negative errno; 0: it is the whole path.
+ */
+int fd_open_deepest(int rootfd, const char *path, size_t *ret_len,
+		    int *ret_why);
 
 /* openat2(2) as it is, with retries on EAGAIN; fd or negative errno. */
 int fd_openat2(int dirfd, const char *path, int flags, mode_t mode,

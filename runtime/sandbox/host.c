@@ -196,32 +196,21 @@ static int find_workdir(struct host_context *h, struct error *err)
  * host; what is not there yet, at the end, follows as it is. NULL: nobody can
  * tell.
  */
-static char *follow_links(const char *top, char *at)
+static char *follow_links(const struct host_context *h, const char *at)
 {
-	auto_close int top_fd = open(top, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	auto_close int top_fd = open(h->chroot ? h->chroot : "/",
+				     O_PATH | O_DIRECTORY | O_CLOEXEC);
 	auto_(buf) struct buf whole = BUF_INIT;
 	char link[FD_PATH_MAX], real[PATH_MAX];
-	size_t n = strlen(at);
-	int fd = -ENOENT;
+	auto_close int fd = -1;
+	size_t n;
 
-	while (top_fd >= 0 && fd < 0) {
-		char was = at[n];
-
-		at[n] = '\0';
-		fd = fd_open_in_root(top_fd, n ? at : "/", O_PATH, 0);
-		at[n] = was;
-		if (fd < 0 && !n)
-			break;
-		while (fd < 0 && n && at[--n] != '/')
-			;
-	}
-	if (fd < 0)
+	if (top_fd >= 0)
+		fd = fd_open_deepest(top_fd, at, &n, NULL);
+	if (fd < 0 || fd_read_link(AT_FDCWD, fd_proc_path(fd, link), real) < 0)
 		return NULL;
-	if (fd_read_link(AT_FDCWD, fd_proc_path(fd, link), real) == 0) {
-		buf_add_str(&whole, real);
-		buf_add_str(&whole, at + n);
-	}
-	(void)close(fd);
+	buf_add_str(&whole, real);
+	buf_add_str(&whole, at + n);
 	return whole.len ? path_normalize(buf_str(&whole)) : NULL;
 }
 
@@ -251,7 +240,7 @@ static int check_mount(const struct host_context *h, const char *inside,
 	auto_free char *at = *inside == '/' ? path_normalize(inside) : NULL;
 	const char *top = h->chroot ? h->chroot : "/";
 	auto_free char *real =
-		at && shows_links(h, at) ? follow_links(top, at) : NULL;
+		at && shows_links(h, at) ? follow_links(h, at) : NULL;
 
 	for (size_t i = 0; at && i < h->workdirs.n; i++) {
 		const char *dir = path_below(h->workdirs.v[i], top);
@@ -273,7 +262,6 @@ static char *find_denied(const struct host_context *h, const char *at,
 			 const struct request_mount **ret_mount)
 {
 	const struct request *r = h->request;
-	auto_free char *copy = strdup(at);
 
 	for (size_t i = r->n_mounts; i > 0; i--) {
 		const struct request_mount *m = &r->mounts[i - 1];
@@ -284,7 +272,7 @@ static char *find_denied(const struct host_context *h, const char *at,
 		*ret_mount = m;
 		return path_join(m->host, path_below(at, inside) + 1);
 	}
-	return copy ? follow_links(h->chroot ? h->chroot : "/", copy) : NULL;
+	return follow_links(h, at);
 }
 
 static bool is_written(const struct host_context *h, const char *real)
@@ -296,9 +284,7 @@ static bool is_written(const struct host_context *h, const char *real)
 			return true;
 	for (size_t i = 0; i < l->n; i++) {
 		auto_free char *dir = path_normalize(l->v[i]);
-		auto_free char *to =
-			dir ? follow_links(h->chroot ? h->chroot : "/", dir)
-			    : NULL;
+		auto_free char *to = dir ? follow_links(h, dir) : NULL;
 
 		if (to && path_is_under(real, to))
 			return true;

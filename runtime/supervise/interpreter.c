@@ -182,26 +182,14 @@ static bool is_kept_from_both(struct call *c, int root_fd,
 {
 	auto_close int dir_fd = -1;
 	struct stat st;
+	size_t len;
+	int why;
 
 	if (o->exists || o->real || o->is_veiled || !o->path)
 		return false;
-	for (size_t end = 0; o->path[end];) {
-		auto_free char *prefix = NULL;
-		int fd;
-
-		end += strspn(o->path + end, "/");
-		end += strcspn(o->path + end, "/");
-		prefix = strndup(o->path, end);
-		fd = prefix ? fd_open_in_root(root_fd, prefix, O_PATH, 0)
-			    : -ENOMEM;
-		if (fd < 0)
-			return fd == -EACCES && dir_fd >= 0 &&
-			       fstat(dir_fd, &st) == 0 &&
-			       st.st_uid != geteuid() && is_one_of_us(c);
-		cleanup_close(&dir_fd);
-		dir_fd = fd;
-	}
-	return false;
+	dir_fd = fd_open_deepest(root_fd, o->path, &len, &why);
+	return dir_fd >= 0 && why == -EACCES && fstat(dir_fd, &st) == 0 &&
+	       st.st_uid != geteuid() && is_one_of_us(c);
 }
 
 int interpreters_find(const struct asker *a, struct call *c, const char *path,

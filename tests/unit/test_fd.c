@@ -144,6 +144,36 @@ static void beneath_follows_nothing(void **state)
 	close(fd);
 }
 
+static void the_deepest_that_is_there_is_opened(void **state)
+{
+	static const struct {
+		const char *path;
+		size_t len;
+		int why;
+	} rows[] = {
+		{ "/", 1, 0 },
+		{ "/link", 5, 0 },
+		{ "/f/x/y", 2, -ENOTDIR },
+		{ "/none/f", 0, -ENOENT },
+		{ "/../out", 3, -ENOENT },
+	};
+	const struct dir *d = *state;
+
+	assert_int_equal(fd_write_atomic(d->fd, "f", "", 0, 0600, false), 0);
+	assert_int_equal(symlinkat("f", d->fd, "link"), 0);
+	assert_int_equal(symlinkat("/etc/passwd", d->fd, "out"), 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		size_t len = 99;
+		int why = 99;
+		int fd = fd_open_deepest(d->fd, rows[i].path, &len, &why);
+
+		assert_true(fd >= 0 && is_cloexec(fd));
+		close(fd);
+		assert_int_equal(len, rows[i].len);
+		assert_int_equal(why, rows[i].why);
+	}
+}
+
 static void reopen_gives_another_mode(void **state)
 {
 	const struct dir *d = *state;
@@ -304,6 +334,7 @@ int main(void)
 		cmocka_unit_test(pipes_are_read_to_the_end),
 		DIR_TEST(write_file_needs_the_file),
 		DIR_TEST(beneath_follows_nothing),
+		DIR_TEST(the_deepest_that_is_there_is_opened),
 		DIR_TEST(reopen_gives_another_mode),
 		DIR_TEST(links_are_read_whole),
 		cmocka_unit_test(descriptors_are_passed),
