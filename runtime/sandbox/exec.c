@@ -249,7 +249,6 @@ static void drop_signals(void)
 static void __attribute__((noreturn)) process_main(struct exec *e)
 {
 	struct error err = ERROR_INIT;
-	char keyring[300];
 	bool judged = e->found->state->judged;
 	bool early = e->traps.n_insns && !judged;
 	struct process_setup s = {
@@ -277,8 +276,6 @@ static void __attribute__((noreturn)) process_main(struct exec *e)
 		.data = e,
 	};
 
-	(void)snprintf(keyring, sizeof(keyring), "_ses.%s",
-		       e->found->state->name);
 	(void)setsid();
 	if (e->beside)
 		drop_signals();
