@@ -8,40 +8,47 @@
 
 #include "base/path.h"
 
-static void test_limits_are_written(void **state)
-{
-	struct spec_resources r = {
-		.has_mem_limit = true,
-		.mem_limit = 64 << 20,
-		.has_mem_reservation = true,
-		.mem_reservation = 32 << 20,
-		.has_mem_swap = true,
-		.mem_swap = 128 << 20,
-		.has_mem_swappiness = true,
-		.mem_swappiness = 10,
-		.has_cpu_shares = true,
-		.cpu_shares = 512,
-		.has_cpu_quota = true,
-		.cpu_quota = 50000,
-		.has_cpu_period = true,
-		.cpu_period = 200000,
-		.cpu_cpus = (char *)"0",
-		.cpu_mems = (char *)"0",
-	};
+static const struct spec_resources usual = {
+	.has_mem_limit = true,
+	.mem_limit = 64 << 20,
+	.has_mem_swap = true,
+	.mem_swap = 128 << 20,
+	.has_cpu_shares = true,
+	.cpu_shares = 512,
+	.has_cpu_quota = true,
+	.cpu_quota = 50000,
+	.has_cpu_period = true,
+	.cpu_period = 200000,
+	.cpu_cpus = (char *)"0",
+};
 
-	need_v1("memory");
-	assert_int_equal(make(nested, &r), 0);
+static void assert_usual(void)
+{
 	assert_file(dir_in("memory", nested), "memory.limit_in_bytes",
 		    "67108864");
-	assert_file(dir_in("memory", nested), "memory.soft_limit_in_bytes",
-		    "33554432");
 	assert_file(dir_in("memory", nested), "memory.memsw.limit_in_bytes",
 		    "134217728");
-	assert_file(dir_in("memory", nested), "memory.swappiness", "10");
 	assert_file(dir_in("cpu", nested), "cpu.shares", "512");
 	assert_file(dir_in("cpu", nested), "cpu.cfs_quota_us", "50000");
 	assert_file(dir_in("cpu", nested), "cpu.cfs_period_us", "200000");
 	assert_file(dir_in("cpuset", nested), "cpuset.cpus", "0");
+}
+
+static void test_limits_are_written(void **state)
+{
+	struct spec_resources r = usual;
+
+	r.has_mem_reservation = true;
+	r.mem_reservation = 32 << 20;
+	r.has_mem_swappiness = true;
+	r.mem_swappiness = 10;
+	r.cpu_mems = (char *)"0";
+	need_v1("memory");
+	assert_int_equal(make(nested, &r), 0);
+	assert_usual();
+	assert_file(dir_in("memory", nested), "memory.soft_limit_in_bytes",
+		    "33554432");
+	assert_file(dir_in("memory", nested), "memory.swappiness", "10");
 	/* Who says the path looks for it in every hierarchy. */
 	assert_true(exists(dir_in("pids", nested)));
 }
@@ -313,23 +320,7 @@ static void first_disk(char *ret, size_t room, struct spec_throttle *rate)
 static void test_failed_update_puts_back_what_was(void **state)
 {
 	struct spec_throttle before = { .rate = 5000000 }, after, other;
-	struct spec_resources r = {
-		.has_mem_limit = true,
-		.mem_limit = 64 << 20,
-		.has_mem_swap = true,
-		.mem_swap = 128 << 20,
-		.has_cpu_shares = true,
-		.cpu_shares = 512,
-		.has_cpu_quota = true,
-		.cpu_quota = 50000,
-		.has_cpu_period = true,
-		.cpu_period = 200000,
-		.cpu_cpus = (char *)"0",
-		.has_pids_limit = true,
-		.pids_limit = 9,
-		.read_bps = &before,
-		.n_read_bps = 1,
-	};
+	struct spec_resources r = usual;
 	struct spec_resources more = {
 		.has_mem_limit = true,
 		.mem_limit = 256 << 20,
@@ -355,6 +346,10 @@ static void test_failed_update_puts_back_what_was(void **state)
 	};
 	char disk[64], line[96];
 
+	r.has_pids_limit = true;
+	r.pids_limit = 9;
+	r.read_bps = &before;
+	r.n_read_bps = 1;
 	need_v1("memory");
 	need_v1("blkio");
 	first_disk(disk, sizeof(disk), &before);
@@ -362,16 +357,9 @@ static void test_failed_update_puts_back_what_was(void **state)
 	after.rate = 7000;
 	assert_int_equal(make(nested, &r), 0);
 	assert_true(cgroup_update(cg, &more, &err) < 0);
-	assert_file(dir_in("memory", nested), "memory.limit_in_bytes",
-		    "67108864");
-	assert_file(dir_in("memory", nested), "memory.memsw.limit_in_bytes",
-		    "134217728");
+	assert_usual();
 	assert_file(dir_in("memory", nested), "memory.oom_control",
 		    "oom_kill_disable 0\nunder_oom 0\noom_kill 0");
-	assert_file(dir_in("cpu", nested), "cpu.shares", "512");
-	assert_file(dir_in("cpu", nested), "cpu.cfs_quota_us", "50000");
-	assert_file(dir_in("cpu", nested), "cpu.cfs_period_us", "200000");
-	assert_file(dir_in("cpuset", nested), "cpuset.cpus", "0");
 	assert_file(dir_in("pids", nested), "pids.max", "9");
 	(void)snprintf(line, sizeof(line), "%s5000000", disk);
 	assert_file(dir_in("blkio", nested), "blkio.throttle.read_bps_device",
