@@ -53,6 +53,34 @@ ask() {
 	[ ! -e "$SANDLOCK_ROOT/$N" ]
 }
 
+@test "inspect: who asks during the start gets what was asked for" {
+	local i pid=
+
+	# Stopped before it has a socket, if we are in time.
+	for i in $(seq 50); do
+		sandlock run --name "$N" -- sleep 60 2>/dev/null 3>&- &
+		SERVER=$!
+		until { read -r && read -r pid; } <"$SANDLOCK_ROOT/$N/pid"; do
+			:
+		done 2>/dev/null
+		kill -STOP "$pid"
+		[ -e "$SANDLOCK_ROOT/$N/control.sock" ] || break
+		kill -CONT "$pid"
+		unserve
+		pid=
+	done
+	[ "$pid" ] || skip "never in time"
+	run sandlock inspect --toml "$N"
+	expect_status 1
+	expect_output "'$N' is starting"
+	sandlock inspect "$N" >"$W/config" 3>&- &
+	sleep 0.5
+	kill -CONT "$pid"
+	wait $!
+	equal args "$(jq -c .program.args "$W/config")" '["sleep","60"]'
+	unserve
+}
+
 @test "ps shows the command, not the pid 1 of ours that it runs under" {
 	serve -- sleep 60
 	equal command "$(sandlock ps --json |

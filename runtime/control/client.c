@@ -45,6 +45,14 @@ static void fail_call(struct control_call *c, int sys)
 				"supervisor of '%s' is not running", c->name);
 		break;
 	case ETIMEDOUT:
+		if (c->is_starting) {
+			(void)error_say(&c->err, ERR_STATE, ENOENT,
+					"'%s' is starting, and has no control "
+					"socket yet",
+					c->name);
+			(void)error_hint(&c->err, "try again");
+			break;
+		}
 		(void)error_say(&c->err, ERR_STATE, ETIMEDOUT,
 				"supervisor of '%s' did not answer within %d s",
 				c->name, CONTROL_TIMEOUT_MS / 1000);
@@ -68,12 +76,14 @@ static void begin_call(struct control_call *c)
 		fail_call(c, r < 0 ? -r : errno);
 }
 
-/* 1 connected, 0 later (the backlog is full), or a negative errno. */
+/* 1 connected, 0 later (no socket yet, or a full backlog), or a negative
+ * errno. */
 static int try_connect(struct rundir *d, struct control_call *c)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	auto_ptr(rundir_slot_close) struct rundir_slot *slot = NULL;
 	char dir[FD_PATH_MAX];
+	int sys;
 
 	if (rundir_find(d, c->name, &slot, &c->err) < 0)
 		return -ENOENT;
@@ -82,7 +92,9 @@ static int try_connect(struct rundir *d, struct control_call *c)
 		       control_socket_name);
 	if (connect(c->fd, (struct sockaddr *)&a, sizeof(a)) == 0)
 		return 1;
-	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	sys = errno;
+	c->is_starting = sys == ENOENT && rundir_is_locked(slot);
+	return c->is_starting || sys == EAGAIN || sys == EINTR ? 0 : -sys;
 }
 
 /* 1 the whole frame is there, 0 not yet, or a negative errno. */

@@ -24,6 +24,7 @@ struct control_call {
 	struct buf out, in;
 	size_t sent;
 	bool connected;
+	bool is_starting;
 	bool is_proved; /* what was demanded, control/peer.h */
 };
 

@@ -213,9 +213,10 @@ static int slot_make_lock(struct rundir_slot *s)
 {
 	s->lock_fd = openat(s->fd, "lock",
 			    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (s->lock_fd < 0 || flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
+	if (s->lock_fd < 0)
 		return -errno;
-	return 0;
+	/* Somebody may just look whether it is held. */
+	return rundir_lock(s, 100, NULL);
 }
 
 int rundir_claim(struct rundir *d, const char *name, struct rundir_slot **ret,
@@ -342,6 +343,15 @@ void rundir_forget_lock(struct rundir_slot *s)
 {
 	cleanup_close(&s->lock_fd);
 	s->lock_fd = -1;
+}
+
+bool rundir_is_locked(const struct rundir_slot *s)
+{
+	auto_close int fd =
+		openat(s->fd, "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 &&
+	       errno == EWOULDBLOCK;
 }
 
 int rundir_age_ms(const struct rundir_slot *s)

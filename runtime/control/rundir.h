@@ -69,6 +69,8 @@ void rundir_forget_lock(struct rundir_slot *s);
 
 /* Milliseconds since the directory was made or an entry came or went. */
 int rundir_age_ms(const struct rundir_slot *s);
+/* True while somebody works on it: until the start is done. */
+bool rundir_is_locked(const struct rundir_slot *s);
 /* True if the directory has our lock file. */
 bool rundir_is_ours(const struct rundir_slot *s);
 

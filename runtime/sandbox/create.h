@@ -41,6 +41,7 @@ struct create {
 	struct seccomp_program filter;
 	struct seccomp_program traps; /* of a bundle, beside its filter */
 	int traps_fd;		      /* its listener, or -1 */
+	int control_fd;		      /* its socket until it is served, or -1 */
 	bool has_filter;
 	int filter_fd; /* for the launcher, or -1 */
 	int judge_fd;  /* the same of @traps, where the launcher loads them */

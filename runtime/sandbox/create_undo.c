@@ -91,7 +91,7 @@ void create_init(struct create *c)
 	c->sync_fd = c->child_sync_fd = c->join_fd = c->child_join_fd = -1;
 	c->console_sock = c->console_master = c->pidfd = -1;
 	c->netns_fd = c->mounts_fd = c->fifo_fd = c->status_fd = -1;
-	c->traps_fd = c->notify_fd = -1;
+	c->traps_fd = c->notify_fd = c->control_fd = -1;
 }
 
 void create_done(struct create *c)
@@ -112,6 +112,7 @@ void create_done(struct create *c)
 	seccomp_program_done(&c->filter);
 	seccomp_program_done(&c->traps);
 	cleanup_close(&c->traps_fd);
+	cleanup_close(&c->control_fd);
 	buf_done(&c->made);
 	cleanup_close(&c->filter_fd);
 	cleanup_close(&c->judge_fd);

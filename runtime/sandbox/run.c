@@ -196,6 +196,15 @@ static void wait_and_answer(void *data, int fd)
 	}
 }
 
+/* Who asks before it is served waits. */
+static void bind_socket(struct create *c)
+{
+	struct error err = ERROR_INIT;
+
+	if (serve_bind(c, &c->control_fd, &err) < 0)
+		log_warn(c->env->log, "%s", err.msg);
+}
+
 /* state.json has been there since the clone, and says "creating". */
 static int write_created(struct create *c, struct error *err)
 {
@@ -204,9 +213,12 @@ static int write_created(struct create *c, struct error *err)
 	if (!c->die_with_parent || !c->slot)
 		return 0;
 	r = state_write(c->slot, c->state, err);
-	if (r == 0)
-		rundir_unlock(c->slot);
-	return r;
+	if (r < 0)
+		return r;
+	if (!hooks_of(c)->created)
+		bind_socket(c);
+	rundir_unlock(c->slot);
+	return 0;
 }
 
 /* Whoever asked may take his time, so others may know meanwhile. */
@@ -561,7 +573,9 @@ static int run_foreground(struct create *c, int signal_fd,
 	struct notifier notifier;
 	int r;
 
-	if (serve_start(c, &local) < 0)
+	if (h->created)
+		bind_socket(c);
+	if (serve_adopt(c, take_fd(&c->control_fd), &local) < 0)
 		log_warn(c->env->log, "%s", local.msg);
 	if (h->started)
 		h->started(h->data);

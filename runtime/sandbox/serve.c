@@ -656,14 +656,6 @@ int serve_adopt(struct create *c, int listen_fd, struct error *err)
 	return r < 0 ? r : tell_events(c);
 }
 
-int serve_start(struct create *c, struct error *err)
-{
-	int fd = -1;
-	int r = serve_bind(c, &fd, err);
-
-	return r < 0 ? r : serve_adopt(c, fd, err);
-}
-
 int serve_calls(struct create *c, struct error *err)
 {
 	int r;

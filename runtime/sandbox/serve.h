@@ -14,12 +14,10 @@ struct create;
 struct error;
 
 /*
- * After the payload was executed, so that it has no descriptor of the socket.
- * Does nothing where there is no directory. ERR_SYSTEM.
+ * The control socket: made before others may know of the sandbox, served by
+ * this process or another once it runs. @ret_fd stays where none is wanted or
+ * there is no directory; @listen_fd may be -1. ERR_SYSTEM.
  */
-int serve_start(struct create *c, struct error *err);
-/* The halves of it, for another process. @ret_fd stays where no socket is
- * wanted; @listen_fd may be -1. */
 int serve_bind(const struct create *c, int *ret_fd, struct error *err);
 int serve_adopt(struct create *c, int listen_fd, struct error *err);
 /*

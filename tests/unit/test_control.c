@@ -146,6 +146,10 @@ static void a_server_answers_and_ends(void **state)
 	assert_int_equal(rundir_open(root, true, &d, NULL), 0);
 	assert_int_equal(rundir_claim(d, "x", &slot, NULL), 0);
 	assert_true(control_ask(d, "x", "ports", NULL, &answer, &err) < 0);
+	assert_string_equal(err.msg,
+			    "'x' is starting, and has no control socket yet");
+	rundir_unlock(slot);
+	assert_true(control_ask(d, "x", "ports", NULL, &answer, &err) < 0);
 	assert_string_equal(err.msg, "'x' has no control socket");
 	assert_int_equal(
 		control_server_open(rundir_slot_fd(slot), echo, NULL, &s, NULL),
@@ -222,6 +226,7 @@ static void subscribers_are_told_and_slow_ones_dropped(void **state)
 	(void)snprintf(root, sizeof(root), "%s/run", path);
 	assert_int_equal(rundir_open(root, true, &d, NULL), 0);
 	assert_int_equal(rundir_claim(d, "x", &slot, NULL), 0);
+	rundir_unlock(slot);
 	assert_true(control_subscribe(d, "x", NULL, NULL, count_event, &s,
 				      &err) < 0);
 	assert_string_equal(err.msg, "'x' has no control socket");
