@@ -137,8 +137,10 @@ static const char *size_text(uint64_t n, char ret[32])
 	return ret;
 }
 
-void cmd_note_quota(struct ctx *ctx, const struct sandlock_result *r)
+void cmd_note_quota(struct ctx *ctx, const struct args *args,
+		    const struct sandlock_result *r)
 {
+	const char *option = args_as(args, "quota");
 	char used[32], quota[32], text[512];
 
 	if (r->exit_kind != SANDLOCK_EXIT_QUOTA)
@@ -147,8 +149,9 @@ void cmd_note_quota(struct ctx *ctx, const struct sandlock_result *r)
 	if (r->quota_used)
 		(void)snprintf(text, sizeof(text),
 			       "the branch of '%s' took %s or more, its quota "
-			       "is %s: all of it was killed; raise --quota",
-			       r->name, size_text(r->quota_used, used), quota);
+			       "is %s: all of it was killed; raise %s",
+			       r->name, size_text(r->quota_used, used), quota,
+			       option ? option : "--quota");
 	else
 		(void)snprintf(text, sizeof(text),
 			       "how much the branch of '%s' took cannot be "

@@ -66,8 +66,8 @@ int cmd_bundle(const struct ctx *ctx, const struct args *args,
 	};
 	if (quota && request_parse_size(quota, &ret->quota_bytes) < 0)
 		return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-				 "--quota: '%s' is not %s", quota,
-				 request_kind_wants(REQUEST_SIZE));
+				 "%s: '%s' is not %s", args_as(args, "quota"),
+				 quota, request_kind_wants(REQUEST_SIZE));
 	if (branch)
 		ret->branch = strcmp(branch, "none") ? SANDLOCK_BRANCH_DEFAULT
 						     : SANDLOCK_BRANCH_NONE;

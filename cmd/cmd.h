@@ -173,7 +173,8 @@ int cmd_branch_name(const struct ctx *ctx, const struct args *args, char **ret,
 void cmd_note_pending(const struct ctx *ctx, const char *name, size_t n,
 		      const char *why);
 /* That it was over its quota, if it was. */
-void cmd_note_quota(struct ctx *ctx, const struct sandlock_result *r);
+void cmd_note_quota(struct ctx *ctx, const struct args *args,
+		    const struct sandlock_result *r);
 /* The same for what the ended sandbox @name left, if it left something. */
 void cmd_note_left(const struct ctx *ctx, const char *name);
 /* True if what a change names is, or was, a directory. */

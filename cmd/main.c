@@ -374,7 +374,7 @@ static int run_verb(struct ctx *ctx, char *const *argv)
 	ctx->verb = verb_find(argv[0]);
 	if (!ctx->verb)
 		return unknown_verb(ctx, argv[0]);
-	if (args_parse(ctx->verb, ctx->engine, argv + 1, &args, &err) < 0)
+	if (args_parse(ctx->verb, ctx->engine, argv, &args, &err) < 0)
 		return cmd_fail(ctx, &err);
 	if (args_has(&args, "help"))
 		return help_verb(ctx, ctx->verb);

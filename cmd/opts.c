@@ -1,6 +1,7 @@
 #include "opts.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,21 +108,20 @@ static bool is_number(const char *s)
 	return *s && (*s == '-' || (*s >= '0' && *s <= '9')) && !*end && !errno;
 }
 
-static int add_value(struct parse *p, const struct opt *o, const char *value,
-		     bool no)
+static int add_value(struct parse *p, const struct arg_value *v)
 {
+	const struct opt *o = v->opt;
 	struct args *a = p->a;
 
-	if (value && o->kind == OPT_ENUM && !is_word_of(o->values, value)) {
+	if (v->value && o->kind == OPT_ENUM &&
+	    !is_word_of(o->values, v->value)) {
 		(void)cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
-				"invalid value '%s' for '--%s'", value,
-				o->name);
+				"invalid value '%s' for '%s'", v->value, v->as);
 		return cmd_hint(p->err, "one of %s", o->values);
 	}
-	if (value && o->kind == OPT_NUMBER && !is_number(value))
+	if (v->value && o->kind == OPT_NUMBER && !is_number(v->value))
 		return cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
-				 "'%s' for '--%s' is no number", value,
-				 o->name);
+				 "'%s' for '%s' is no number", v->value, v->as);
 	/* Grown at every power of two. */
 	if (!(a->n_values & (a->n_values - 1))) {
 		size_t cap = a->n_values ? 2 * a->n_values : 1;
@@ -131,21 +131,20 @@ static int add_value(struct parse *p, const struct opt *o, const char *value,
 			return no_memory(p->err);
 		a->values = bigger;
 	}
-	a->values[a->n_values++] = (struct arg_value){ o, value, no };
+	a->values[a->n_values++] = *v;
 	return 0;
 }
 
 /* The next word; "--" is what ends the options, and never meant as a value. */
-static int take_next(struct parse *p, const struct opt *o)
+static int take_next(struct parse *p, struct arg_value *v)
 {
-	const char *word = p->argv[p->i];
-
-	if (!word || strcmp(word, "--") == 0)
+	v->value = p->argv[p->i];
+	if (!v->value || strcmp(v->value, "--") == 0)
 		return cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
-				 "option '--%s' needs a value: %s", o->name,
-				 o->arg);
+				 "option '%s' needs a value: %s", v->as,
+				 v->opt->arg);
 	p->i++;
-	return add_value(p, o, word, false);
+	return add_value(p, v);
 }
 
 static int parse_long(struct parse *p)
@@ -154,11 +153,11 @@ static int parse_long(struct parse *p)
 	const char *value = strchr(name, '=');
 	size_t n = value ? (size_t)(value - name) : strlen(name);
 	const struct opt *o = opt_find_long(p->id, name, n);
-	bool no = false;
+	struct arg_value v = { .no = false };
 
 	if (!o && n > 3 && !strncmp(name, "no-", 3)) {
 		o = opt_find_long(p->id, name + 3, n - 3);
-		no = true;
+		v.no = true;
 		if (o && !(o->flags & OPT_NEGATABLE))
 			o = NULL;
 	}
@@ -169,16 +168,14 @@ static int parse_long(struct parse *p)
 		buf_printf(&shown, "--%s", bare ? bare : "");
 		return unknown_option(p, buf_str(&shown), bare ? bare : "");
 	}
-	if (o->kind == OPT_FLAG) {
-		if (value)
-			return cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
-					 "option '--%.*s' takes no value",
-					 (int)n, name);
-		return add_value(p, o, NULL, no);
-	}
-	if (value)
-		return add_value(p, o, value + 1, false);
-	return take_next(p, o);
+	v.opt = o;
+	(void)snprintf(v.as, sizeof(v.as), "--%.*s", (int)n, name);
+	if (o->kind == OPT_FLAG && value)
+		return cmd_error(p->err, SANDLOCK_ERR_USAGE, 0,
+				 "option '%s' takes no value", v.as);
+	v.value = value ? value + 1 : NULL;
+	return o->kind == OPT_FLAG || value ? add_value(p, &v)
+					    : take_next(p, &v);
 }
 
 static int parse_short(struct parse *p)
@@ -188,6 +185,7 @@ static int parse_short(struct parse *p)
 
 	for (const char *s = word + 1; *s; s++) {
 		const struct opt *o = opt_find_letter(p->id, *s);
+		struct arg_value v = { .opt = o, .as = { '-', *s } };
 
 		if (!o) {
 			char shown[3] = { '-', *s, 0 };
@@ -197,15 +195,15 @@ static int parse_short(struct parse *p)
 				word + 1);
 		}
 		if (o->kind == OPT_FLAG) {
-			r = add_value(p, o, NULL, false);
+			r = add_value(p, &v);
 			if (r < 0)
 				return r;
 			continue;
 		}
-		if (s[1])
-			return add_value(p, o, s[1] == '=' ? s + 2 : s + 1,
-					 false);
-		return take_next(p, o);
+		if (!s[1])
+			return take_next(p, &v);
+		v.value = s[1] == '=' ? s + 2 : s + 1;
+		return add_value(p, &v);
 	}
 	return 0;
 }
@@ -249,6 +247,7 @@ void args_done(struct args *a)
 	*a = (struct args){ .verb = a->verb };
 }
 
+/* @argv begins with the verb, if there is one. */
 static int parse_into(const struct verb *verb, char *const *argv, bool stop,
 		      struct args *ret, size_t *ret_used,
 		      struct sandlock_error *err)
@@ -256,7 +255,7 @@ static int parse_into(const struct verb *verb, char *const *argv, bool stop,
 	auto_(args) struct args a = { .verb = verb };
 	struct parse p = {
 		.id = verb ? verb->id : VERB_GLOBAL,
-		.what = verb ? verb->name : NULL,
+		.what = verb ? *argv++ : NULL,
 		.argv = argv,
 		.a = &a,
 		.err = err,
@@ -279,8 +278,9 @@ static int parse_into(const struct verb *verb, char *const *argv, bool stop,
 	return 0;
 }
 
-static int check_operands(const struct verb *v, const struct args *a,
-			  bool engine, struct sandlock_error *err)
+static int check_operands(const struct verb *v, const char *name,
+			  const struct args *a, bool engine,
+			  struct sandlock_error *err)
 {
 	int min = v->min;
 
@@ -289,14 +289,14 @@ static int check_operands(const struct verb *v, const struct args *a,
 		min = 1;
 	if ((int)a->n_operands < min)
 		(void)cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-				"missing operand for '%s'", v->name);
+				"missing operand for '%s'", name);
 	else if (v->max >= 0 && (int)a->n_operands > v->max)
 		(void)cmd_error(err, SANDLOCK_ERR_USAGE, 0,
 				"unexpected operand '%s' for '%s'",
-				a->operands[v->max], v->name);
+				a->operands[v->max], name);
 	else
 		return 0;
-	return cmd_hint(err, "usage: sandlock %s%s%.*s", v->name,
+	return cmd_hint(err, "usage: sandlock %s%s%.*s", name,
 			*v->operands ? " " : "",
 			(int)strcspn(v->operands, "\n"), v->operands);
 }
@@ -353,7 +353,7 @@ int args_parse(const struct verb *verb, bool engine, char *const *argv,
 	if (r < 0)
 		return r;
 	if (!args_has(&a, "help")) {
-		r = check_operands(verb, &a, engine, err);
+		r = check_operands(verb, argv[0], &a, engine, err);
 		if (r < 0)
 			return r;
 	}
@@ -379,6 +379,13 @@ const char *args_str(const struct args *a, const char *name)
 	const struct arg_value *v = find_value(a, name);
 
 	return v ? v->value : NULL;
+}
+
+const char *args_as(const struct args *a, const char *name)
+{
+	const struct arg_value *v = find_value(a, name);
+
+	return v ? v->as : NULL;
 }
 
 int args_flag(const struct args *a, const char *name)

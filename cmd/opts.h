@@ -149,6 +149,7 @@ struct args {
 	const struct verb *verb;
 	struct arg_value {
 		const struct opt *opt;
+		char as[32];	   /* how it was typed: "--max-disk", "-m" */
 		const char *value; /* NULL: a flag; its --no- form sets .no */
 		bool no;
 	} * values;
@@ -168,9 +169,9 @@ int args_parse_globals(char *const *argv, struct args *ret, size_t *ret_used,
 		       struct sandlock_error *err);
 
 /*
- * Parses what stands after the verb, and checks the number of operands unless
- * --help is asked for. @engine: as sandlock-oci, where `run` always takes a
- * name. ERR_USAGE.
+ * Parses what stands after the verb, which is argv[0], and checks the number of
+ * operands unless --help is asked for. @engine: as sandlock-oci, where `run`
+ * always takes a name. ERR_USAGE.
  */
 int args_parse(const struct verb *verb, bool engine, char *const *argv,
 	       struct args *ret, struct sandlock_error *err);
@@ -180,6 +181,8 @@ int args_parse(const struct verb *verb, bool engine, char *const *argv,
  * 1 given, 0 negated, -1 not given.
  */
 const char *args_str(const struct args *a, const char *name);
+/* How the option was typed, for messages; NULL if it was not. */
+const char *args_as(const struct args *a, const char *name);
 bool args_has(const struct args *a, const char *name);
 /* True if an option that takes a value was given. */
 bool args_has_value(const struct args *a, const char *name);

@@ -23,7 +23,8 @@ static int refuse_command_options(const struct args *args,
 					    "interactive" };
 
 	for (size_t i = 0; i < args->n_values; i++) {
-		const struct opt *o = args->values[i].opt;
+		const struct arg_value *v = &args->values[i];
+		const struct opt *o = v->opt;
 		bool host = o->verbs == V(RUN);
 
 		for (size_t k = 0; k < ARRAY_LEN(both); k++)
@@ -31,9 +32,9 @@ static int refuse_command_options(const struct args *args,
 		if (!host)
 			continue;
 		(void)cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-				"--%s is for a command of the host, not for a "
+				"%s is for a command of the host, not for a "
 				"bundle",
-				o->name);
+				v->as);
 		if (strcmp(o->name, "name") == 0)
 			return cmd_hint(err, "sandlock run -b BUNDLE NAME");
 		return cmd_hint(err, "config.json says what a bundle may do; "
@@ -153,7 +154,7 @@ int cmd_run(struct ctx *ctx, struct args *args)
 	b.keep = args_has(args, "keep");
 	if (sandlock_run(&ctx->env, &b, &result, &err) < 0)
 		return cmd_fail(ctx, &err);
-	cmd_note_quota(ctx, &result);
+	cmd_note_quota(ctx, args, &result);
 	if (b.detach) {
 		if (!b.name)
 			printf("%s\n", result.name);

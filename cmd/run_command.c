@@ -22,13 +22,12 @@ static char *add_value(const char *name)
 }
 
 static int set_one(struct sandlock_request *q, const struct request_key *k,
-		   const char *value, struct sandlock_error *err)
+		   const struct arg_value *v, struct sandlock_error *err)
 {
+	const char *value = v->value ? v->value : v->no ? "false" : "true";
 	auto_free char *pair = k->kind == REQUEST_ENV ? add_value(value) : NULL;
-	char where[64];
 
-	(void)snprintf(where, sizeof(where), "--%s", k->flag);
-	return sandlock_request_set(q, k->key, pair ? pair : value, where, err);
+	return sandlock_request_set(q, k->key, pair ? pair : value, v->as, err);
 }
 
 /* Protections are for whoever runs it to waive, not for a profile. */
@@ -36,14 +35,12 @@ static int set_waived(const struct args *args, const char *option,
 		      const char *key, struct sandlock_request *q,
 		      struct sandlock_error *err)
 {
-	char where[32];
 	int r = 0;
 
-	(void)snprintf(where, sizeof(where), "--%s", option);
 	for (size_t i = 0; r == 0 && i < args->n_values; i++)
 		if (strcmp(args->values[i].opt->name, option) == 0)
 			r = sandlock_request_set(q, key, args->values[i].value,
-						 where, err);
+						 args->values[i].as, err);
 	return r;
 }
 
@@ -60,11 +57,7 @@ static int set_keys(const struct args *args, struct sandlock_request *q,
 			const char *flag = request_keys[k].flag;
 
 			if (flag && strcmp(flag, v->opt->name) == 0)
-				r = set_one(q, &request_keys[k],
-					    v->value ? v->value
-					    : v->no  ? "false"
-						     : "true",
-					    err);
+				r = set_one(q, &request_keys[k], v, err);
 		}
 	}
 	return r;
@@ -143,9 +136,9 @@ int cmd_refuse_bundle_options(const struct args *args,
 		for (size_t k = 0; k < ARRAY_LEN(names); k++)
 			if (strcmp(args->values[i].opt->name, names[k]) == 0)
 				return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-						 "--%s is for bundles, not for "
+						 "%s is for bundles, not for "
 						 "a command of the host",
-						 names[k]);
+						 args->values[i].as);
 	return 0;
 }
 
@@ -317,7 +310,7 @@ static int run_request(struct ctx *ctx, const struct args *args,
 		return fail_to_tell(ctx, errno);
 	if (result.exit_kind == SANDLOCK_EXIT_TIMEOUT)
 		cmd_note(ctx, "the time is over: '%s' was killed", result.name);
-	cmd_note_quota(ctx, &result);
+	cmd_note_quota(ctx, args, &result);
 	tell_killed(ctx, &denied, &result);
 	tell_denials(ctx, &denied, &result);
 	if (args_has(args, "dry-run"))
@@ -377,9 +370,9 @@ static int refuse_command_options(const struct args *args,
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (args_has_value(args, names[i]))
 			return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-					 "--%s is for a command of the host, "
+					 "%s is for a command of the host, "
 					 "not for a bundle",
-					 names[i]);
+					 args_as(args, names[i]));
 	return 0;
 }
 

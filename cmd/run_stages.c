@@ -22,8 +22,8 @@ static int refuse_options(const struct args *args, struct sandlock_error *err)
 		for (size_t k = 0; k < ARRAY_LEN(names); k++)
 			if (strcmp(args->values[i].opt->name, names[k]) == 0)
 				return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-						 "--%s is not for stages",
-						 names[k]);
+						 "%s is not for stages",
+						 args->values[i].as);
 	return cmd_refuse_bundle_options(args, err);
 }
 

@@ -196,6 +196,14 @@ static int add_origin(struct request *r, const struct request_key *k,
 	return v->value && v->where ? 0 : -ENOMEM;
 }
 
+const char *request_where(const struct request *r, const char *key)
+{
+	for (size_t i = r->n_origins; i-- > 0;)
+		if (strcmp(r->origins[i].key->key, key) == 0)
+			return r->origins[i].where;
+	return key;
+}
+
 static void free_origins(struct request *r)
 {
 	for (size_t i = 0; i < r->n_origins; i++) {
@@ -559,7 +567,8 @@ int request_set(struct request *r, const char *key, const char *value,
 	if (request_kind_is_rule(k->kind, &use))
 		return add_rule(r, k, use, value, where, err);
 	n = set_value(r, k, value);
-	if (n == 0 && k->kind == REQUEST_LIST && k->flag)
+	if (n == 0 && k->flag &&
+	    (k->kind == REQUEST_LIST || k->kind == REQUEST_SIZE))
 		n = add_origin(r, k, value, where);
 	if (n == -ENOMEM)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "%s", where);

@@ -185,6 +185,8 @@ const char *request_kind_wants(enum request_kind k);
  */
 const char *request_origin(const struct request *r, const char *key,
 			   const char *value);
+/* The same of the last value of a size; the key if there is none. */
+const char *request_where(const struct request *r, const char *key);
 
 /* Forgets what was set; an unknown @key is none of ours. */
 void request_clear(struct request *r, const char *key);

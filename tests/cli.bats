@@ -219,6 +219,19 @@ hint: did you mean '--bundle'?"
 	done
 }
 
+@test "an error names the command and the option as they were typed" {
+	run sandlock config
+	expect_status 2
+	expect_output "missing operand for 'config'"
+	expect_output 'usage: sandlock config NAME'
+	run sandlock config --frob x
+	expect_output "unknown option '--frob' for 'config'"
+	run sandlock run --no-port-remap -b . x
+	expect_output '--no-port-remap is for a command of the host'
+	run sandlock run -t 9x -- true
+	expect_output "-t: '9x' is not seconds"
+}
+
 @test "run: one word in a directory without config.json" {
 	run sandlock run true
 	expect_status 125

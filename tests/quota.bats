@@ -203,6 +203,8 @@ limits.disk = '
 		run sandlock run --quota="$bad" -- true
 		expect_status 125
 		expect_output "--quota: '$bad' is not a number of bytes"
+		run sandlock run --max-disk "$bad" -- true
+		expect_output "--max-disk: '$bad' is not a number of bytes"
 	done
 	run sandlock run --quota= -- true
 	expect_status 125
@@ -212,5 +214,11 @@ limits.disk = '
 	printf '[limits]\ndisk = "64M"\n[config]\nbranch = false\n' >"$W/p.toml"
 	run sandlock run --profile-file "$W/p.toml" -- true
 	expect_status 125
-	expect_output '--quota: there is no branch that it is of'
+	expect_output "p.toml:2:8: there is no branch that it is of"
+	run sandlock run --max-disk=1M --profile-file "$W/p.toml" -- true
+	expect_output '--max-disk: there is no branch that it is of'
+	run sandlock run --max-disk -- true
+	expect_output "option '--max-disk' needs a value"
+	run sandlock run --stage "$W/p.toml" --max-disk 1M -m x
+	expect_output "-m: 'x' is not a number of bytes"
 }

@@ -491,7 +491,8 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	p->branch = host_has_branch(h);
 	if (r->quota_bytes && !p->branch)
 		return error_say(err, ERR_USAGE, EINVAL,
-				 "--quota: there is no branch that it is of");
+				 "%s: there is no branch that it is of",
+				 request_where(r, "limits.disk"));
 	p->skeleton = !host_root_is_chroot(h);
 	p->cwd_is_wish = r->no_branch && !r->cwd;
 	n = take_workdirs(p, h);

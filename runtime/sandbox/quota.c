@@ -253,5 +253,5 @@ int quota_check(struct branch *b, uint64_t bytes, struct error *err)
 			"branch '%s' holds more already than its quota of "
 			"%" PRIu64 " bytes",
 			branch_name(b), bytes);
-	return error_hint(err, "raise --quota");
+	return error_hint(err, "raise the quota");
 }
