@@ -234,6 +234,24 @@ config_refused() {
 	expect_output yes
 }
 
+@test "mounts: an option may be longer than fsconfig(2) takes" {
+	local long="$B/$(printf 'l%.0s' $(seq 120))"
+
+	mkdir -p "$long/a" "$long/b" "$B/rootfs/mnt"
+	echo below >"$long/b/f"
+	config '.mounts += [{destination: "/mnt", type: "overlay",
+		source: "overlay",
+		options: ["lowerdir=" + $l + "/a:" + $l + "/b", "ro"]}]' \
+		--arg l "$long"
+	script 'cat /mnt/f; touch /mnt/x; grep " /mnt" /proc/mounts | cut -c-20;
+		grep -c /m" " /proc/mounts'
+	run sandlock run -b "$B" "$N"
+	expect_output "below
+touch: /mnt/x: Read-only file system
+overlay /mnt overlay
+0"
+}
+
 @test "mounts: bind sources may be relative to the bundle" {
 	mkdir "$B/volume"
 	echo content >"$B/volume/f"

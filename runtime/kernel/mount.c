@@ -94,14 +94,18 @@ static int set_option(int fs_fd, char *option, struct error *err)
 	return explain(fs_fd, -r, doing, err);
 }
 
+enum { FSCONFIG_VALUE_MAX = 255 };
+
 /* A comma behind a backslash is part of a value (overlay). */
-static char *option_end(char *s)
+static size_t option_len(const char *s)
 {
-	for (; *s && *s != ','; s++) {
-		if (*s == '\\' && s[1])
-			s++;
+	const char *end;
+
+	for (end = s; *end && *end != ','; end++) {
+		if (*end == '\\' && end[1])
+			end++;
 	}
-	return s;
+	return (size_t)(end - s);
 }
 
 static int set_options(int fs_fd, const char *data, unsigned long flags,
@@ -129,7 +133,7 @@ static int set_options(int fs_fd, const char *data, unsigned long flags,
 	if (!copy)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "mount options");
 	for (s = copy, more = true; more; s = end + 1) {
-		end = option_end(s);
+		end = s + option_len(s);
 		more = *end != '\0';
 		*end = '\0';
 		if (!*s)
@@ -180,6 +184,64 @@ int mount_new(const struct mount_fs *fs, int *ret_fd, struct error *err)
 		return explain(fs_fd, errno, fs->type, err);
 	*ret_fd = fd;
 	return 0;
+}
+
+bool mount_is_long(const struct mount_fs *fs)
+{
+	const char *s = fs->data ? fs->data : "";
+	const char *value;
+	size_t n;
+
+	if (fs->source && strlen(fs->source) > FSCONFIG_VALUE_MAX)
+		return true;
+	for (; *s; s += n + (s[n] == ',')) {
+		n = option_len(s);
+		value = memchr(s, '=', n);
+		if (value && s + n - value - 1 > FSCONFIG_VALUE_MAX)
+			return true;
+	}
+	return false;
+}
+
+/* Mounts on "m" of the attached @dir_fd and takes a clone of that. */
+static int mount_and_clone(const struct mount_fs *fs, int dir_fd, int *ret_fd,
+			   struct error *err)
+{
+	char place[64];
+	int fd;
+
+	if (mkdirat(dir_fd, "m", 0700) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "%s", fs->type);
+	(void)snprintf(place, sizeof(place), "/proc/self/fd/%d/m", dir_fd);
+	if (mount(fs->source, place, fs->type, fs->flags, fs->data) < 0)
+		return error_set(err, ERR_SYSTEM, errno, "%s", fs->type);
+	fd = mount_clone(dir_fd, "m", 0);
+	if (fd < 0)
+		return error_set(err, ERR_SYSTEM, -fd, "%s", fs->type);
+	*ret_fd = fd;
+	return 0;
+}
+
+int mount_new_long(const struct mount_fs *fs, int at_fd, int *ret_fd,
+		   struct error *err)
+{
+	const struct mount_fs scratch = { .type = "tmpfs", .data = "size=4k" };
+	auto_close int dir_fd = -1, fd = -1;
+	char place[64];
+	int r = mount_new(&scratch, &dir_fd, err);
+
+	if (r < 0)
+		return r;
+	r = mount_attach(dir_fd, at_fd);
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r, "%s", fs->type);
+	r = mount_and_clone(fs, dir_fd, &fd, err);
+	(void)snprintf(place, sizeof(place), "/proc/self/fd/%d", dir_fd);
+	if (umount2(place, MNT_DETACH) < 0 && r == 0)
+		r = error_set(err, ERR_SYSTEM, errno, "%s", fs->type);
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
+	return r;
 }
 
 int mount_clone(int dirfd, const char *path, unsigned int at_flags)

@@ -37,6 +37,20 @@ struct mount_fs {
 int mount_new(const struct mount_fs *fs, int *ret_fd, struct error *err);
 
 /*
+ * Whether an option or the source is longer than fsconfig(2) takes, 255 bytes,
+ * as the lowerdir of an overlay soon is. mount_new fails with EINVAL then.
+ */
+bool mount_is_long(const struct mount_fs *fs);
+
+/*
+ * The same by mount(2), which takes a page of options. It needs a place: the
+ * directory @at_fd of our mount namespace, which is covered meanwhile, and
+ * /proc.
+ */
+int mount_new_long(const struct mount_fs *fs, int at_fd, int *ret_fd,
+		   struct error *err);
+
+/*
  * A detached clone of what is at @path below @dirfd ("" for @dirfd itself).
  * @at_flags: AT_RECURSIVE (submounts too), AT_SYMLINK_NOFOLLOW. Returns the fd
  * or a negative errno: -EINVAL means that @dirfd is not in our mount namespace

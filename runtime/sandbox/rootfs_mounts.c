@@ -256,7 +256,8 @@ static int new_filesystem(const struct spec_mount *m, const struct target *t,
 			return error_set(err, ERR_SYSTEM, ENOMEM, "mount");
 		fs.data = data;
 	}
-	return mount_new(&fs, ret_fd, err);
+	return mount_is_long(&fs) ? mount_new_long(&fs, t->fd, ret_fd, err)
+				  : mount_new(&fs, ret_fd, err);
 }
 
 /* What a tmpfs holds, and whether it becomes read-only in the end. */
