@@ -63,6 +63,11 @@ static bool is_semver(const char *s)
 	return s && *s == '\0';
 }
 
+static unsigned long minor_of(const struct spec *s)
+{
+	return strtoul(s->oci_version + 2, NULL, 10);
+}
+
 /*
  * The same major version is compatible. A newer minor one may have properties
  * that we do not know; those are ignored like all unknown ones, with a word.
@@ -79,7 +84,7 @@ static int check_version(const struct at *at, void *obj)
 			       "unknown version '%s': this runtime "
 			       "implements %s",
 			       SHOWN(v), SPEC_OCI_VERSION);
-	if (strtoul(v + 2, NULL, 10) > 3)
+	if (minor_of(s) > 3)
 		at_warn(at, "'%s' is newer than %s: what it added is ignored",
 			SHOWN(v), SPEC_OCI_VERSION);
 	return 0;
@@ -156,6 +161,13 @@ static const struct field spec_fields[] = {
 #undef S
 /* clang-format on */
 
+/* Before 1.3 a limit of 0 was none at all, and podman 4 says it so. */
+static void settle_pids_limit(struct spec *s)
+{
+	if (minor_of(s) < 3 && s->resources.pids_limit == 0)
+		s->resources.pids_limit = -1;
+}
+
 /* What depends on the namespaces, which stand anywhere in the document. */
 static int check_spec(const struct at *at, void *obj)
 {
@@ -178,6 +190,7 @@ static int check_spec(const struct at *at, void *obj)
 		return at_fail_member(at, "linux",
 				      "netDevices require a private network "
 				      "namespace");
+	settle_pids_limit(s);
 	r = check_id_maps(at, s);
 	if (r >= 0)
 		r = check_sysctls(at, s);

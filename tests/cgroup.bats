@@ -116,6 +116,17 @@ value() {
 	expect_output "forked 50"
 }
 
+@test "pids: 0 is no limit before version 1.3 of the specification" {
+	need_controller pids
+	config '.linux.resources.pids = {limit: 0} | .ociVersion = "1.0.2-dev"'
+	script 'probe forks 50; kill -9 -1'
+	run sandlock run -b "$B" "$N"
+	expect_output "forked 50"
+	config '.ociVersion = "1.3.0"'
+	run sandlock run -b "$B" "$N"
+	refute_output "forked 50"
+}
+
 @test "cpu: shares, quota and period are set" {
 	need_controller cpu
 	config '.linux.resources.cpu = {shares: 512, quota: 20000, period: 50000}'
