@@ -322,6 +322,43 @@ full_from() {
 	equal new "$(cat "$R/data/new")" intruder
 }
 
+# Killed when data/b, which goes last, is not deleted yet; then the host does
+# this to it.
+host_changes() {
+	local n
+
+	for n in 3 4 5 6 7 8; do
+		afresh
+		killed_at renameat2 $n
+		[ "$(branch_state "$N")" = committing ] && break
+	done
+	[ -e "$R/data/b" ]
+	"$@" "$R/data/b"
+	stat -c '%u %a %Y' "$R/data/b" >"$W/hosts"
+	run sandlock recover "$N"
+	expect_status 3
+	expect_output "somebody else has changed 'data/b'"
+	sandlock recover --rollback "$N"
+	run sandlock commit "$N"
+	expect_status 3
+	expect_output data/b
+	stat -c '%u %a %Y' "$R/data/b" | diff "$W/hosts" -
+}
+
+@test "what the host does after a kill is a conflict: attributes" {
+	host_changes setfattr -n user.host -v 1
+	equal kept "$(getfattr --only-values -n user.host "$R/data/b")" 1
+}
+
+@test "what the host does after a kill is a conflict: the owner" {
+	[ "$(id -u)" -eq 0 ] || skip "needs root"
+	host_changes chown 54321
+}
+
+@test "what the host does after a kill is a conflict: the mode" {
+	host_changes chmod 604
+}
+
 @test "an abort that is killed leaves the root alone and can be repeated" {
 	for n in 1 2 3; do
 		afresh

@@ -42,6 +42,15 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
 	return hash ? hash : 1;
 }
 
+uint64_t origin_hash_xattrs(uint64_t hash, const struct xattrs *x)
+{
+	for (size_t i = 0; i < x->n; i++) {
+		hash = hash_bytes(hash, x->v[i].key, strlen(x->v[i].key) + 1);
+		hash = hash_bytes(hash, x->v[i].value, x->v[i].len);
+	}
+	return hash;
+}
+
 void origins_free(struct origins *o)
 {
 	if (!o)
@@ -216,11 +225,7 @@ static uint64_t hash_equal(const char *path, size_t len, const struct object *o,
 	/* Two changes may have one ctime. */
 	if (!is_dir)
 		hash = hash_bytes(hash, times, sizeof(times));
-	for (size_t i = 0; is_dir && i < x->n; i++) {
-		hash = hash_bytes(hash, x->v[i].key, strlen(x->v[i].key) + 1);
-		hash = hash_bytes(hash, x->v[i].value, x->v[i].len);
-	}
-	return hash;
+	return is_dir ? origin_hash_xattrs(hash, x) : hash;
 }
 
 void origin_add_lower(struct buf *notes, const char *path, size_t len,

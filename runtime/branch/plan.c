@@ -172,6 +172,8 @@ static int add_dir(struct planner *pl, const struct walk_entry *e, int flags,
 	return 0;
 }
 
+static const char cannot_read_xattrs[] = "has attributes that cannot be read";
+
 static int keep_xattrs(struct planner *pl, int dirfd, const char *name,
 		       uint32_t *ret)
 {
@@ -195,9 +197,7 @@ static int add_meta(struct planner *pl, const struct walk_entry *e,
 	r = keep_xattrs(pl, e->upper_dirfd, e->name, &d->new_xattrs);
 	if (r == 0 && e->lower.mode)
 		r = keep_xattrs(pl, e->lower_dirfd, e->name, &d->old_xattrs);
-	return r < 0 ? complain(e, -r, "has attributes that cannot be read",
-				err)
-		     : 0;
+	return r < 0 ? complain(e, -r, cannot_read_xattrs, err) : 0;
 }
 
 /* Conflicts */
@@ -349,6 +349,7 @@ static int add_op(struct planner *pl, const struct walk_entry *e,
 {
 	struct plan *p = pl->plan;
 	bool moves = kind == OP_PUT || kind == OP_DELETE;
+	bool is_file = moves && e->lower.mode && !S_ISDIR(e->lower.mode);
 	struct plan_op op = {
 		.old_ino = moves ? e->lower.ino : 0,
 		.new_ino = kind == OP_DELETE ? 0 : e->upper.ino,
@@ -356,8 +357,9 @@ static int add_op(struct planner *pl, const struct walk_entry *e,
 		.old_mtime_ns = (uint32_t)e->lower.mtime.tv_nsec,
 		.dir = e->tag,
 		.strip = PLAN_NONE,
-		.old_mode =
-			moves && !S_ISDIR(e->lower.mode) ? e->lower.mode : 0,
+		.old_mode = is_file ? e->lower.mode : 0,
+		.old_uid = e->lower.uid,
+		.old_gid = e->lower.gid,
 		.kind = (uint8_t)kind,
 		.class = (uint8_t)class_of(e, kind),
 		.flags = (uint8_t)flags,
@@ -372,6 +374,11 @@ static int add_op(struct planner *pl, const struct walk_entry *e,
 		r = add_text(p, e->name, &op.name, err);
 	if (r < 0)
 		return r;
+	if (is_file)
+		r = plan_hash_xattrs(e->lower_dirfd, e->name, pl->judge.prefix,
+				     &op.old_xattrs);
+	if (r < 0)
+		return complain(e, -r, cannot_read_xattrs, err);
 	if (kind != OP_DELETE && kind != OP_DROP && e->private.n > 0 &&
 	    !p->staged && plan_add_xattrs(p, &e->private, &op.strip) < 0)
 		return no_memory(err);

@@ -62,6 +62,8 @@ struct plan_op {
 	uint8_t kind, class, flags;
 	uint8_t padding;
 	uint32_t old_mode; /* of a file: a directory's we may change */
+	uint32_t old_uid, old_gid;
+	uint64_t old_xattrs; /* plan_hash_xattrs; of a file, too */
 };
 
 struct dir_state {
@@ -107,6 +109,19 @@ struct plan {
 void plan_done(struct plan *p);
 
 const char *plan_text(const struct plan *p, uint32_t offset);
+
+/*
+ * Whether @o, in the lower at the place of @op, is what the plan saw, and as it
+ * was. mtime, not ctime: an inode that other names have too changes its ctime
+ * when one of them is displaced, or removed from the trash.
+ */
+bool plan_is_old(const struct plan_op *op, const struct object *o);
+/* The same of its attributes, which have to be read: where time has passed. */
+bool plan_has_old_xattrs(const struct plan_op *op, int dirfd, const char *name,
+			 const char *prefix);
+/* Reads them: 0 for none. A negative errno. */
+int plan_hash_xattrs(int dirfd, const char *name, const char *prefix,
+		     uint64_t *ret);
 
 /* The path of @name in a directory, or of the directory itself if NULL. */
 void plan_path(const struct plan *p, uint32_t dir, const char *name,

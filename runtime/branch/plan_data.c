@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "branch/origin.h"
 #include "branch/plan.h"
 
 void plan_done(struct plan *p)
@@ -75,6 +76,38 @@ int plan_add_xattrs(struct plan *p, const struct xattrs *x, uint32_t *ret)
 		buf_add(&p->text, x->v[i].value, h.len);
 	}
 	return buf_failed(&p->text) ? -ENOMEM : 0;
+}
+
+int plan_hash_xattrs(int dirfd, const char *name, const char *prefix,
+		     uint64_t *ret)
+{
+	auto_(xattrs) struct xattrs x = XATTRS_INIT;
+	int r = xattrs_read_visible(dirfd, name, prefix, &x);
+
+	if (r < 0)
+		return r;
+	*ret = origin_hash_xattrs(0, &x);
+	return 0;
+}
+
+bool plan_is_old(const struct plan_op *op, const struct object *o)
+{
+	if (!op->old_ino || !o->mode)
+		return !op->old_ino && !o->mode;
+	return o->ino == op->old_ino && o->uid == op->old_uid &&
+	       o->gid == op->old_gid && o->mtime.tv_sec == op->old_mtime_s &&
+	       o->mtime.tv_nsec == (long)op->old_mtime_ns &&
+	       (!op->old_mode || op->old_mode == o->mode);
+}
+
+bool plan_has_old_xattrs(const struct plan_op *op, int dirfd, const char *name,
+			 const char *prefix)
+{
+	uint64_t now;
+
+	return !op->old_mode ||
+	       (plan_hash_xattrs(dirfd, name, prefix, &now) == 0 &&
+		now == op->old_xattrs);
 }
 
 static int take_bytes(const char **at, size_t *left, void *to, size_t n)

@@ -361,20 +361,6 @@ static int add_dir_bases(struct keeper *k, struct bases *b, bool undone)
 	return r;
 }
 
-/* Put back, the old object is at its path again, with a new ctime. */
-static int stat_restored(struct keeper *k, const struct plan_op *op,
-			 struct stat *st)
-{
-	int fd, r = cursor_open(&k->lower, op->dir, &fd);
-
-	if (r < 0)
-		return r;
-	return fstatat(fd, plan_text(k->plan, op->name), st,
-		       AT_SYMLINK_NOFOLLOW) < 0
-		       ? -errno
-		       : 0;
-}
-
 /*
  * Displaced for good, it matters only if the lower has other names of it. It
  * is where the op left it, or prune.
@@ -449,21 +435,24 @@ static int add_displaced(struct keeper *k, const struct plan_op *op,
 					  plan_text(k->plan, op->name), &st);
 }
 
+/* Put back, the old object is at its path again, with a new ctime. */
 static int add_restored(struct keeper *k, const struct plan_op *op,
 			struct bases *b)
 {
+	const char *name = plan_text(k->plan, op->name);
+	struct object o;
 	struct stat st;
-	int r = stat_restored(k, op, &st);
+	int fd, r = cursor_open(&k->lower, op->dir, &fd);
 
+	if (r == 0)
+		r = object_stat(fd, name, &o);
 	/* Changed by the host since it was planned: that is a conflict. */
-	if (r == 0 &&
-	    (st.st_ino != op->old_ino || st.st_mtim.tv_sec != op->old_mtime_s ||
-	     st.st_mtim.tv_nsec != (long)op->old_mtime_ns ||
-	     (op->old_mode && op->old_mode != st.st_mode)))
-		return 0;
-	return r < 0 ? r
-		     : add_base(b, k->plan, op->dir,
-				plan_text(k->plan, op->name), &st);
+	if (r < 0 || !o.mode || !plan_is_old(op, &o) ||
+	    !plan_has_old_xattrs(op, fd, name, k->site->prefix))
+		return r;
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return add_base(b, k->plan, op->dir, name, &st);
 }
 
 static int collect_bases(struct keeper *k, struct bases *b, bool undone)

@@ -147,20 +147,15 @@ static bool is_mtime(const struct object *o, int64_t sec, uint32_t nsec)
 	return o->mtime.tv_sec == sec && o->mtime.tv_nsec == (long)nsec;
 }
 
-/*
- * mtime, not ctime: an inode that other names have too changes its ctime when
- * one of them is displaced, or removed from the trash.
- */
 static bool is_as_planned(const struct publisher *pub, const struct plan_op *op,
-			  const struct object *o)
+			  const struct place *at, const struct object *o)
 {
-	if (!op->old_ino || !o->mode)
-		return !op->old_ino && !o->mode;
-	if (o->ino != op->old_ino)
-		return false;
 	/* Going back leaves it where it is. */
-	return pub->undo || (is_mtime(o, op->old_mtime_s, op->old_mtime_ns) &&
-			     (!op->old_mode || op->old_mode == o->mode));
+	if (pub->undo && op->old_ino && o->mode)
+		return o->ino == op->old_ino;
+	return plan_is_old(op, o) &&
+	       (pub->strict || plan_has_old_xattrs(op, at->dirfd, at->name,
+						   pub->site->prefix));
 }
 
 /*
@@ -255,7 +250,7 @@ static int publish_op(struct publisher *pub, const struct plan_op *op,
 		return put(pub, op, &target, err);
 	if (op->kind == OP_PUT ? o.mode && o.ino == op->new_ino : !o.mode)
 		return pub->strict ? meddled(pub, op, err) : 0;
-	planned = is_as_planned(pub, op, &o);
+	planned = is_as_planned(pub, op, &target, &o);
 	/* It was carried out, and the host went on from there. */
 	if (!pub->strict && (!planned || !o.mode) && has_left(pub, op))
 		return 0;
@@ -360,7 +355,7 @@ static int undo_put(struct publisher *pub, const struct plan_op *op,
 	int r;
 
 	if (o->mode && o->ino != op->new_ino) {
-		if (!is_as_planned(pub, op, o))
+		if (!is_as_planned(pub, op, target, o))
 			return has_aside || has_left(pub, op)
 				       ? meddled(pub, op, err)
 				       : 0;
