@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yajl/yajl_parse.h>
@@ -9,6 +10,66 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "base/utf8.h"
+
+/*
+ * All of a tree goes at once, and so it lies in a few blocks: the root in the
+ * first one.
+ */
+struct block {
+	struct block *next;
+	size_t size; /* of bytes */
+	_Alignas(max_align_t) char bytes[];
+};
+
+struct pool {
+	struct block *first, *last;
+	size_t used; /* of the last one */
+};
+
+struct tree {
+	struct json root;
+	struct pool pool;
+};
+
+enum { BLOCK_MIN = 8 * 1024, BLOCK_MAX = 256 * 1024 };
+
+static void *pool_get(struct pool *p, size_t n, size_t align)
+{
+	size_t at = (p->used + align - 1) & ~(align - 1);
+	struct block *b = p->last;
+
+	if (!b || at > b->size || n > b->size - at) {
+		size_t size = b ? b->size * 2 : BLOCK_MIN;
+
+		if (size > BLOCK_MAX)
+			size = BLOCK_MAX;
+		if (size < n)
+			size = n;
+		b = malloc(sizeof(*b) + size);
+		if (!b)
+			return NULL;
+		b->next = NULL;
+		b->size = size;
+		if (p->last)
+			p->last->next = b;
+		else
+			p->first = b;
+		p->last = b;
+		at = 0;
+	}
+	p->used = at + n;
+	return b->bytes + at;
+}
+
+static void pool_done(struct pool *p)
+{
+	struct block *next;
+
+	for (struct block *b = p->first; b; b = next) {
+		next = b->next;
+		free(b);
+	}
+}
 
 /* A container that is still open; it is moved to its parent when it ends. */
 struct frame {
@@ -21,82 +82,32 @@ struct reader {
 	const struct json_limits *limits;
 	const char *what;
 	struct error *err;
+	struct pool pool;
 	struct frame *frames; /* [0] holds the root as its only item */
 	size_t depth;	      /* frames in use */
 	size_t cap;
 	size_t values;
 };
 
-static bool is_container(const struct json *j)
-{
-	return j->type == JSON_ARRAY || j->type == JSON_OBJECT;
-}
-
-/* Frees what @j has of its own; its items are gone. */
-static void free_shell(struct json *j)
-{
-	if (!is_container(j))
-		free(j->text);
-	free(j->keys);
-	free(j->items);
-}
-
-static void drop_last(struct json *j)
-{
-	j->n--;
-	if (j->keys)
-		free(j->keys[j->n]);
-}
-
-/*
- * Depth comes from the input, so this does not recurse: while a container is
- * being emptied its unused text points to its parent.
- */
-static void free_tree(struct json *root)
-{
-	struct json *j = root;
-
-	if (is_container(root))
-		root->text = NULL;
-	for (;;) {
-		struct json *parent, *last;
-
-		if (is_container(j) && j->n > 0) {
-			last = &j->items[j->n - 1];
-			if (is_container(last)) {
-				last->text = (char *)j;
-				j = last;
-				continue;
-			}
-			free_shell(last);
-			drop_last(j);
-			continue;
-		}
-		parent = is_container(j) ? (struct json *)j->text : NULL;
-		free_shell(j);
-		if (!parent)
-			return;
-		drop_last(parent);
-		j = parent;
-	}
-}
-
+/* The pool lies in its own first block. */
 void json_free(struct json *root)
 {
+	struct pool pool;
+
 	if (!root)
 		return;
-	free_tree(root);
-	free(root);
+	pool = ((struct tree *)root)->pool;
+	pool_done(&pool);
 }
 
-CLEANUP_PTR(struct json, json_free);
+void json_narrow(struct json *root, const struct json *part)
+{
+	*root = part ? *part : (struct json){ .type = JSON_NULL };
+}
 
 static void reader_done(struct reader *r)
 {
-	for (size_t i = 0; i < r->depth; i++) {
-		free(r->frames[i].key);
-		free_tree(&r->frames[i].value);
-	}
+	pool_done(&r->pool);
 	free(r->frames);
 }
 
@@ -127,39 +138,44 @@ static int push(struct reader *r, enum json_type type)
 	return 0;
 }
 
-static int grow(struct frame *f)
+/* What it grows out of stays in the pool: as much again at the most. */
+static void *grow_array(struct pool *p, const void *old, size_t n, size_t cap,
+			size_t size, size_t align)
+{
+	void *more = pool_get(p, cap * size, align);
+
+	if (more && n)
+		memcpy(more, old, n * size);
+	return more;
+}
+
+static int grow(struct reader *r, struct frame *f)
 {
 	size_t cap = f->cap ? f->cap * 2 : 4;
-	struct json *items;
-	char **keys;
+	struct json *v = &f->value;
 
-	if (f->value.n < f->cap)
+	if (v->n < f->cap)
 		return 0;
-	items = reallocarray(f->value.items, cap, sizeof(*items));
-	if (!items)
+	v->items = grow_array(&r->pool, v->items, v->n, cap, sizeof(*v->items),
+			      _Alignof(struct json));
+	if (v->type == JSON_OBJECT)
+		v->keys = grow_array(&r->pool, v->keys, v->n, cap,
+				     sizeof(*v->keys), _Alignof(char *));
+	if (!v->items || (v->type == JSON_OBJECT && !v->keys))
 		return -ENOMEM;
-	f->value.items = items;
-	if (f->value.type == JSON_OBJECT) {
-		keys = reallocarray(f->value.keys, cap, sizeof(*keys));
-		if (!keys)
-			return -ENOMEM;
-		f->value.keys = keys;
-	}
 	f->cap = cap;
 	return 0;
 }
 
-/* Moves @v to the innermost open container; consumes it on failure too. */
+/* Moves @v to the innermost open container. */
 static int append(struct reader *r, struct json v)
 {
 	struct frame *f = &r->frames[r->depth - 1];
 
-	if (grow(f) < 0) {
-		free_tree(&v);
+	if (grow(r, f) < 0)
 		return out_of_memory(r);
-	}
 	if (f->value.type == JSON_OBJECT)
-		f->value.keys[f->value.n] = take_ptr(&f->key);
+		f->value.keys[f->value.n] = f->key;
 	f->value.items[f->value.n++] = v;
 	return 0;
 }
@@ -209,17 +225,17 @@ static int copy_text(struct reader *r, const void *s, size_t n, bool is_key,
 		return bad_string(r, is_key, "has a NUL in it");
 	if (!utf8_is_valid(s, n))
 		return bad_string(r, is_key, "is no valid UTF-8");
-	*ret = strndup(s, n);
-	return *ret ? 0 : out_of_memory(r);
+	*ret = pool_get(&r->pool, n + 1, 1);
+	if (!*ret)
+		return out_of_memory(r);
+	memcpy(*ret, s, n);
+	(*ret)[n] = '\0';
+	return 0;
 }
 
 static int add_scalar(struct reader *r, struct json v)
 {
-	if (count_value(r) < 0) {
-		free(v.text);
-		return 0;
-	}
-	return append(r, v) == 0;
+	return count_value(r) == 0 && append(r, v) == 0;
 }
 
 static int add_text(struct reader *r, enum json_type type, const void *s,
@@ -439,7 +455,7 @@ int json_parse(const char *data, size_t len, const struct json_limits *limits,
 		.what = what,
 		.err = err ? err : &local,
 	};
-	auto_ptr(json_free) struct json *root = NULL;
+	struct tree *tree;
 	const char *lone;
 	int rc;
 
@@ -453,18 +469,18 @@ int json_parse(const char *data, size_t len, const struct json_limits *limits,
 				 "'%s' is no valid JSON: line %zu: half of a "
 				 "surrogate pair",
 				 what, line_of(data, (size_t)(lone - data)));
-	rc = push(&r, JSON_ARRAY);
-	if (rc < 0)
-		return rc;
-	rc = run_yajl(&r, data, len);
-	if (rc < 0)
-		return rc;
-	root = malloc(sizeof(*root));
-	if (!root)
+	tree = pool_get(&r.pool, sizeof(*tree), _Alignof(struct tree));
+	if (!tree)
 		return out_of_memory(&r);
-	*root = r.frames[0].value.items[0];
-	r.frames[0].value.n = 0;
-	*ret = take_ptr(&root);
+	rc = push(&r, JSON_ARRAY);
+	if (rc == 0)
+		rc = run_yajl(&r, data, len);
+	if (rc < 0)
+		return rc;
+	tree->root = r.frames[0].value.items[0];
+	tree->pool = r.pool;
+	r.pool = (struct pool){ NULL, NULL, 0 };
+	*ret = &tree->root;
 	return 0;
 }
 

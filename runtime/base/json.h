@@ -43,7 +43,10 @@ struct json_limits {
 /* Parses @len bytes; @what names the source in messages. ERR_BUNDLE. */
 int json_parse(const char *data, size_t len, const struct json_limits *limits,
 	       const char *what, struct json **ret, struct error *err);
+/* A root that json_parse returned, and with it all that is in it; or NULL. */
 void json_free(struct json *root);
+/* Makes @part, which is somewhere in @root, the root; null if it is NULL. */
+void json_narrow(struct json *root, const struct json *part);
 
 /* The member of an object, or NULL (also where @j is NULL or no object). */
 const struct json *json_get(const struct json *j, const char *key);

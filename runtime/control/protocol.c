@@ -175,8 +175,7 @@ int control_answer(struct buf *frame, const char *data, const char *why)
 int control_read_answer(const char *body, size_t len, struct json **ret,
 			struct error *err)
 {
-	auto_ptr(json_free) struct json *root = NULL, *data = NULL;
-	const struct json *found;
+	auto_ptr(json_free) struct json *root = NULL;
 	int r = json_parse(body, len, &limits, "answer", &root, err);
 
 	if (r < 0)
@@ -185,16 +184,8 @@ int control_read_answer(const char *body, size_t len, struct json **ret,
 		return error_say(
 			err, ERR_STATE, EPROTO, "%s",
 			json_str_or(root, "err", "the answer is malformed"));
-	found = json_get(root, "data");
-	data = calloc(1, sizeof(*data));
-	if (!data)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "answer");
-	if (found) {
-		/* Moved: what stays behind owns nothing. */
-		*data = *found;
-		*(struct json *)found = (struct json){ .type = JSON_NULL };
-	}
-	*ret = take_ptr(&data);
+	json_narrow(root, json_get(root, "data"));
+	*ret = take_ptr(&root);
 	return 0;
 }
 

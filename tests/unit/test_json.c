@@ -186,6 +186,52 @@ static void numbers_are_exact(void **state)
 	check_number("\"1\"", -EINVAL, 0, -EINVAL, 0);
 }
 
+/* More than a block holds, arrays that have moved, and a string of its own. */
+static void a_tree_of_many_blocks(void **state)
+{
+	enum { MEMBERS = 3000, LONG = 300 * 1024 };
+	static const struct json_limits wide = { 1 << 20, 8, 1 << 20 };
+	auto_(buf) struct buf b = BUF_INIT;
+	char key[16];
+	struct json *j;
+
+	buf_printf(&b, "{\"long\":\"");
+	for (int i = 0; i < LONG; i++)
+		buf_add_char(&b, 'x');
+	buf_printf(&b, "\"");
+	for (int i = 0; i < MEMBERS; i++)
+		buf_printf(&b, ",\"k%d\":[%d,\"v%d\"]", i, i, i);
+	buf_add_char(&b, '}');
+	assert_int_equal(json_parse(b.data, b.len, &wide, "t", &j, NULL), 0);
+	assert_int_equal(j->n, MEMBERS + 1);
+	assert_int_equal(strlen(json_str_or(j, "long", "")), LONG);
+	for (int i = 0; i < MEMBERS; i++) {
+		const struct json *v;
+		int64_t n = -1;
+
+		(void)snprintf(key, sizeof(key), "k%d", i);
+		v = json_get(j, key);
+		assert_int_equal(v->n, 2);
+		assert_int_equal(json_int64(&v->items[0], &n), 0);
+		assert_int_equal(n, i);
+		key[0] = 'v';
+		assert_string_equal(v->items[1].text, key);
+	}
+	json_free(j);
+}
+
+static void a_part_becomes_the_root(void **state)
+{
+	struct json *j = parse("{\"a\":{\"b\":[1,2]},\"c\":true}");
+
+	json_narrow(j, json_get(j, "a"));
+	assert_int_equal(json_get(j, "b")->n, 2);
+	assert_null(json_get(j, "c"));
+	json_narrow(j, json_get(j, "nothing"));
+	assert_int_equal(j->type, JSON_NULL);
+	json_free(j);
+}
+
 static void check_written(struct json_out *o, const char *expect)
 {
 	auto_(buf) struct buf b = BUF_INIT;
@@ -344,6 +390,8 @@ int main(void)
 		cmocka_unit_test(limits_hold),
 		cmocka_unit_test(a_deep_tree_is_freed_without_recursion),
 		cmocka_unit_test(numbers_are_exact),
+		cmocka_unit_test(a_tree_of_many_blocks),
+		cmocka_unit_test(a_part_becomes_the_root),
 		cmocka_unit_test(the_writer_is_compact),
 		cmocka_unit_test(the_writer_indents),
 		cmocka_unit_test(foreign_bytes_stay_readable),
