@@ -69,6 +69,11 @@ enum { UAPI_LANDLOCK_RULE_PATH_BENEATH = 1, UAPI_LANDLOCK_RULE_NET_PORT };
 #define MPOL_WEIGHTED_INTERLEAVE 6
 #endif
 
+/* namespaces: linux/nsfs.h, 6.18; the kernel has had this number since 3.8 */
+#ifndef USER_NS_INIT_INO
+#define USER_NS_INIT_INO 0xEFFFFFFDU
+#endif
+
 /* namespaces: linux/nsfs.h, 6.11 */
 #ifndef NS_GET_PID_FROM_PIDNS
 #define NS_GET_PID_FROM_PIDNS _IOR(0xb7, 0x6, int)

@@ -15,6 +15,10 @@ struct error;
 /* The uid of the caller in the initial user namespace (/proc/self/uid_map). */
 uid_t userns_initial_uid(void);
 
+/* True in the initial user namespace, and in one that maps every id to itself.
+ */
+bool userns_is_initial(void);
+
 /* True if the user namespace we are in has exactly these maps. */
 bool userns_is_current(const struct idmap *m);
 

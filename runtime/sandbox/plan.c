@@ -279,18 +279,6 @@ int plan_check_preserved(unsigned int n, struct error *err)
 	return 0;
 }
 
-static bool user_ns_is_initial(void)
-{
-	auto_(buf) struct buf b = BUF_INIT;
-	unsigned int inside, outside, count;
-
-	if (fd_read_file(AT_FDCWD, "/proc/self/uid_map", 4096, &b) < 0)
-		return false;
-	return sscanf(buf_str(&b), "%u %u %u", &inside, &outside, &count) ==
-		       3 &&
-	       inside == 0 && outside == 0 && count == UINT32_MAX;
-}
-
 struct plan *plan_new(void)
 {
 	struct plan *p = calloc(1, sizeof(*p));
@@ -300,7 +288,7 @@ struct plan *plan_new(void)
 	for (int i = 0; i < SPEC_NS_COUNT; i++)
 		p->join_fds[i] = -1;
 	p->privileged = caller_is_privileged();
-	p->initial = user_ns_is_initial();
+	p->initial = userns_is_initial();
 	return p;
 }
 
