@@ -256,6 +256,19 @@ print([name for name in calls if call(calls[name], 0, 0, 0, 0, 0) != 1])'
 	expect_output '/dev/new: Permission denied'
 }
 
+@test "confine: private directories share a tmpfs, each with its mode, and / is none of them" {
+	# shellcheck disable=SC2016
+	inside 'stat -c %a /run /tmp /var/tmp "$HOME" | tr "\n" " "
+		stat -c %d /run /tmp /var/tmp "$HOME" | sort -u | wc -l
+		touch /tmp/a; ln /tmp/a /var/tmp/a 2>/dev/null || echo apart
+		touch /here 2>/dev/null || touch /var/here 2>/dev/null ||
+			echo read-only'
+	expect_status 0
+	expect_exactly "755 1777 1777 755 1
+apart
+read-only"
+}
+
 @test "confine: private and worked-in directories can be written to" {
 	inside 'for d in . /tmp /var/tmp /dev/shm "$HOME"; do
 		mkdir "$d/a" && echo x >"$d/a/f" && mkdir "$d/b" &&

@@ -681,6 +681,7 @@ static int drive_init(struct create *c, struct error *err)
 		branch_expect_running(c->branch);
 	if (r == 0 && c->plan->host)
 		r = mediation_begin(c, err);
+	rootfs_leave_sources(c->rootfs);
 	if (r == 0)
 		r = create_pump(c, SYNC_READY, err);
 	if (r == 0)

@@ -175,7 +175,7 @@ static void add_private(const struct host_context *h, bool whole,
 		{ "/proc", "proc", "proc", "nosuid,noexec,nodev" },
 		{ "/dev", "tmpfs", "tmpfs", "nosuid,noexec,strictatime,mode=755,size=64k" },
 		{ "/dev/pts", "devpts", "devpts", "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620" },
-		{ "/run", "tmpfs", "tmpfs", "nosuid,nodev,mode=755,size=4m" },
+		{ "/run", "tmpfs", "tmpfs", "nosuid,nodev,mode=755" },
 	};
 	const struct mount_row shm = { "/dev/shm", "tmpfs", "shm", "nosuid,noexec,nodev,mode=1777" };
 	const struct mount_row tmp = { "/tmp", "tmpfs", "tmpfs", "nosuid,nodev,mode=1777" };

@@ -129,12 +129,15 @@ int rootfs_make_branch(struct rootfs *r, rootfs_give_fn *give, void *data,
 	return e;
 }
 
-/* Directories and mount points only: what it may hold is bounded. */
+/* Where it holds directories and mount points only that is bounded. */
 static int open_skeleton(struct rootfs *r, struct error *err)
 {
 	const struct mount_fs fs = {
 		.type = "tmpfs",
-		.data = "mode=755,size=1m,nr_inodes=4096",
+		.source = "tmpfs",
+		.data = rootfs_shares_skeleton(r)
+				? "mode=755"
+				: "mode=755,size=1m,nr_inodes=4096",
 		.flags = MS_NOSUID | MS_NODEV,
 	};
 
@@ -184,7 +187,8 @@ int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
 		return error_set(err, ERR_SYSTEM, ENOMEM, "root file system");
 	r->o = *o;
 	r->dir_fd = r->root_fd = -1;
-	r->null_fd = r->cover_fd = r->proc_fd = r->scratch_fd = -1;
+	r->null_fd = r->mask_fd = r->cover_fd = -1;
+	r->proc_fd = r->scratch_fd = -1;
 	r->own_mounts = o->spec->ns[SPEC_NS_MOUNT].want == SPEC_NS_NEW;
 	r->parent_opens = r->own_mounts && (o->privileged || !o->new_userns);
 	n = o->skeleton ? 0 : open_root_dir(r, err);
@@ -206,6 +210,14 @@ int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
 	return 0;
 }
 
+void rootfs_leave_sources(struct rootfs *r)
+{
+	for (size_t i = 0; r && r->mount_fds && i < r->o.spec->n_mounts; i++) {
+		cleanup_close(&r->mount_fds[i]);
+		r->mount_fds[i] = -1;
+	}
+}
+
 void rootfs_let_go(struct rootfs *r)
 {
 	if (gets_root(r) && r->root_fd >= 0)
@@ -220,8 +232,7 @@ void rootfs_free(struct rootfs *r)
 
 	if (!r)
 		return;
-	for (i = 0; r->mount_fds && i < r->o.spec->n_mounts; i++)
-		cleanup_close(&r->mount_fds[i]);
+	rootfs_leave_sources(r);
 	free(r->mount_fds);
 	cleanup_close(&r->dir_fd);
 	cleanup_close(&r->root_fd);
@@ -229,6 +240,7 @@ void rootfs_free(struct rootfs *r)
 		cleanup_close(&r->branch_fds[i]);
 	free(r->branch_fds);
 	cleanup_close(&r->null_fd);
+	cleanup_close(&r->mask_fd);
 	cleanup_close(&r->cover_fd);
 	cleanup_close(&r->scratch_fd);
 	cleanup_close(&r->proc_fd);

@@ -82,6 +82,8 @@ int rootfs_new(const struct rootfs_options *o, struct rootfs **ret,
 	       struct error *err);
 void rootfs_free(struct rootfs *r);
 CLEANUP_PTR(struct rootfs, rootfs_free);
+/* In the parent, once there is a child: it has the sources, too. Or NULL. */
+void rootfs_leave_sources(struct rootfs *r);
 /* In the parent: the overlays that it has open go later, see fd_let_go. */
 void rootfs_let_go(struct rootfs *r);
 

@@ -274,10 +274,9 @@ static int change_bind(const struct rootfs *r, const struct spec_mount *m,
 {
 	struct mount_change c = { .set = mount_attrs(m->set),
 				  .clear = mount_attrs(m->clear) };
-	struct mount_change tree = {
+	const struct mount_change tree = {
 		.set = m->scratch && is_source ? MOUNT_ATTR_RDONLY : 0,
 		.propagation = rootfs_default_propagation(r),
-		.recursive = true,
 	};
 	int n = change_atime(m, fd, &c);
 
@@ -291,12 +290,7 @@ static int change_bind(const struct rootfs *r, const struct spec_mount *m,
 					      "locked cannot be cleared");
 		return n;
 	}
-	if (m->propagation)
-		tree.propagation = 0;
-	n = mount_change(fd, &tree);
-	if (n < 0)
-		return error_set(err, ERR_SYSTEM, -n, "propagation");
-	return rootfs_change_recursive(r, m, fd, err);
+	return rootfs_change_recursive(m, fd, &tree, err);
 }
 
 /* The cover would show up on the host. */

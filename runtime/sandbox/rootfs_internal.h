@@ -29,6 +29,7 @@
 #include "spec/spec.h"
 
 struct hidden_step;
+struct mount_change;
 
 struct rootfs {
 	struct rootfs_options o;
@@ -52,6 +53,7 @@ struct rootfs {
 	 */
 	int *mount_fds;
 	int null_fd;  /* the host's /dev/null */
+	int mask_fd;  /* the first mask that is a clone of it, or -1 */
 	int cover_fd; /* empty read-only tmpfs, attached by its first use */
 	bool cover_used;
 	int scratch_fd; /* tmpfs of what is written to binds in vain, or -1 */
@@ -99,6 +101,8 @@ int rootfs_mount_all(struct rootfs *r, struct error *err);
  * tried again when its turn comes, which tells why.
  */
 void rootfs_prepare_mounts(struct rootfs *r);
+/* True if the skeleton will hold the contents of a tmpfs. */
+bool rootfs_shares_skeleton(const struct rootfs *r);
 /*
  * Opens where mount entry @m goes; its own file system may not be hidden or
  * faked by what is mounted below /proc.
@@ -109,9 +113,12 @@ int rootfs_mount_target(struct rootfs *r, const struct spec_mount *m,
 bool rootfs_is_proc(int fd);
 /* The propagation that a mount gets where its entry asks for none. */
 unsigned long rootfs_default_propagation(const struct rootfs *r);
-/* The r-options and the propagation of an entry, on a detached mount. */
-int rootfs_change_recursive(const struct rootfs *r, const struct spec_mount *m,
-			    int mount_fd, struct error *err);
+/*
+ * The r-options and the propagation of an entry, on a detached mount; with what
+ * @also sets, and its propagation where the entry asks for none, unless NULL.
+ */
+int rootfs_change_recursive(const struct spec_mount *m, int mount_fd,
+			    const struct mount_change *also, struct error *err);
 
 /* rootfs_bind.c */
 int rootfs_take_sources(struct rootfs *r, struct error *err);

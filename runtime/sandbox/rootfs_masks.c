@@ -14,26 +14,33 @@
 #endif
 
 /*
- * A clone of the host's null device, checked when it was opened. Read-only: its
- * mode and owner are the host's (to a device data can be written all the same).
- * nodev, nobody opens it: may_open_dev() in the kernel's fs/namei.c.
+ * A clone of the host's null device, checked when it was opened, and for all
+ * but the first one a clone of that. Read-only: its mode and owner are the
+ * host's (to a device data can be written all the same). nodev, nobody opens
+ * it: may_open_dev() in the kernel's fs/namei.c.
  */
 static int mask_file(struct rootfs *r, int fd, bool refuses, struct error *err)
 {
-	struct mount_change c = { .set = MOUNT_ATTR_RDONLY };
-	int null_fd = rootfs_null_fd(r, err);
+	struct mount_change c = { .set = MOUNT_ATTR_RDONLY |
+					 (refuses ? MOUNT_ATTR_NODEV : 0) };
+	bool is_made = r->mask_fd >= 0;
+	int null_fd = is_made ? r->mask_fd : rootfs_null_fd(r, err);
 	auto_close int clone_fd = -1;
 	int n;
 
 	if (null_fd < 0)
 		return null_fd;
 	clone_fd = mount_clone(null_fd, "", 0);
-	if (refuses)
-		c.set |= MOUNT_ATTR_NODEV;
-	n = clone_fd < 0 ? clone_fd : mount_change(clone_fd, &c);
+	n = clone_fd < 0 ? clone_fd : 0;
+	if (n == 0 && (!is_made || refuses))
+		n = mount_change(clone_fd, &c);
 	if (n == 0)
 		n = mount_attach(clone_fd, fd);
-	return n < 0 ? error_set(err, ERR_SYSTEM, -n, "null device") : 0;
+	if (n < 0)
+		return error_set(err, ERR_SYSTEM, -n, "null device");
+	if (!is_made && !refuses)
+		r->mask_fd = take_fd(&clone_fd);
+	return 0;
 }
 
 static int mask_path(struct rootfs *r, const char *path, bool refuses,

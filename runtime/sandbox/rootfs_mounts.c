@@ -55,7 +55,7 @@ static int check_proc(const struct target *t, bool is_proc, struct error *err)
 				"only procfs can be mounted on /proc");
 		return error_hint(err, "mount it elsewhere");
 	}
-	if (!rootfs_is_proc(t->fd) || is_proc_file(t->path))
+	if (t->is_new || !rootfs_is_proc(t->fd) || is_proc_file(t->path))
 		return 0;
 	return error_say(
 		err, ERR_BUNDLE, EINVAL,
@@ -114,11 +114,11 @@ int rootfs_mount_target(struct rootfs *r, const struct spec_mount *m,
 	return 0;
 }
 
-int rootfs_change_recursive(const struct rootfs *r, const struct spec_mount *m,
-			    int mount_fd, struct error *err)
+int rootfs_change_recursive(const struct spec_mount *m, int mount_fd,
+			    const struct mount_change *also, struct error *err)
 {
 	struct mount_change c = {
-		.set = m->rec_set,
+		.set = m->rec_set | (also ? also->set : 0),
 		.clear = m->rec_clear,
 		.propagation = m->propagation & ~(unsigned long)MS_REC,
 		.recursive = true,
@@ -136,6 +136,8 @@ int rootfs_change_recursive(const struct rootfs *r, const struct spec_mount *m,
 			return error_set(err, ERR_SYSTEM, -n, "propagation");
 		c.propagation = 0;
 	}
+	if (also && !m->propagation)
+		c.propagation = also->propagation;
 	n = mount_change(mount_fd, &c);
 	if (n == 0)
 		return 0;
@@ -238,6 +240,51 @@ void rootfs_prepare_mounts(struct rootfs *r)
 	}
 }
 
+/* Nothing but a mode is asked of it. */
+static bool is_plain_tmpfs(const struct spec_mount *m)
+{
+	return m->kind == SPEC_MOUNT_FS && is_tmpfs(m) && m->data &&
+	       strncmp(m->data, "mode=", 5) == 0 && !strchr(m->data, ',') &&
+	       !m->tmpcopyup && !m->propagation && !m->rec_set &&
+	       !m->rec_clear && !(m->set & ~(MS_NOSUID | MS_NODEV | MS_NOEXEC));
+}
+
+bool rootfs_shares_skeleton(const struct rootfs *r)
+{
+	const struct spec *s = r->o.spec;
+
+	for (size_t i = 0; r->o.skeleton && i < s->n_mounts; i++)
+		if (is_plain_tmpfs(&s->mounts[i]))
+			return true;
+	return false;
+}
+
+/*
+ * The skeleton is a tmpfs, too, and read-only in the end by its mount alone: a
+ * directory that was made in it is as good, and half as dear as a file system.
+ */
+static int mount_of_skeleton(struct rootfs *r, const struct spec_mount *m,
+			     const struct target *t, int *ret_fd)
+{
+	const struct mount_change c = { .set = mount_attrs(m->set) };
+	mode_t mode = (mode_t)strtoul(m->data + strlen("mode="), NULL, 8);
+	auto_close int fd = -1;
+	char path[FD_PATH_MAX];
+	uint64_t id;
+	int n;
+
+	n = mount_id(t->fd, &id);
+	if (n < 0 || id != r->root_mnt_id)
+		return n < 0 ? n : -EXDEV;
+	if (mode != 0755 && chmod(fd_proc_path(t->fd, path), mode) < 0)
+		return -errno;
+	fd = mount_clone(t->fd, "", 0);
+	n = fd < 0 ? fd : mount_change(fd, &c);
+	if (n == 0)
+		*ret_fd = take_fd(&fd);
+	return n;
+}
+
 static int new_filesystem(const struct spec_mount *m, const struct target *t,
 			  int *ret_fd, struct error *err)
 {
@@ -286,6 +333,8 @@ static int mount_filesystem(struct rootfs *r, size_t i, struct error *err)
 				err);
 	if (n < 0)
 		return n;
+	if (fd < 0 && r->o.skeleton && t.is_new && is_plain_tmpfs(m))
+		(void)mount_of_skeleton(r, m, &t, &fd);
 	if (fd < 0)
 		n = new_filesystem(m, &t, &fd, &why);
 	if (n == 0 && is_tmpfs(m))
@@ -296,7 +345,7 @@ static int mount_filesystem(struct rootfs *r, size_t i, struct error *err)
 			*err = why;
 		return n;
 	}
-	n = rootfs_change_recursive(r, m, fd, err);
+	n = rootfs_change_recursive(m, fd, NULL, err);
 	if (n < 0)
 		return n;
 	n = mount_attach(fd, t.fd);
@@ -324,7 +373,7 @@ static int remount(struct rootfs *r, const struct spec_mount *m,
 	n = mount_change(fd, &c);
 	if (n < 0)
 		return error_set(err, ERR_SYSTEM, -n, "remount");
-	return rootfs_change_recursive(r, m, fd, err);
+	return rootfs_change_recursive(m, fd, NULL, err);
 }
 
 static int mount_entry(struct rootfs *r, size_t i, struct error *err)

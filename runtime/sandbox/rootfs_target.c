@@ -1,9 +1,10 @@
 /*
- * Destinations. The common case is one openat2(2) that meets no link. What it
- * cannot open is walked one component at a time: every step is an openat(2)
- * of a single name with O_NOFOLLOW, links are read and resolved here, and ".."
- * goes back along a path that is known to be free of links. So nothing that
- * somebody exchanges meanwhile leads out of the root; it only fails.
+ * Destinations. The common cases are one openat2(2) that meets no link, and one
+ * name to be made in a directory that such a one opens. Everything else is
+ * walked one component at a time: every step is an openat(2) of a single name
+ * with O_NOFOLLOW, links are read and resolved here, and ".." goes back along a
+ * path that is known to be free of links. So nothing that somebody exchanges
+ * meanwhile leads out of the root; it only fails.
  */
 #include "sandbox/rootfs_internal.h"
 
@@ -156,34 +157,40 @@ static int enter_link(struct walk *w, int link_fd)
 	return text[0] == '/' ? enter_root(w) : 0;
 }
 
-static int make_name(struct walk *w, const char *name, bool is_last)
+/* 1 if it was made, 0 if it is there. */
+static int make_name(struct rootfs *r, int dir_fd, const char *dir,
+		     const char *name, bool is_file)
 {
-	int r;
+	int n = is_file ? mknodat(dir_fd, name, S_IFREG | 0644, 0)
+			: mkdirat(dir_fd, name, 0755);
 
-	if (is_last && w->flags & TARGET_FILE)
-		r = mknodat(w->fd, name, S_IFREG | 0644, 0);
-	else
-		r = mkdirat(w->fd, name, 0755);
-	if (r < 0)
+	if (n < 0)
 		return errno == EEXIST ? 0 : -errno;
-	w->is_new = is_last;
-	return rootfs_note_made(w->r, w->fd, buf_str(&w->path), name);
+	n = rootfs_note_made(r, dir_fd, dir, name);
+	return n < 0 ? n : 1;
+}
+
+static int open_name(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
 }
 
 /* Opens @name where we are; a missing one is made first. */
-static int open_name(struct walk *w, const char *name, bool is_last)
+static int open_or_make(struct walk *w, const char *name, bool is_last)
 {
-	int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
-	int fd = openat(w->fd, name, flags);
-	int r;
+	int fd = open_name(w->fd, name);
+	int n;
 
-	if (fd >= 0 || errno != ENOENT)
-		return fd < 0 ? -errno : fd;
-	r = make_name(w, name, is_last);
-	if (r < 0)
-		return r;
-	fd = openat(w->fd, name, flags);
-	return fd < 0 ? -errno : fd;
+	if (fd != -ENOENT)
+		return fd;
+	n = make_name(w->r, w->fd, buf_str(&w->path), name,
+		      is_last && w->flags & TARGET_FILE);
+	if (n < 0)
+		return n;
+	w->is_new = n > 0 && is_last;
+	return open_name(w->fd, name);
 }
 
 static int enter_name(struct walk *w, const char *name, bool is_last)
@@ -195,7 +202,7 @@ static int enter_name(struct walk *w, const char *name, bool is_last)
 		return 0;
 	if (strcmp(name, "..") == 0)
 		return enter_parent(w);
-	fd = open_name(w, name, is_last);
+	fd = open_or_make(w, name, is_last);
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st) < 0)
@@ -235,6 +242,7 @@ static int walk_path(struct rootfs *r, const char *path, unsigned int flags,
 	}
 	if (n != 0)
 		return n < 0 ? n : -ELOOP;
+	free(ret->path);
 	ret->path = buf_take(&w.path, NULL);
 	if (!ret->path)
 		return -ENOMEM;
@@ -243,23 +251,56 @@ static int walk_path(struct rootfs *r, const char *path, unsigned int flags,
 	return 0;
 }
 
-static int open_plain(struct rootfs *r, const char *path, struct target *ret)
+static int open_beneath(const struct rootfs *r, const char *path, int flags)
 {
-	auto_close int fd = fd_openat2(r->root_fd, path, O_PATH, 0,
-				       RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
-					       RESOLVE_NO_MAGICLINKS);
-	auto_free char *plain = NULL;
+	return fd_openat2(r->root_fd, path, O_PATH | flags, 0,
+			  RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
+				  RESOLVE_NO_MAGICLINKS);
+}
 
-	if (fd < 0)
-		return fd;
-	plain = path_normalize(path);
-	if (!plain)
+/* The last name of @path is missing, and what it is to lie in is there. */
+static int make_plain(struct rootfs *r, const char *path, unsigned int flags,
+		      struct target *t)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	auto_free char *dir = strndup(path, slash ? (size_t)(slash - path) : 0);
+	auto_close int dir_fd = -1;
+	int n;
+
+	if (!dir)
 		return -ENOMEM;
-	ret->path = strdup(plain + strspn(plain, "/"));
-	if (!ret->path)
-		return -ENOMEM;
-	ret->fd = take_fd(&fd);
+	if (slash)
+		dir_fd = open_beneath(r, dir, O_DIRECTORY);
+	if (slash && dir_fd < 0)
+		return dir_fd;
+	n = make_name(r, slash ? dir_fd : r->root_fd, dir, name,
+		      flags & TARGET_FILE);
+	if (n <= 0) /* somebody else's: what it is has to be looked at */
+		return n < 0 ? n : -ELOOP;
+	n = open_name(slash ? dir_fd : r->root_fd, name);
+	if (n < 0)
+		return n;
+	t->fd = n;
+	t->is_new = true;
 	return 0;
+}
+
+static int open_plain(struct rootfs *r, const char *path, unsigned int flags,
+		      struct target *t)
+{
+	auto_free char *plain = path_normalize(path);
+	int n;
+
+	t->path = plain ? strdup(plain + strspn(plain, "/")) : NULL;
+	if (!t->path)
+		return -ENOMEM;
+	n = open_beneath(r, *path ? path : ".",
+			 flags & TARGET_NOFOLLOW ? O_NOFOLLOW : 0);
+	if (n == -ENOENT)
+		return make_plain(r, t->path, flags, t);
+	t->fd = n < 0 ? -1 : n;
+	return n < 0 ? n : 0;
 }
 
 static int check_target(struct rootfs *r, const struct target *t,
@@ -267,6 +308,8 @@ static int check_target(struct rootfs *r, const struct target *t,
 {
 	struct statx st;
 
+	if (t->is_new)
+		return 0;
 	if (statx(t->fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW,
 		  STATX_TYPE | STATX_INO | STATX_MNT_ID, &st) < 0)
 		return error_set(err, ERR_SYSTEM, errno, "cannot stat '/%s'",
@@ -289,10 +332,8 @@ int rootfs_open_target(struct rootfs *r, const char *path, unsigned int flags,
 		       struct target *ret, struct error *err)
 {
 	auto_(target) struct target t = TARGET_INIT;
-	int n = -ELOOP;
+	int n = open_plain(r, path, flags, &t);
 
-	if (!(flags & TARGET_NOFOLLOW))
-		n = open_plain(r, path, &t);
 	if (n == -ELOOP || n == -ENOENT)
 		n = walk_path(r, path, flags, &t);
 	if (n < 0) {
