@@ -13,9 +13,9 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "kernel/seccomp.h"
-#include "policy/ask.h"
 #include "policy/syscalls.h"
 #include "sandbox/confine.h"
+#include "sandbox/host.h"
 #include "spec/features.h"
 #include "spec/request.h"
 
@@ -241,15 +241,8 @@ API int sandlock_request_check(const struct sandlock_request *q,
 			       struct sandlock_error *err)
 {
 	struct error e = ERROR_INIT;
-	int r = request_check(q->request, &e);
 
-	if (r == 0)
-		r = policy_check_names(q->request, &e);
-	if (r == 0)
-		r = ask_check_paths(&q->request->ask_exec, "ask.exec", &e);
-	if (r == 0)
-		r = ask_check_paths(&q->request->ask_open, "ask.open", &e);
-	return api_result(r, &e, err);
+	return api_result(host_check(q->request, &e), &e, err);
 }
 
 API int sandlock_profiles(char ***ret, size_t *ret_n,

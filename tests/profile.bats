@@ -195,6 +195,41 @@ deny = "10.0.0.0/8"'
 	expect_output 'ask.exec: an empty rule'
 }
 
+# both SECTION TEXT MESSAGE: check says it, and so does a run.
+both() {
+	check "$1" "$2"
+	expect_output "$3"
+	run sandlock run --profile-file "$W/bad.toml" -- true
+	expect_status 125
+	expect_output "$3"
+}
+
+@test "profile check and a run refuse the same" {
+	local no=$'no_supervisor = true\n' notify=$'isolation = "notify"\n'
+
+	both program "$no[network]
+allow = \"*\"" 'a network rule needs a supervisor'
+	both program "$no[network]
+port_remap = true" 'a network rule needs a supervisor'
+	both program "$no[ask]
+open = \"/etc/\"" 'a rule that asks needs a supervisor'
+	both program "${no}explain = true" '--explain needs a supervisor'
+	both program "$notify$no" '--no-supervisor cannot be had'
+	both program "${notify}user = \"12:12\"" '--user cannot be had'
+	both program "$notify[filesystem]
+chroot = \"/usr\"" '--chroot cannot be had'
+	both program "$notify[syscalls]
+extra_allow = \"keys\"" '--extra-allow-syscall keys cannot be had'
+	both syscalls $'extra_allow = "io_uring"\n[network]\nallow = "*"' \
+		'network rules cannot hold'
+	both limits $'disk = "1M"\n[config]\nbranch = false' \
+		'there is no branch that it is of'
+	check program "${no}bundle = \"/b\"
+[ask]
+exec = \"ls\"" 
+	expect_output 'nobody can decide'
+}
+
 @test "config.branch = false: no workdir, nothing to decide, and the current directory is not shown" {
 	cat >p.toml <<-E
 		[config]

@@ -8,8 +8,8 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "control/rundir.h"
-#include "policy/ask.h"
 #include "sandbox/create.h"
+#include "sandbox/host.h"
 #include "sandbox/plan.h"
 #include "sandbox/sandbox.h"
 #include "spec/request.h"
@@ -59,7 +59,7 @@ int asked_bundle_plan(const struct sandbox_env *env,
 		      struct plan **ret, struct error *err)
 {
 	auto_ptr(plan_free) struct plan *p = NULL;
-	int r = request_check(o->request, err);
+	int r = host_check(o->request, err);
 
 	if (r < 0)
 		return r;
@@ -110,17 +110,14 @@ static int check_detached(const struct request *q,
 int asked_bundle_check(const struct request *q, const struct sandbox_bundle *b,
 		       struct error *err)
 {
-	int r = q ? request_check(q, err) : 0;
+	int r = q ? host_check(q, err) : 0;
 
 	if (!q || r < 0)
 		return r;
 	if (request_asks_callback(q) || q->handled.n)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "there is nobody to be called back");
-	r = ask_check_paths(&q->ask_exec, "ask.exec", err);
-	if (r == 0)
-		r = ask_check_paths(&q->ask_open, "ask.open", err);
-	return r == 0 && b->detach ? check_detached(q, b, err) : r;
+	return b->detach ? check_detached(q, b, err) : 0;
 }
 
 static int set_all(struct request *q, const char *key,

@@ -78,6 +78,15 @@ bool host_has_branch(const struct host_context *h)
 	       !(host_root_is_chroot(h) && host_names_root(&r->write));
 }
 
+int host_check_quota(const struct host_context *h, struct error *err)
+{
+	if (!h->request->quota_bytes || host_has_branch(h))
+		return 0;
+	return error_say(err, ERR_USAGE, EINVAL,
+			 "%s: there is no branch that it is of",
+			 request_where(h->request, "limits.disk"));
+}
+
 /* By another name: what two branches say of one place contradicts. */
 static int check_other(const struct host_context *h, const char *flag,
 		       const char *path, struct error *err)
@@ -350,7 +359,7 @@ static int check_request(const struct request *r, struct error *err)
 	}
 	if (r->name && name_check(r->name, err) < 0)
 		return error_code(err);
-	return request_check(r, err);
+	return host_check(r, err);
 }
 
 /*
@@ -489,10 +498,9 @@ static int fill_plan(struct plan *p, struct host_context *h,
 	p->hidden = r->no_control_socket;
 	p->n_refusing = h->n_refusing;
 	p->branch = host_has_branch(h);
-	if (r->quota_bytes && !p->branch)
-		return error_say(err, ERR_USAGE, EINVAL,
-				 "%s: there is no branch that it is of",
-				 request_where(r, "limits.disk"));
+	n = host_check_quota(h, err);
+	if (n < 0)
+		return n;
 	p->skeleton = !host_root_is_chroot(h);
 	p->cwd_is_wish = r->no_branch && !r->cwd;
 	n = take_workdirs(p, h);

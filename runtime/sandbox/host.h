@@ -5,7 +5,8 @@
  * seen mounted into it, a pid 1 of ours, and a branch over the directory that
  * is worked in.
  *
- *	host_plan	request -> plan; refuses what cannot be done
+ *	host_check	refuses what cannot be on any machine
+ *	host_plan	request -> plan; refuses what cannot be done here
  *	host_config	request -> config.json (host_config.c, host_view.c)
  */
 #ifndef SANDLOCK_SANDBOX_HOST_H
@@ -44,6 +45,9 @@ struct host_context {
 	char *hosts; /* text of the sandbox's /etc/hosts; NULL: the host's */
 };
 
+/* host_check.c: also of a bundle's request. ERR_USAGE, ERR_UNSUPPORTED. */
+int host_check(const struct request *r, struct error *err);
+
 int host_plan(const struct sandbox_env *env, const struct request *r,
 	      bool terminal, struct plan **ret, struct error *err);
 
@@ -72,6 +76,8 @@ bool host_root_is_read_only(const struct host_context *h);
 /* Is "/" among the paths of -r or -w? */
 bool host_names_root(const struct spec_strings *list);
 bool host_has_branch(const struct host_context *h);
+/* A quota is of a branch. */
+int host_check_quota(const struct host_context *h, struct error *err);
 /* host_view.c: what may be read without a -r; ends with NULL. */
 extern const char *const host_system_paths[];
 /*
@@ -99,6 +105,8 @@ int host_view_masks(struct host_context *h, struct json_out *o,
  * try shows that they cannot be had.
  */
 int host_find_tier(struct host_context *h, struct error *err);
+/* What cannot be had without namespaces, on any machine. */
+int host_check_notify(const struct request *r, struct error *err);
 
 /*
  * host_paths.c: the paths of tier C into @p, or a refusal where no Landlock
@@ -116,7 +124,10 @@ int host_show(const struct request_mount *m, struct plan *p, struct error *err);
 /* *@cwd by its real path, where something is shown: 0 or -ENOMEM. */
 int host_real_cwd(const struct plan *p, char **cwd);
 
-/* host_net.c: fills h->net and, where names are pinned, h->hosts. */
+/* host_net.c: the rules of the request, if they can hold; net_rules_done. */
+int host_read_rules(const struct host_context *h, struct net_rules *ret,
+		    struct error *err);
+/* Fills h->net and, where names are pinned, h->hosts. */
 int host_network(struct host_context *h, struct error *err);
 
 /* host_ids.c: fills h->idmap, once the workdirs are known. */

@@ -84,16 +84,24 @@ static int check_io_uring(const struct request *q, struct error *err)
 	return 0;
 }
 
+int host_read_rules(const struct host_context *h, struct net_rules *ret,
+		    struct error *err)
+{
+	int r = net_rules_read(h->request, ret, err);
+
+	return r == 0 && h->shared_network ? check_io_uring(h->request, err)
+					   : r;
+}
+
 int host_network(struct host_context *h, struct error *err)
 {
 	auto_(buf) struct buf pinned = BUF_INIT;
-	int r = net_rules_read(h->request, &h->net, err);
+	int r;
 
 	/* Without a network namespace there is always a rule: that nothing is
 	 * allowed. */
 	h->shared_network = h->notify || net_is_shared(h->request);
-	if (r == 0 && h->shared_network)
-		r = check_io_uring(h->request, err);
+	r = host_read_rules(h, &h->net, err);
 	if (r == 0)
 		r = pin_all(&h->net, &pinned, err);
 	if (r == 0 && pinned.len)

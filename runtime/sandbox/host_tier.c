@@ -144,14 +144,20 @@ static int check_getfd(const struct request *r, struct error *err)
 			       "seccomp profile that allows it");
 }
 
-static int check_notify(const struct request *r, struct error *err)
+int host_check_notify(const struct request *r, struct error *err)
 {
-	int n;
-
 	for (size_t i = 0; i < ARRAY_LEN(refusals); i++)
 		if (refusals[i].wants(r))
 			return refuse(r, i, err);
-	n = check_yama(err);
+	return 0;
+}
+
+static int check_notify(const struct request *r, struct error *err)
+{
+	int n = host_check_notify(r, err);
+
+	if (n == 0)
+		n = check_yama(err);
 	if (n == 0)
 		n = check_getfd(r, err);
 	if (n == 0)

@@ -88,6 +88,25 @@ static int refuse_without_listener(const struct mediate_feature *f, int why,
 				       : "it takes Linux 5.19 or newer");
 }
 
+static int refuse_no_supervisor(const struct mediate_feature *f,
+				struct error *err)
+{
+	(void)error_say(err, ERR_USAGE, EINVAL,
+			"%s needs a supervisor here, and --no-supervisor "
+			"forbids one",
+			f->flag);
+	return error_hint(err, "leave one of the two out");
+}
+
+int mediate_check(const struct host_context *h, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(features); i++)
+		if (h->request->no_supervisor && features[i]->is_asked_for &&
+		    features[i]->traps(h))
+			return refuse_no_supervisor(features[i], err);
+	return 0;
+}
+
 int mediate_decide(const struct host_context *h, uint32_t *ret_features,
 		   unsigned int *ret_traps, struct error *err)
 {
@@ -109,11 +128,7 @@ int mediate_decide(const struct host_context *h, uint32_t *ret_features,
 		} else if (!f->optional && why) {
 			return refuse_without_listener(f, why, err);
 		} else if (!f->optional) {
-			(void)error_say(err, ERR_USAGE, EINVAL,
-					"%s needs a supervisor here, and "
-					"--no-supervisor forbids one",
-					f->flag);
-			return error_hint(err, "leave one of the two out");
+			return refuse_no_supervisor(f, err);
 		}
 	}
 	*ret_features = mask;

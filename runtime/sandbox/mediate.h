@@ -58,6 +58,8 @@ struct mediate_feature {
 			   */
 	/* Left out with --no-supervisor, which else is refused. */
 	bool optional;
+	/* Its traps follow from the request alone, on any machine. */
+	bool is_asked_for;
 	/* A mask of enum syscall_trap, 0: not needed. */
 	unsigned int (*traps)(const struct host_context *h);
 	/* The same of a bundle; NULL: never. @q is NULL unless a request asks
@@ -96,6 +98,8 @@ extern const struct mediate_feature mediate_handlers;
  */
 int mediate_decide(const struct host_context *h, uint32_t *ret_features,
 		   unsigned int *ret_traps, struct error *err);
+/* The same without a look at the machine. */
+int mediate_check(const struct host_context *h, struct error *err);
 
 /*
  * The same for a bundle, into @p. Where it cannot be, nothing is trapped, and

@@ -130,6 +130,7 @@ static int started(struct mediation *m, void *state, pid_t pid,
 
 const struct mediate_feature mediate_explain = {
 	.flag = "--explain",
+	.is_asked_for = true,
 	.traps = traps,
 	.begin = begin,
 	.started = started,

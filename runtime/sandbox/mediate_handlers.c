@@ -142,6 +142,7 @@ static void stop(void *state)
 
 const struct mediate_feature mediate_handlers = {
 	.flag = "a handler of system calls",
+	.is_asked_for = true,
 	.traps = traps,
 	.bundle_traps = traps_of_bundle,
 	.begin = begin,

@@ -148,6 +148,7 @@ static int started(struct mediation *m, void *state, pid_t pid,
 
 const struct mediate_feature mediate_network = {
 	.flag = "a network rule",
+	.is_asked_for = true,
 	.traps = traps,
 	.bundle_traps = traps_of_bundle,
 	.begin = begin,
