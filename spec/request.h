@@ -226,6 +226,14 @@ int request_each(const struct request *r,
 		 void *data);
 
 /*
+ * The same request with absolute paths where it has relative ones, and with the
+ * workdir that it has without naming one: as it means where @cwd is the current
+ * directory. -ENOMEM.
+ */
+int request_place(const struct request *r, const char *cwd,
+		  struct request **ret);
+
+/*
  * Writes what was set as a profile (-EILSEQ where a string is no UTF-8), and as
  * the members of a JSON object: sections with keys. @r must come from
  * request_set.

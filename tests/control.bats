@@ -158,6 +158,29 @@ ask() {
 	unserve
 }
 
+@test "inspect --toml means the same in any directory" {
+	mkdir -p work/a work/b out "$W/else"
+	serve --workdir work -w out -r / -r . -r ./out --fs-mount /m:out:ro \
+		--storage "st" -- sleep 60
+	sandlock inspect "$N" >"$W/a.json"
+	sandlock inspect --toml "$N" >"$W/a.toml"
+	equal paths "$(jq -c '[.config.workdir, .config.fs_storage,
+		.filesystem.write, .filesystem.read, .filesystem.mount]' \
+		"$W/a.json")" "[[\"$PWD/work\"],\"$PWD/st\",[\"$PWD/out\"],[\"/\",\"$PWD\",\"$PWD/out\"],[\"/m:$PWD/out:ro\"]]"
+	unserve
+	cd "$W/else"
+	serve --profile-file "$W/a.toml"
+	sandlock inspect "$N" | cmp "$W/a.json" -
+	unserve
+	cd "$W/work"
+	serve -- sleep 60
+	sandlock inspect --toml "$N" >"$W/b.toml"
+	unserve
+	cd "$W/else"
+	run sandlock run --profile-file "$W/b.toml" -- pwd
+	expect_output "$W/work"
+}
+
 @test "inspect names the protections that were waived" {
 	serve --disable signal-scope --allow-degraded fs-refer -- sleep 60
 	equal waived "$(sandlock inspect "$N" | jq -c .in_force.waived)" \

@@ -227,15 +227,34 @@ static int answer_bundle(struct create *c, const struct control_request *q,
 	return end_data(o, ret, err);
 }
 
+/* Paths as they are from anywhere. */
+static int place(const struct request *q, struct request **ret,
+		 struct error *err)
+{
+	auto_free char *cwd = getcwd(NULL, 0);
+
+	/* Where it was removed nothing can be said of it. */
+	return cwd && request_place(q, cwd, ret) < 0
+		       ? error_set(err, ERR_SYSTEM, ENOMEM, "answer")
+		       : 0;
+}
+
 /* Made at this moment, so that it is what is in force. */
 static int answer_config(struct create *c, const struct control_request *q,
 			 struct buf *ret, struct error *err)
 {
 	const struct request *request = c->command ? c->command->request : NULL;
+	auto_ptr(request_free) struct request *placed = NULL;
 	auto_ptr(json_out_free) struct json_out *o = NULL;
 	const char *format = json_str_or(q->args, "format", "json");
-	int r;
+	int r = 0;
 
+	/* Another process than that of the caller is somewhere else. */
+	if (request && c->die_with_parent)
+		r = place(request, &placed, err);
+	if (r < 0)
+		return r;
+	request = placed ? placed : request;
 	if (strcmp(format, "toml") == 0 && request)
 		return answer_toml(request, ret, err);
 	if (strcmp(format, "toml") == 0)
