@@ -509,6 +509,19 @@ static int read_member(const struct at *at, const struct field *f, void *obj)
 	return 0;
 }
 
+static void warn_unknown(const struct at *at, const struct shape *s)
+{
+	for (size_t i = 0; i < at->v->n; i++) {
+		size_t k = 0;
+
+		while (k < s->n && strcmp(s->fields[k].key, at->v->keys[i]))
+			k++;
+		if (k == s->n)
+			at_warn(at, "unknown key '%s', ignored",
+				SHOWN(at->v->keys[i]));
+	}
+}
+
 int shape_read(const struct at *at, const struct shape *s, void *obj)
 {
 	int r;
@@ -518,6 +531,8 @@ int shape_read(const struct at *at, const struct shape *s, void *obj)
 		return r < 0 || !s->check ? r : s->check(at, obj);
 	}
 	r = at_expect(at, JSON_OBJECT);
+	if (r >= 0 && at->p->warn_unknown)
+		warn_unknown(at, s);
 	for (size_t i = 0; r >= 0 && i < s->n; i++)
 		r = read_member(at, &s->fields[i], obj);
 	return r < 0 || !s->check ? r : s->check(at, obj);

@@ -6,7 +6,8 @@
  *	shape_read(&at, &shape, obj) -> ... -> shape_done(&shape, obj)
  *
  * A member that is absent or null leaves its place zero. Members without a row
- * are ignored, as the specification wants. Private to spec/.
+ * are ignored, as the specification wants; one that a person wrote for this
+ * alone is warned of. Private to spec/.
  */
 #ifndef SANDLOCK_SPEC_PARSE_H
 #define SANDLOCK_SPEC_PARSE_H
@@ -25,6 +26,7 @@ struct parse {
 	const char *what; /* "config.json", for messages */
 	const struct log_sink *log;
 	struct error *err;
+	bool warn_unknown;
 };
 
 /* A value and where it stands in the document. Lives on the stack. */

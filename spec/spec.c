@@ -279,9 +279,10 @@ int spec_process_parse(const char *data, size_t len, const struct log_sink *log,
 }
 
 int spec_resources_parse(const char *data, size_t len,
+			 const struct log_sink *log,
 			 struct spec_resources **ret, struct error *err)
 {
-	const struct parse parse = { "resources", NULL, err };
+	const struct parse parse = { "resources", log, err, true };
 	auto_ptr(spec_resources_free) struct spec_resources *res =
 		calloc(1, sizeof(*res));
 	int r;
@@ -387,8 +388,8 @@ int spec_process_load(const char *path, const struct log_sink *log,
 	return spec_process_parse(buf_str(&b), b.len, log, ret, err);
 }
 
-int spec_resources_load(const char *path, struct spec_resources **ret,
-			struct error *err)
+int spec_resources_load(const char *path, const struct log_sink *log,
+			struct spec_resources **ret, struct error *err)
 {
 	auto_(buf) struct buf b = BUF_INIT;
 	int r;
@@ -399,7 +400,7 @@ int spec_resources_load(const char *path, struct spec_resources **ret,
 		r = read_named(path, &b, err);
 	if (r < 0)
 		return r;
-	return spec_resources_parse(buf_str(&b), b.len, ret, err);
+	return spec_resources_parse(buf_str(&b), b.len, log, ret, err);
 }
 
 const char *spec_annotation(const struct spec *s, const char *key)

@@ -394,9 +394,10 @@ int spec_process_copy(const struct spec_process *from,
 		      struct spec_process **ret);
 
 /* `update`: a resources object, from a file or "-" for standard input. */
-int spec_resources_load(const char *path, struct spec_resources **ret,
-			struct error *err);
+int spec_resources_load(const char *path, const struct log_sink *log,
+			struct spec_resources **ret, struct error *err);
 int spec_resources_parse(const char *data, size_t len,
+			 const struct log_sink *log,
 			 struct spec_resources **ret, struct error *err);
 void spec_resources_free(struct spec_resources *r);
 

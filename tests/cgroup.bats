@@ -303,6 +303,28 @@ CASES
 	expect_output "'standard input': resources: pids.limit: "
 }
 
+@test "update: a key that is unknown is named, and the rest holds" {
+	local pids
+
+	only_sandlock
+	need_controller pids
+	config '.linux.resources.pids.limit = 50'
+	set_args sleep 1000
+	create_running "$N"
+	pids=$(cgroup_dir pids "$(head -n 1 "$W/run/$N/pid")")/pids.max
+	echo '{"pids": {"limit": 20, "max": 3}, "Memory": {},
+		"unified": {}, "rdma": {"x": {"hcaHandles": 1, "k": 0}}}' \
+		>"$W/more.json"
+	run sandlock update -r "$W/more.json" "$N"
+	expect_output "resources: pids: unknown key 'max', ignored"
+	expect_output "resources: unknown key 'Memory', ignored"
+	echo '{"pids": {"limit": 30}, "x": 1}' >"$W/more.json"
+	run sandlock update -r "$W/more.json" "$N"
+	expect_status 0
+	expect_output "unknown key 'x'"
+	equal after "$(cat "$pids")" 30
+}
+
 @test "update: what was refused needs not be set back" {
 	only_sandlock
 	need_controller blkio

@@ -136,7 +136,7 @@ int sandbox_update(const struct sandbox_env *env, const char *name,
 {
 	struct spec_resources *res = NULL;
 	struct found f = { 0 };
-	int r = spec_resources_load(resources, &res, err);
+	int r = spec_resources_load(resources, env->log, &res, err);
 
 	if (r == 0)
 		r = found_open(env, name, true, &f, err);

@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	auto_ptr(spec_resources_free) struct spec_resources *r = NULL;
 	struct error err = ERROR_INIT;
 
-	if (spec_resources_parse((const char *)data, size, &r, &err) < 0) {
+	if (spec_resources_parse((const char *)data, size, NULL, &r, &err) <
+	    0) {
 		if (r || err.kind == ERR_NONE)
 			abort();
 		return 0;

@@ -88,7 +88,8 @@ static void limits_are_read(void **state)
 		"'priority':3}]},'rdma':{'a':{'hcaObjects':0}},"
 		"'unified':{'memory.max':'9'}}");
 
-	assert_int_equal(spec_resources_parse(text, strlen(text), &r, &err), 0);
+	assert_int_equal(
+		spec_resources_parse(text, strlen(text), NULL, &r, &err), 0);
 	assert_true(r->has_mem_limit && r->mem_limit == 0);
 	assert_true(r->has_mem_swap && r->mem_swap == -1);
 	assert_true(r->has_mem_swappiness && r->has_mem_disable_oom);
@@ -125,20 +126,20 @@ static void a_file_is_loaded(void **state)
 
 	assert_int_equal(write(fd, "{\"pids\":{\"limit\":5}}", 20), 20);
 	(void)snprintf(path, sizeof(path), "%s/r", dir);
-	assert_int_equal(spec_resources_load(path, &r, &err), 0);
+	assert_int_equal(spec_resources_load(path, NULL, &r, &err), 0);
 	assert_int_equal(r->pids_limit, 5);
 	spec_resources_free(r);
 	r = NULL;
 	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
 	assert_int_equal(dup2(fd, STDIN_FILENO), STDIN_FILENO);
-	assert_int_equal(spec_resources_load("-", &r, &err), 0);
+	assert_int_equal(spec_resources_load("-", NULL, &r, &err), 0);
 	spec_resources_free(r);
 	(void)dup2(in, STDIN_FILENO);
 	(void)close(in);
 	(void)close(fd);
 	assert_int_equal(unlinkat(dir_fd, "r", 0), 0);
 	assert_int_equal(rmdir(dir), 0);
-	assert_int_equal(spec_resources_load(path, &r, &err), -ENOENT);
+	assert_int_equal(spec_resources_load(path, NULL, &r, &err), -ENOENT);
 }
 
 int main(void)

@@ -114,7 +114,8 @@ static struct spec_resources *resources(const char *json)
 {
 	struct spec_resources *r = NULL;
 
-	assert_int_equal(spec_resources_parse(json, strlen(json), &r, &err), 0);
+	assert_int_equal(
+		spec_resources_parse(json, strlen(json), NULL, &r, &err), 0);
 	return r;
 }
 
