@@ -22,7 +22,7 @@ teardown() { finish; }
 	equal out "$(cat "$W/out")" "$(printf 'ran\n126')"
 }
 
-@test "a reason: it is on record and shown, whole or cut" {
+@test "a reason: it is on record and shown, and too long an error" {
 	serve --ask-exec env -- sh -c 'env true; echo no; env false; echo no; sleep 60'
 	wait_for /env
 	sandlock deny --reason 'not twice' "$N" "$ID"
@@ -33,7 +33,12 @@ teardown() { finish; }
 	run sandlock why "$N"
 	expect_output 'because: env: not twice'
 	wait_for false
-	sandlock deny --reason "$(printf %0400d 0)" "$N" "$ID"
+	run sandlock deny --reason "$(printf %0256d 0)" "$N" "$ID"
+	expect_status 1
+	expect_output 'the reason is longer than 255 bytes: the question is open'
+	sandlock deny --reason "$(printf %0255d 0)" "$N" "$ID"
+	equal audit "$(jq -r '.approval.reason // "" | select(startswith("0")) |
+		length' "$SANDLOCK_STORE/approvals.jsonl")" 255
 	eventually sh -c 'sandlock logs --json "$1" | jq -e ".denials[1].rule |
 		test(\"^env: 0{248}[.]{3}$\")"' - "$N"
 	sandlock kill "$N"

@@ -676,12 +676,26 @@ static int resolve(struct approvals *b, uint64_t id, const char *digest,
 	return 0;
 }
 
+static int check_text(const char *what, const char *text, struct error *err)
+{
+	if (!text || strlen(text) < APPROVAL_TEXT_MAX)
+		return 0;
+	return error_say(err, ERR_USAGE, E2BIG,
+			 "%s is longer than %d bytes: the question is open "
+			 "still",
+			 what, APPROVAL_TEXT_MAX - 1);
+}
+
 int approvals_resolve(struct approvals *b, uint64_t id, const char *digest,
 		      int error, const char *who, const char *reason,
 		      struct error *err)
 {
-	int r;
+	int r = check_text("who answers", who, err);
 
+	if (r == 0)
+		r = check_text("the reason", reason, err);
+	if (r < 0)
+		return r;
 	(void)pthread_mutex_lock(&b->lock);
 	r = resolve(b, id, digest, error, who, false, reason, err);
 	(void)pthread_mutex_unlock(&b->lock);

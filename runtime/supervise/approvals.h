@@ -137,7 +137,8 @@ const char *approval_reason(const struct approval_wait *w);
  * digits of it; NULL for who was sent the question by a separate book.
  * ERR_NOT_FOUND (-ENOENT) unknown; ERR_STATE: -EALREADY
  * repeated, -ETIMEDOUT late, -ECANCELED withdrawn; ERR_CONFLICT (-EBADMSG) for
- * another digest.
+ * another digest; ERR_USAGE where @who or @reason is longer than
+ * APPROVAL_TEXT_MAX.
  */
 int approvals_resolve(struct approvals *b, uint64_t id, const char *digest,
 		      int error, const char *who, const char *reason,
