@@ -47,8 +47,12 @@ class Request:
             raise MemoryError
 
     def set(self, key: str, value: Text, where: str) -> None:
+        try:
+            data = _ffi.encode(value)
+        except ValueError as e:
+            raise ValueError(f"{where}: {e}") from None
         _ffi.call("configure", lib.request_set, self.pointer, key.encode(),
-                  _ffi.encode(value), where.encode())
+                  data, where.encode())
 
     def __del__(self) -> None:
         pointer, self.pointer = getattr(self, "pointer", None), None

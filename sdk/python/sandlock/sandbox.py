@@ -16,7 +16,7 @@ from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import (
     Any, BinaryIO, Callable, Dict, List, Mapping, Optional, Sequence, Set,
-    Tuple, TypeVar, Union, cast,
+    Tuple, Type, TypeVar, Union, cast,
 )
 
 from . import _ffi, _missing
@@ -30,6 +30,7 @@ from .exceptions import (
 from .handler import Handlers
 from .pipeline import Stage
 from .policy import PolicyFn
+from ._types import check_types
 from .result import (
     Change, Entry, ExitReason, Result, failed, renames,
 )
@@ -74,6 +75,7 @@ _PROTECTIONS = ("fs-refer", "fs-truncate", "net-tcp", "fs-ioctl-dev",
                 "signal-scope", "abstract-unix-scope")
 _PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 _Made = TypeVar("_Made")
+_Kind = TypeVar("_Kind", bound=Enum)
 _STDIO = {StdioMode.INHERIT: INHERIT, StdioMode.PIPED: PIPE,
           StdioMode.NULL: NULL}
 
@@ -130,6 +132,14 @@ def _values(value: Any) -> List[Text]:
             for v in value]
 
 
+def _member(name: str, value: Any, kind: Type[_Kind]) -> _Kind:
+    try:
+        return kind(value)
+    except ValueError:
+        members = ", ".join(f"{kind.__name__}.{m.name}" for m in kind)
+        raise ValueError(f"{name}: {value!r} is none of {members}") from None
+
+
 def _check_name(name: Optional[str]) -> None:
     problem = None
     if name is not None and not name:
@@ -142,7 +152,7 @@ def _check_name(name: Optional[str]) -> None:
 
 
 def _variable(name: Any, value: Any) -> str:
-    name, value = (os.fsdecode(x) if isinstance(x, bytes) else str(x)
+    name, value = (str(x) if isinstance(x, int) else os.fsdecode(x)
                    for x in (name, value))
     if not name or "=" in name:
         raise PolicyError(f"env: '{name}' is no name of a variable",
@@ -272,11 +282,12 @@ class Sandbox:
         self._run: Optional[Run] = None
         self._is_starting = False
         self._process: Optional[weakref.ref[Process]] = None
+        check_types(self.__dict__)
         _check_name(self.name)
         self._policy()
         # By their values, too.
-        self.on_exit = BranchAction(self.on_exit)
-        self.on_error = BranchAction(self.on_error)
+        self.on_exit = _member("on_exit", self.on_exit, BranchAction)
+        self.on_error = _member("on_error", self.on_error, BranchAction)
 
     def __getattr__(self, name: str) -> Any:
         raise _missing.method(name)
@@ -329,6 +340,8 @@ class Sandbox:
     def _request(self, extra_env: Mapping[str, str], bare: bool = False,
                  name: Optional[str] = None) -> Request:
         """With @bare, without what this class says where nothing was said."""
+        # They may have been set after this object was made.
+        check_types(self.__dict__)
         request = Request()
         own_name = self.name if name is None else name
         for member, key in KEYS.items():
@@ -342,41 +355,45 @@ class Sandbox:
             request.set("config.branch", "false", "workdir")
         for path in workdirs:
             request.set("config.workdir", path, "workdir")
-        for text in _values(self.fs_writable):
+        for text in _values(self.fs_writable or ()):
             # A rule for what a branch covers must not go past the branch.
             if not _is_inside(text, workdirs):
                 request.set("filesystem.write", text, "fs_writable")
         self._set_mounts(request)
-        for name, value in {**self.env, **extra_env}.items():
+        for name, value in {**(self.env or {}), **extra_env}.items():
             request.set("program.env", _variable(name, value), "env")
         user = self._user()
         if user:
             request.set("program.user", user, "uid")
         for name in ("allow_degraded", "disable"):
-            for number in getattr(self, name):
-                request.set(name, _PROTECTIONS[Protection(number)], name)
+            for number in getattr(self, name) or ():
+                which = _member(name, number, Protection)
+                request.set(name, _PROTECTIONS[which], name)
         for name in ("on_exit", "on_error"):
-            action = BranchAction(getattr(self, name))
+            action = _member(name, getattr(self, name), BranchAction)
             if bare and action is getattr(_PLAIN, name):
                 continue
             request.set("filesystem." + name, action.value, name)
         return request
 
     def _set_mounts(self, request: Request) -> None:
-        for inside in (*self.fs_mount, *self.fs_mount_ro):
-            if ":" in os.fspath(inside):
+        mounts = {os.fsdecode(k): os.fsdecode(v)
+                  for k, v in (self.fs_mount or {}).items()}
+        read_only = {os.fsdecode(k): os.fsdecode(v)
+                     for k, v in (self.fs_mount_ro or {}).items()}
+        for inside in (*mounts, *read_only):
+            if ":" in inside:
                 raise PolicyError(f"'{inside}' cannot be mounted on: it has a "
                                   "':'", errno=errno.EINVAL, step="configure",
                                   kind="usage")
-            if inside in self.fs_mount and inside in self.fs_mount_ro:
+            if inside in mounts and inside in read_only:
                 raise PolicyError(f"'{inside}' is mounted more than once",
                                   errno=errno.EINVAL, step="configure",
                                   kind="usage")
-        for inside, host in self.fs_mount.items():
-            request.set("filesystem.mount", f"{inside}:{os.fspath(host)}:rw",
-                        "fs_mount")
-        for inside, host in self.fs_mount_ro.items():
-            request.set("filesystem.mount", f"{inside}:{os.fspath(host)}:ro",
+        for inside, host in mounts.items():
+            request.set("filesystem.mount", f"{inside}:{host}:rw", "fs_mount")
+        for inside, host in read_only.items():
+            request.set("filesystem.mount", f"{inside}:{host}:ro",
                         "fs_mount_ro")
 
     def _new_run(self, extra_env: Mapping[str, str] = MappingProxyType({}),
@@ -387,7 +404,7 @@ class Sandbox:
         policy = self._policy()
         if policy is not None:
             run.set_policy(policy)
-        handlers = [*self.handlers, *given.handlers]
+        handlers = [*(self.handlers or ()), *given.handlers]
         if handlers:
             run.set_handlers(handlers, self.handler_threads,
                              self.handler_timeout, given.loop)

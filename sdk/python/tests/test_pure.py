@@ -249,6 +249,47 @@ class Values(unittest.TestCase):
             with self.assertRaisesRegex(PolicyError, "'/a:b'"):
                 Sandbox(**{field: {"/a:b": "/usr"}}).run(["true"])
 
+    def test_a_wrong_type_is_named_with_its_argument(self):
+        wrong = {
+            "env": ({"A": None}, {"A": ["b"]}, {"A": True}, {1: "b"}, "A=b",
+                    ["A=b"]),
+            "fs_mount": ({"/a": None}, ["/a:/b"]), "fs_mount_ro": ({1: "/b"},),
+            "workdir": (3, ["/tmp", None], {"/tmp": 1}),
+            "fs_writable": (1, [None]), "fs_readable": ([3], {"/": "ro"}),
+            "fs_denied": (True,), "net_allow": ([443], 443),
+            "net_allow_bind": ([None], 80.5, [80.5], [True]),
+            "extra_deny_syscalls": ([1],), "allow_degraded": (["fs"], 3, [9]),
+            "disable": (["x"], [None]), "max_memory": (1.5, True, [1]),
+            "max_processes": ("many", 1.5, True), "uid": ("root", True),
+            "gid": (0.5,), "chroot": (1, ["/"]), "cwd": (True,),
+            "fs_storage": (3,), "bundle": (3,), "name": (3, b"x", ["x"]),
+            "timeout": ([1], True, float("nan"), float("inf")),
+            "ask_timeout": ({},), "ask_exec": ([1],), "ask_by": (1,),
+            "ask_limit": ("1",), "clean_env": ("yes", 1), "explain": (0,),
+            "no_supervisor": ("",), "control_socket": ("no",),
+            "isolation": (1,), "on_exit": (3, "merge", None),
+            "on_error": ("x",), "handlers": (3, [3], [("openat",)]),
+            "handler_threads": ("2",), "handler_timeout": ("2",),
+            "policy_fn": ("x",),
+        }
+        for name, values in wrong.items():
+            for value in values:
+                with self.subTest(name=name, value=value):
+                    with self.assertRaisesRegex((TypeError, ValueError),
+                                                f"^(a key of )?{name}\\b"):
+                        Sandbox(**{name: value})._request({})
+        later = Sandbox()
+        later.env = {"A": None}
+        with self.assertRaisesRegex(TypeError, r"^env\['A'\]: None"):
+            later.run(["true"])
+        with self.assertRaisesRegex(ValueError, "^fs_readable: "):
+            Sandbox(fs_readable=["/a\0b"]).run(["true"])
+        for fine in ({"env": {"A": 1, b"B": b"c"}}, {"workdir": "/tmp"},
+                     {"workdir": (b"/tmp",)}, {"timeout": "5m"},
+                     {"net_allow_bind": [80, "90-95"]}, {"env": None},
+                     {"fs_readable": {"/usr"}}, {"on_exit": "keep"}):
+            Sandbox(**fine)._request({})
+
     def test_nothing_to_decide_and_nothing_to_wait_for(self):
         sandbox = Sandbox()
         for call in (sandbox.commit, sandbox.abort, sandbox.wait,
