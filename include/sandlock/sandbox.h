@@ -248,7 +248,8 @@ int sandlock_pipeline_start(struct sandlock_sandbox *const *v,
  * The same with the output of all others as inputs of the last one: of the
  * one before it as standard input, of the rest as fds from 3 on (after none of
  * its own: l->fds must be empty). It is told which is which by the variable
- * _SANDLOCK_GATHER, "NAME:FD,..."; @names has a name for each but the last.
+ * _SANDLOCK_GATHER, "NAME:FD,..."; @names has a name for each but the last, all
+ * different and without ',' or ':': ERR_USAGE.
  */
 int sandlock_gather_start(struct sandlock_sandbox *const *v,
 			  struct sandlock_launch *l, const char *const *names,

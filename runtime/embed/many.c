@@ -125,8 +125,15 @@ API int sandlock_pipeline_start(struct sandlock_sandbox *const *v,
 				struct sandlock_error *err)
 {
 	auto_(pipes) struct pipes p = { .n = 0 };
-	int r = pipes_open(&p, n ? n - 1 : 0, err);
+	struct error e = ERROR_INIT;
+	int r;
 
+	if (!n)
+		return api_result(error_say(&e, ERR_USAGE, EINVAL,
+					    "there is nothing to start: the "
+					    "pipeline is empty"),
+				  &e, err);
+	r = pipes_open(&p, n - 1, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i + 1 < n; i++) {
@@ -150,6 +157,25 @@ static int describe(const struct pipes *p, const char *const *names,
 			fds[i] = p->fds[i][0];
 	}
 	return buf_failed(ret) ? -ENOMEM : 0;
+}
+
+/* They stand between commas and colons, and tell the inputs apart. */
+static int check_names(const char *const *names, size_t n, struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char *name = names ? names[i] : NULL;
+
+		if (!name || !*name || strpbrk(name, ",:"))
+			return error_say(err, ERR_USAGE, EINVAL,
+					 "'%s' is no name of an input",
+					 name ? name : "");
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(names[k], name) == 0)
+				return error_say(err, ERR_USAGE, EINVAL,
+						 "there are two inputs '%s'",
+						 name);
+	}
+	return 0;
 }
 
 /* It takes the place of what an earlier run of the consumer had. */
@@ -179,6 +205,8 @@ API int sandlock_gather_start(struct sandlock_sandbox *const *v,
 					    "somebody gathers from others, and "
 					    "has no fds of his own"),
 				  &e, err);
+	if (check_names(names, n - 1, &e) < 0)
+		return api_result(error_code(&e), &e, err);
 	r = pipes_open(&p, n - 1, err);
 	if (r < 0)
 		return r;

@@ -607,6 +607,36 @@ static void test_gather(void **state)
 	end_all(v);
 }
 
+static void test_gather_checks_names(void **state)
+{
+	static const struct {
+		const char *names[2], *msg;
+	} cases[] = {
+		{ { "x", "x" }, "there are two inputs 'x'" },
+		{ { "x", "" }, "'' is no name of an input" },
+		{ { NULL, "y" }, "'' is no name of an input" },
+		{ { "x", "a:3" }, "'a:3' is no name of an input" },
+		{ { "a,b", "y" }, "'a,b' is no name of an input" },
+	};
+	struct sandlock_launch l[MANY] = { captured(sleeps), captured(sleeps),
+					   captured(sleeps) };
+	struct sandlock_sandbox *v[MANY];
+
+	for (int i = 0; i < MANY; i++)
+		v[i] = make(*state, NULL, NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(
+			sandlock_gather_start(v, l, cases[i].names, MANY, &err),
+			-EINVAL);
+		assert_int_equal(err.kind, SANDLOCK_ERR_USAGE);
+		assert_string_equal(err.msg, cases[i].msg);
+		assert_int_equal(sandlock_sandbox_get_state(v[0]),
+				 SANDLOCK_SANDBOX_NEW);
+	}
+	assert_int_equal(sandlock_pipeline_start(v, l, 0, &err), -EINVAL);
+	end_all(v);
+}
+
 static void test_wait_all_in_time(void **state)
 {
 	struct sandlock_launch l = captured(sleeps);
@@ -751,6 +781,8 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(test_pipeline, begin, end),
 		cmocka_unit_test_setup_teardown(test_gather, begin, end),
+		cmocka_unit_test_setup_teardown(test_gather_checks_names, begin,
+						end),
 		cmocka_unit_test_setup_teardown(test_wait_all_in_time, begin,
 						end),
 		cmocka_unit_test_setup_teardown(test_confine, begin, end),
