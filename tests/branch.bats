@@ -697,6 +697,23 @@ is_locked() {
 	equal x "$(cat "$R/data/x")" x
 }
 
+@test "a killed waiter: a branch that nothing was written to goes with the sandbox" {
+	local server
+
+	set_args sleep 1000
+	create_running "$N" --no-supervisor
+	server=$(sed -n 2p "$W/run/$N/pid")
+	init=$(pid_of "$N")
+	kill -KILL "$server"
+	kill -KILL "$init"
+	eventually is_gone "$init"
+	run sandlock delete "$N"
+	expect_status 0
+	expect_exactly ''
+	no_branch
+	unchanged
+}
+
 @test "a create that was killed leaves no branch of what was made for it" {
 	skip_unless_root
 	rm -rf "$R/dev" "$R/proc" "$R/sys"

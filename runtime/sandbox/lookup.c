@@ -72,17 +72,26 @@ int found_pidfd(const struct found *f, struct error *err)
 	return fd;
 }
 
+/* -ESRCH where none is named yet, or it is we. */
+static int read_server(const struct found *f, pid_t *ret)
+{
+	pid_t init;
+
+	if (rundir_read_pids(f->slot, &init, ret) < 0 || *ret == init ||
+	    *ret == getpid())
+		return -ESRCH;
+	return 0;
+}
+
 bool found_lost_server(const struct found *f)
 {
 	auto_close int pidfd = -1;
-	pid_t init, server;
+	pid_t server;
 
-	/* Not named yet, or it is we. */
-	if (rundir_read_pids(f->slot, &init, &server) < 0 || server == init ||
-	    server == getpid())
+	if (read_server(f, &server) < 0)
 		return false;
 	pidfd = found_server(f);
-	return pidfd == -ESRCH || (pidfd >= 0 && pidfd_wait(pidfd, 0) == 1);
+	return pidfd == -ESRCH;
 }
 
 int found_server(const struct found *f)
@@ -91,10 +100,9 @@ int found_server(const struct found *f)
 	auto_close int pidfd = -1;
 	char boot[BOOT_ID_LEN + 1];
 	struct proc_id id;
-	pid_t init, server;
+	pid_t server;
 
-	if (rundir_read_pids(f->slot, &init, &server) < 0 || server == init ||
-	    server == getpid() || proc_boot_id(boot) < 0 ||
+	if (read_server(f, &server) < 0 || proc_boot_id(boot) < 0 ||
 	    strcmp(boot, s->boot_id) != 0)
 		return -ESRCH;
 	pidfd = pidfd_open_pid(server);
@@ -102,6 +110,9 @@ int found_server(const struct found *f)
 		return -ESRCH;
 	if (id.start_time > s->init.start_time &&
 	    !waiter_is_of(server, s->name))
+		return -ESRCH;
+	/* Dead, and only not waited for. */
+	if (pidfd_wait(pidfd, 0) == 1)
 		return -ESRCH;
 	return take_fd(&pidfd);
 }
