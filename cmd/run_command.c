@@ -180,47 +180,64 @@ static int check_branch_options(const struct args *args,
 	return cmd_hint(err, "drop --branch=none");
 }
 
-/* One JSON line. */
-static int tell_status(const struct args *args, const struct sandlock_result *r,
-		       size_t n_denials)
+/* One JSON line: what --status-fd is told of the end. */
+struct ending {
+	const char *limit; /* "timed_out", "over_quota" or NULL */
+	const char *key;   /* "exit_code", "signal" or "exec_failed" */
+	int value;
+	const char *error; /* of what never ran, or NULL */
+	const char *branch;
+	size_t n_denials;
+};
+
+static int tell_ending(const struct args *args, const struct ending *e)
 {
+	auto_ptr(json_out_free) struct json_out *o = NULL;
 	int64_t fd = args_number(args, "status-fd", -1);
-	bool is_code = r->exit_kind == SANDLOCK_EXIT_CODE;
-	const char *limit = "\"timed_out\":true,";
-	char line[400];
-	int n;
-
-	if (fd < 0)
-		return 0;
-	if (is_code || r->exit_kind == SANDLOCK_EXIT_SIGNAL)
-		limit = "";
-	else if (r->exit_kind == SANDLOCK_EXIT_QUOTA)
-		limit = "\"over_quota\":true,";
-	n = snprintf(line, sizeof(line),
-		     "{%s\"%s\":%d,\"branch\":\"%s\",\"denials\":%zu}\n", limit,
-		     is_code ? "exit_code" : "signal", r->exit_value,
-		     r->outcome == SANDLOCK_OUTCOME_PENDING ? r->name : "",
-		     n_denials);
-	return fd_write_full((int)fd, line, (size_t)n);
-}
-
-/* The same of what never ran. */
-static int tell_not_executed(int fd, int status,
-			     const struct sandlock_error *cause,
-			     size_t n_denials)
-{
-	auto_ptr(json_out_free) struct json_out *o = json_out_new(false);
 	auto_(buf) struct buf b = BUF_INIT;
 	int r;
 
+	if (fd < 0)
+		return 0;
+	o = json_out_new(false);
 	json_out_object(o);
-	json_out_int_member(o, "exec_failed", status);
-	json_out_str_member(o, "error", cause->msg);
-	json_out_str_member(o, "branch", "");
-	json_out_uint_member(o, "denials", n_denials);
+	if (e->limit)
+		json_out_bool_member(o, e->limit, true);
+	json_out_int_member(o, e->key, e->value);
+	if (e->error)
+		json_out_str_member(o, "error", e->error);
+	json_out_str_member(o, "branch", e->branch);
+	json_out_uint_member(o, "denials", e->n_denials);
 	json_out_object_end(o);
 	r = json_out_end(o, &b);
-	return r < 0 ? r : fd_write_full(fd, buf_str(&b), b.len);
+	return r < 0 ? r : fd_write_full((int)fd, buf_str(&b), b.len);
+}
+
+static int tell_status(const struct args *args, const struct sandlock_result *r,
+		       size_t n_denials)
+{
+	struct ending e = {
+		.key = "signal",
+		.value = r->exit_value,
+		.branch = r->outcome == SANDLOCK_OUTCOME_PENDING ? r->name : "",
+		.n_denials = n_denials,
+	};
+
+	switch (r->exit_kind) {
+	case SANDLOCK_EXIT_CODE:
+		e.key = "exit_code";
+		break;
+	case SANDLOCK_EXIT_SIGNAL:
+		break;
+	case SANDLOCK_EXIT_QUOTA:
+		e.limit = "over_quota";
+		break;
+	case SANDLOCK_EXIT_TIMEOUT:
+	case SANDLOCK_EXIT_UNKNOWN:
+		e.limit = "timed_out";
+		break;
+	}
+	return tell_ending(args, &e);
 }
 
 static int fail_to_tell(struct ctx *ctx, int sys)
@@ -235,14 +252,20 @@ static int fail_to_tell(struct ctx *ctx, int sys)
 static int fail_to_run(struct ctx *ctx, const struct args *args,
 		       const struct sandlock_error *cause, size_t n_denials)
 {
-	int64_t fd = args_number(args, "status-fd", -1);
-	int status = cmd_fail(ctx, cause), r;
+	const struct ending e = {
+		.key = "exec_failed",
+		.value = cmd_fail(ctx, cause),
+		.error = cause->msg,
+		.branch = "",
+		.n_denials = n_denials,
+	};
+	int r;
 
-	if (fd < 0 || (cause->kind != SANDLOCK_ERR_EXEC_MISSING &&
-		       cause->kind != SANDLOCK_ERR_EXEC_DENIED))
-		return status;
-	r = tell_not_executed((int)fd, status, cause, n_denials);
-	return r < 0 ? fail_to_tell(ctx, -r) : status;
+	if (cause->kind != SANDLOCK_ERR_EXEC_MISSING &&
+	    cause->kind != SANDLOCK_ERR_EXEC_DENIED)
+		return e.value;
+	r = tell_ending(args, &e);
+	return r < 0 ? fail_to_tell(ctx, -r) : e.value;
 }
 
 /* Nothing else says why it is dead. */
@@ -295,7 +318,7 @@ static int run_request(struct ctx *ctx, const struct args *args,
 	struct sandlock_result result = { 0 };
 	bool terminal = isatty(0) && isatty(1) && isatty(2);
 	auto_(last_denial) struct last_denial denied = { .n = 0 };
-	int out = STDERR_FILENO;
+	int out = STDERR_FILENO, r;
 
 	if (check_status_fd(args, &err) < 0)
 		return cmd_fail(ctx, &err);
@@ -306,8 +329,9 @@ static int run_request(struct ctx *ctx, const struct args *args,
 		return cmd_fail(ctx, &err);
 	if (sandlock_run_command(&ctx->env, q, terminal, &result, &err) < 0)
 		return fail_to_run(ctx, args, &err, denied.n);
-	if (tell_status(args, &result, denied.n) < 0)
-		return fail_to_tell(ctx, errno);
+	r = tell_status(args, &result, denied.n);
+	if (r < 0)
+		return fail_to_tell(ctx, -r);
 	if (result.exit_kind == SANDLOCK_EXIT_TIMEOUT)
 		cmd_note(ctx, "the time is over: '%s' was killed", result.name);
 	cmd_note_quota(ctx, args, &result);

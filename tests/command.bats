@@ -152,7 +152,7 @@ no_branch() {
 	expect_status 125
 	run sandlock run -m 12x -- true
 	expect_status 125
-	expect_output "--max-memory"
+	expect_output "-m: "
 	skip_unless_root
 	run sandlock run -P 3 -- sh -c 'for i in 1 2 3 4 5 6; do sleep 1 & done; wait'
 	[ "$status" -ne 0 ]
