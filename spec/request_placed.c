@@ -41,9 +41,8 @@ static int copy(void *data, const char *key, const char *value)
 	const struct request_key *k = request_find_key(key);
 	auto_(buf) struct buf b = BUF_INIT;
 	/* "INSIDE:HOST", and INSIDE is absolute. */
-	const char *path = k && k->kind == REQUEST_MOUNTS
-				   ? strchr(value, ':') + 1
-				   : value;
+	const char *path =
+		k && k->kind == REQUEST_MOUNTS ? strchr(value, ':') + 1 : value;
 
 	if (!is_placed(p, k))
 		return request_set(p->to, key, value, key, NULL);

@@ -226,7 +226,7 @@ extra_allow = \"keys\"" '--extra-allow-syscall keys cannot be had'
 		'there is no branch that it is of'
 	check program "${no}bundle = \"/b\"
 [ask]
-exec = \"ls\"" 
+exec = \"ls\""
 	expect_output 'nobody can decide'
 }
 

@@ -15,8 +15,8 @@ static int check_command(const struct request *r, struct error *err)
 	const struct host_context h = {
 		.request = r,
 		.notify = r->isolation == ISOLATION_NOTIFY,
-		.shared_network = r->isolation == ISOLATION_NOTIFY ||
-				  net_is_shared(r),
+		.shared_network =
+			r->isolation == ISOLATION_NOTIFY || net_is_shared(r),
 		/* As it was given: its real path is not needed. */
 		.chroot = r->chroot,
 		.workdirs = r->workdirs,
