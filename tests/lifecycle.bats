@@ -444,6 +444,38 @@ nobody_is_named() {
 	[ ! -e "$W/store/branches/$N" ]
 }
 
+@test "state: what is damaged, or no file, hangs nobody and tells the way out" {
+	local COMMAND_TIMEOUT=5 init verb
+
+	only_sandlock
+	set_args sleep 1000
+	create "$N"
+	sandlock start "$N"
+	init=$(pid_of "$N")
+	mv "$W/run/$N/state.json" "$W/state.json"
+	for kind in mkfifo truncate; do
+		rm -f "$W/run/$N/state.json"
+		case $kind in
+		mkfifo) mkfifo "$W/run/$N/state.json" ;;
+		truncate) : >"$W/run/$N/state.json" ;;
+		esac
+		for verb in state kill delete "ps"; do
+			run sandlock $verb "$N"
+			expect_status 1
+			expect_output "state.json"
+			expect_output "if process $init is its first"
+		done
+		run sandlock ps
+		expect_status 0
+	done
+	sandlock exec "$N" true && return 1
+	kill -KILL "$init"
+	gone() { ! kill -0 "$init" 2>/dev/null; }
+	eventually gone
+	sandlock delete --force "$N"
+	[ ! -e "$W/run/$N" ]
+}
+
 @test "a stopped container stays until it is deleted" {
 	create_running "$N"
 	eventually has_status "$N" stopped

@@ -102,6 +102,19 @@ int fd_read_file(int dirfd, const char *path, size_t max, struct buf *b)
 	return fd_read_all(fd, max, b);
 }
 
+int fd_read_own(int dirfd, const char *name, size_t max, struct buf *b)
+{
+	auto_close int fd = openat(
+		dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ELOOP || errno == ENXIO ? -EINVAL : -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? fd_read_all(fd, max, b) : -EINVAL;
+}
+
 /* Opens a file of a new name next to @name; @tmp has NAME_MAX + 1 bytes. */
 static int open_temp(int dirfd, const char *name, char *tmp)
 {

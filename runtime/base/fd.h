@@ -24,6 +24,8 @@ int fd_read_all(int fd, size_t max, struct buf *b);
 
 /* Opens @path below @dirfd (AT_FDCWD allowed) and appends its contents. */
 int fd_read_file(int dirfd, const char *path, size_t max, struct buf *b);
+/* The same of a file that we have written: -EINVAL for a link or a FIFO. */
+int fd_read_own(int dirfd, const char *name, size_t max, struct buf *b);
 
 /*
  * Writes @name in @dirfd by a temporary file and a rename: a reader sees the

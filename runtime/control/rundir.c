@@ -394,7 +394,7 @@ int rundir_read_pids(const struct rundir_slot *s, pid_t *ret_init,
 	auto_(buf) struct buf b = BUF_INIT;
 	long init, server;
 	char *end;
-	int r = fd_read_file(s->fd, "pid", 64, &b);
+	int r = fd_read_own(s->fd, "pid", 64, &b);
 
 	if (r < 0)
 		return r;

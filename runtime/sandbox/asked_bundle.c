@@ -215,8 +215,8 @@ int asked_bundle_read(const struct rundir_slot *slot, struct request **ret,
 {
 	auto_ptr(request_free) struct request *q = NULL;
 	auto_(buf) struct buf b = BUF_INIT;
-	int r = fd_read_file(rundir_slot_fd(slot), request_name,
-			     LIMIT_CONFIG_BYTES, &b);
+	int r = fd_read_own(rundir_slot_fd(slot), request_name,
+			    LIMIT_CONFIG_BYTES, &b);
 
 	if (r == -ENOENT)
 		return 0;

@@ -120,8 +120,8 @@ static void remove_unrecorded_cgroup(const struct sandbox_env *env,
 	struct cgroup *cg = NULL;
 	struct spec *spec = NULL;
 
-	if (fd_read_file(rundir_slot_fd(slot), "config.json",
-			 LIMIT_CONFIG_BYTES, &b) < 0 ||
+	if (fd_read_own(rundir_slot_fd(slot), "config.json", LIMIT_CONFIG_BYTES,
+			&b) < 0 ||
 	    spec_parse(b.data, b.len, "/", NULL, &spec, NULL) < 0)
 		return;
 	o.path = spec->cgroups_path;

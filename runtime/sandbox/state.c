@@ -162,6 +162,21 @@ static int fill_state(const struct json *j, struct sandbox_state *s,
 	return cg ? cgroup_from_json(cg, &s->cgroup, err) : 0;
 }
 
+/* Nobody can tell what runs there, but the process can be named. */
+static int hint_damaged(const struct rundir_slot *slot, struct error *err)
+{
+	pid_t init, server;
+
+	if (rundir_read_pids(slot, &init, &server) < 0)
+		return error_hint(err,
+				  "'sandlock delete --force %s' removes it",
+				  rundir_slot_name(slot));
+	return error_hint(err,
+			  "if process %d is its first, end that, then "
+			  "'sandlock delete --force %s'",
+			  (int)init, rundir_slot_name(slot));
+}
+
 int state_read(const struct rundir_slot *slot, struct sandbox_state **ret,
 	       struct error *err)
 {
@@ -172,8 +187,8 @@ int state_read(const struct rundir_slot *slot, struct sandbox_state **ret,
 
 	if (!s)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "state");
-	r = fd_read_file(rundir_slot_fd(slot), "state.json", LIMIT_STATE_BYTES,
-			 &b);
+	r = fd_read_own(rundir_slot_fd(slot), "state.json", LIMIT_STATE_BYTES,
+			&b);
 	if (r == -ENOENT) {
 		(void)error_say(err, ERR_STATE, ENOENT,
 				"container \"%s\" is not made yet",
@@ -181,17 +196,21 @@ int state_read(const struct rundir_slot *slot, struct sandbox_state **ret,
 		return error_hint(err, "if its create was killed: delete "
 				       "--force");
 	}
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "cannot read '%s/state.json'",
-				 rundir_slot_path(slot));
+	if (r < 0) {
+		(void)error_set(err, ERR_SYSTEM, -r,
+				"cannot read '%s/state.json'",
+				rundir_slot_path(slot));
+		return hint_damaged(slot, err);
+	}
 	r = json_parse(b.data, b.len, &state_limits, "state.json", &j, err);
 	if (r == 0)
 		r = fill_state(j, s, err);
 	json_free(j);
-	if (r < 0)
-		return error_wrap(err, "container \"%s\"",
-				  rundir_slot_name(slot));
+	if (r < 0) {
+		(void)error_wrap(err, "container \"%s\"",
+				 rundir_slot_name(slot));
+		return hint_damaged(slot, err);
+	}
 	*ret = take_ptr(&s);
 	return 0;
 }
@@ -243,8 +262,8 @@ int state_load_spec(const struct rundir_slot *slot,
 		    struct spec **ret, struct error *err)
 {
 	auto_(buf) struct buf b = BUF_INIT;
-	int r = fd_read_file(rundir_slot_fd(slot), "config.json",
-			     LIMIT_CONFIG_BYTES, &b);
+	int r = fd_read_own(rundir_slot_fd(slot), "config.json",
+			    LIMIT_CONFIG_BYTES, &b);
 
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r,
