@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-/* States that a crash leaves behind. */
+/* States that a crash leaves behind; of what is damaged it is told why. */
 static bool needs_recovery(const char *state)
 {
 	return !strcmp(state, "interrupted") || !strcmp(state, "committing") ||
-	       !strcmp(state, "committed");
+	       !strcmp(state, "committed") || !strcmp(state, "damaged");
 }
 
 static const char *action_word(enum sandlock_recovered what)

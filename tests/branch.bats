@@ -38,6 +38,17 @@ no_branch() {
 	expect_match "$N +damaged +- +-"
 	equal state "$(branches_json | jq -r '.[0].state')" damaged
 	equal created "$(branches_json | jq -r '.[0].created')" null
+	# What can be done about it is the same everywhere.
+	for verb in abort commit diff recover "recover --all" "create -b $B"; do
+		case $verb in
+		*--all) run sandlock $verb ;;
+		*) run sandlock $verb "$N" ;;
+		esac
+		expect_status 1
+		expect_output "removes '$W/store/branches/$N'"
+	done
+	run sandlock recover
+	expect_exactly "$N  damaged"
 	rm -r "$SANDLOCK_STORE/branches/$N"
 }
 
@@ -938,6 +949,30 @@ is_locked() {
 	sandlock commit "$N"
 	eventually is_empty "$W/store/trash"
 	no_branch
+}
+
+@test "a store that became read-only: what is there is seen, and said what is not" {
+	change 'echo x >/data/new'
+	sandlock diff "$N" >"$W/before"
+	local RT=(unshare -m sh -c 'mount --bind "$0" "$0" &&
+		mount -o remount,bind,ro "$0" && exec "$@"' "$W/store" "${RT[@]}")
+
+	equal state "$(branch_state "$N")" pending
+	run sandlock diff "$N"
+	expect_status 0
+	expect_exactly "$(cat "$W/before")"
+	for verb in commit abort; do
+		run sandlock $verb "$N"
+		expect_status 1
+		expect_output "$W/store/"
+		expect_output "Read-only file system"
+	done
+	[ ! -e "$R/data/new" ]
+	run sandlock create -b "$B" --storage "$W/elsewhere" "$N-2"
+	expect_status 1
+	expect_output "'$W/store/branches/$N-2'"
+	expect_output "hint: "
+	is_empty "$W/run"
 }
 
 @test "branches: table and json" {

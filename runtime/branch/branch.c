@@ -212,10 +212,20 @@ static int open_uppers(struct branch *b, struct error *err)
 			 "cannot open the layers of branch '%s'", b->meta.name);
 }
 
+/* On a disk that became read-only a branch can still be looked at. */
+static int open_lock(int dir_fd)
+{
+	const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	int fd = openat(dir_fd, "lock", O_RDWR | flags);
+
+	return fd < 0 && errno == EROFS
+		       ? openat(dir_fd, "lock", O_RDONLY | flags)
+		       : fd;
+}
+
 int branch_open_parts(struct branch *b, struct error *err)
 {
-	b->lock_fd = openat(b->dir_fd, "lock",
-			    O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	b->lock_fd = open_lock(b->dir_fd);
 	if (b->lock_fd < 0)
 		return error_set(err, ERR_TORN, errno,
 				 "cannot open the lock of branch '%s'",
@@ -313,8 +323,10 @@ static int read_meta(struct branch *b, const char *name, struct error *err)
 	if (r < 0) {
 		(void)error_wrap(err, "branch '%s'", name);
 		if (err && err->kind == ERR_TORN)
-			(void)error_hint(err, "what it wrote is in '%s'",
-					 b->upper);
+			(void)error_hint(err,
+					 "what it wrote is in '%s'; who gives "
+					 "it up removes '%s'",
+					 b->upper, b->dir);
 		return r;
 	}
 	if (strcmp(b->meta.name, name) != 0)

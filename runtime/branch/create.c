@@ -85,8 +85,16 @@ static int open_lower(const char *path, int *ret_fd, char **ret_path,
 int branch_say_taken(struct store *st, const char *name, struct error *err)
 {
 	auto_ptr(branch_close) struct branch *b = NULL;
+	struct error why = ERROR_INIT;
+	int r = root_find(st, name, &b, &why);
 
-	if (root_find(st, name, &b, NULL) == 0 && root_is_running(b)) {
+	if (r < 0 && why.kind == ERR_TORN) {
+		(void)error_say(err, ERR_EXISTS, EEXIST,
+				"the name '%s' is taken by a damaged branch",
+				name);
+		return error_hint(err, "%s", why.hint);
+	}
+	if (r == 0 && root_is_running(b)) {
 		(void)error_say(err, ERR_EXISTS, EEXIST,
 				"the name '%s' is taken by a running sandbox",
 				name);
@@ -315,6 +323,15 @@ static int cannot_make(const struct branch *b, int sys, struct error *err)
 	return storage_advise(sys, err);
 }
 
+/* By it every verb finds a branch that lies elsewhere. */
+static int cannot_link(const struct branch *b, int sys, struct error *err)
+{
+	(void)error_set(err, ERR_SYSTEM, sys,
+			"cannot make the link '%s/branches/%s'",
+			b->store->home.path, b->meta.name);
+	return error_hint(err, "choose a writable store with SANDLOCK_STORE");
+}
+
 static int make_parts(struct branch *b, const struct stat *lower,
 		      struct error *err)
 {
@@ -359,19 +376,21 @@ static int open_cradle(struct branch *b, struct cradle *c, struct error *err)
  * A rename or a symlink claims the name: neither replaces anything but an
  * empty directory, which is no branch.
  */
-static int claim(struct branch *b, const struct cradle *c)
+static int claim(struct branch *b, const struct cradle *c, struct error *err)
 {
 	int home = b->store->home.branches_fd;
 	const char *name = b->meta.name;
 
 	if (b->linked && symlinkat(b->dir, home, name) < 0)
-		return -errno;
+		return errno == EEXIST ? -EEXIST : cannot_link(b, errno, err);
 	if (renameat(c->trash_fd, c->name, b->home->branches_fd, name) < 0) {
 		int sys = errno;
 
 		if (b->linked)
 			(void)unlinkat(home, name, 0);
-		return sys == ENOTEMPTY || sys == ENOTDIR ? -EEXIST : -sys;
+		return sys == ENOTEMPTY || sys == ENOTDIR
+			       ? -EEXIST
+			       : cannot_make(b, sys, err);
 	}
 	/* In the trash it belonged to us by this. */
 	unlock(b->dir_fd);
@@ -388,11 +407,9 @@ static int build_and_claim(struct branch *b, const struct stat *lower,
 		return r;
 	r = make_parts(b, lower, err);
 	if (r == 0) {
-		r = claim(b, &c);
+		r = claim(b, &c, err);
 		if (r == -EEXIST)
 			(void)branch_say_taken(b->store, b->meta.name, err);
-		else if (r < 0)
-			(void)cannot_make(b, -r, err);
 	}
 	if (r < 0)
 		(void)remove_small(b, c.trash_fd, c.name);
