@@ -192,6 +192,28 @@ kept_by_failure() {
 	no_branch
 }
 
+@test "commit and abort of parts: one that is not there, and nothing is done" {
+	local verb
+
+	change 'mkdir /data/p; echo 1 >/data/p/f; echo 2 >/data/q'
+	sandlock diff "$N" >"$W/before"
+	for verb in commit abort; do
+		run sandlock $verb "$N" data/q data/nonsense
+		expect_status 1
+		expect_exactly "sandlock: branch '$N' did not change 'data/nonsense'"
+		same "$W/before" <(sandlock diff "$N")
+	done
+	[ ! -e "$R/data/q" ]
+}
+
+@test "abort of parts: one that is named twice, or lies in another" {
+	change 'mkdir /data/p; echo 1 >/data/p/f; echo 2 >/data/q; echo 3 >/data/r'
+	run sandlock abort "$N" data/p/f data/q data/p /data/q
+	expect_status 0
+	run sandlock diff "$N"
+	expect_exactly "A data/r"
+}
+
 @test "the second run on the same name is refused while the branch waits" {
 	change 'echo 1 >/data/one'
 	script 'echo 2 >/data/two'

@@ -277,9 +277,14 @@ full_from() {
 		afresh
 	done
 	equal state "$(branch_state "$N")" committing
-	run sandlock abort "$N"
-	expect_status 1
-	expect_output recover
+	for part in "" data/a; do
+		snap_root >"$W/half"
+		run sandlock abort "$N" $part
+		expect_status 1
+		expect_output recover
+		equal state "$(branch_state "$N")" committing
+		same "$W/half" <(snap_root)
+	done
 	run create "$N"
 	expect_status 1
 	forward
@@ -369,6 +374,26 @@ host_changes() {
 		sandlock abort "$N" >/dev/null 2>&1 || true
 		equal state "$(branch_state "$N")" ""
 		is_old
+	done
+}
+
+@test "abort of what was committed says so, also where the end was cut off" {
+	local done n part
+
+	for part in "" data/a; do
+		done=
+		for ((n = 6; n < 60; n++)); do
+			afresh
+			killed_at renameat2 $n || break
+			[ "$(branch_state "$N")" != committed ] || done=yes
+			[ -z "$done" ] || break
+		done
+		[ -n "$done" ]
+		run sandlock abort "$N" $part
+		expect_status 1
+		expect_output "branch '$N' was committed"
+		is_new
+		has_no_branch "$N"
 	done
 }
 

@@ -87,6 +87,27 @@ M $W/b/g (+2 bytes)"
 	is_empty "$W/store/branches"
 }
 
+@test "workdirs: of parts one is not there, and nothing of any is done" {
+	local part verb
+
+	changes
+	sandlock diff "$N" >"$W/before"
+	for verb in commit abort; do
+		for part in nonsense "$W/b/nonsense"; do
+			run sandlock $verb "$N" f "$W/b/g" "$part"
+			expect_status 1
+			expect_output "branch '$N' did not change 'nonsense'"
+			same "$W/before" <(sandlock diff "$N")
+		done
+	done
+	equal f "$(cat a/f)" 1
+	equal g "$(cat b/g)" 2
+	sandlock abort "$N" "$W/b" "$W/b/g" "$W/b"
+	run sandlock diff "$N"
+	expect_exactly "D $W/a/d/
+M $W/a/f (+2 bytes)"
+}
+
 @test "workdirs: a conflict in one publishes nothing of any" {
 	changes
 	echo host >>b/g

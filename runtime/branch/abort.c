@@ -62,10 +62,6 @@ static int drop_path(const struct work *w, const char *path, size_t i,
 	if (r == 0 &&
 	    renameat2(dirfd, name, w->trash_fd, to, RENAME_NOREPLACE) < 0)
 		r = -errno;
-	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
-		return error_say(err, ERR_NOT_FOUND, ENOENT,
-				 "branch '%s' did not change '%s'",
-				 w->branch->meta.name, buf_str(&quoted));
 	if (r < 0)
 		return error_set(err, ERR_SYSTEM, -r, "cannot discard '%s'",
 				 buf_str(&quoted));
@@ -73,16 +69,31 @@ static int drop_path(const struct work *w, const char *path, size_t i,
 	return 0;
 }
 
+static int check_paths(void *data, int out_fd, struct error *err)
+{
+	const struct work *w = data;
+
+	return selection_check(w->selection, w->branch->meta.name,
+			       w->branch->upper_fd, err);
+}
+
 static int drop_paths(void *data, int out_fd, struct error *err)
 {
 	struct work *w = data;
 	struct branch *b = w->branch;
 	auto_close int trash_fd = -1;
-	int r = 0;
+	int r = selection_check(w->selection, b->meta.name, b->upper_fd, err);
 
-	if (mkdirat(b->dir_fd, "trash", 0700) < 0 && errno != EEXIST)
-		return error_set(err, ERR_SYSTEM, errno,
-				 "cannot make '%s/trash'", b->dir);
+	if (r < 0)
+		return r;
+	if (mkdirat(b->dir_fd, "trash", 0700) < 0 && errno != EEXIST) {
+		r = error_set(err, ERR_SYSTEM, errno, "cannot make '%s/trash'",
+			      b->dir);
+		return r == -ENOSPC || r == -EDQUOT
+			       ? error_hint(err, "free some space, or abort "
+						 "the whole branch")
+			       : r;
+	}
 	trash_fd = openat(b->dir_fd, "trash",
 			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (trash_fd < 0)
@@ -111,7 +122,9 @@ static int abort_part(struct branch *b, const struct selection *s,
 	bool gone = false;
 	int r = branch_make_ready(b, true, LOCK_WAIT_MS, &gone, err);
 
-	if (r < 0 || gone)
+	if (r == 0 && gone)
+		return selection_say_unchanged(b->meta.name, s->paths[0], err);
+	if (r < 0)
 		return r;
 	r = discard_trash(b, err);
 	if (r == 0)
@@ -146,7 +159,16 @@ int root_say_running(const struct branch *b, struct error *err)
 	return branch_hint_running(b, err);
 }
 
-static int abort_all(struct branch *b, struct error *err)
+int root_say_committed(const struct branch *b, struct error *err)
+{
+	return error_say(
+		err, ERR_STATE, EALREADY,
+		"branch '%s' was committed: nothing is left to discard",
+		b->meta.name);
+}
+
+/* What nobody decided about. */
+static int check_undecided(struct branch *b, struct error *err)
 {
 	enum branch_state state;
 	int r = root_wait_state(b, &state, err);
@@ -162,13 +184,25 @@ static int abort_all(struct branch *b, struct error *err)
 				b->meta.name);
 		return error_hint(err, "first 'sandlock recover --rollback %s'",
 				  b->meta.name);
+	case BRANCH_COMMITTED:
+		r = branch_remove_all(b, err);
+		return r < 0 ? r : root_say_committed(b, err);
 	case BRANCH_INTERRUPTED:
 	case BRANCH_TORN:
 	case BRANCH_PENDING:
-	case BRANCH_COMMITTED:
 		break;
 	}
-	return branch_remove_all(b, err);
+	return 0;
+}
+
+int root_check_paths(struct branch *b, const char *const *paths, size_t n_paths,
+		     struct error *err)
+{
+	auto_(selection) struct selection s = { .n = 0 };
+	struct work w = { .branch = b, .selection = &s, .trash_fd = -1 };
+	int r = selection_init(&s, b, paths, n_paths, err);
+
+	return r < 0 ? r : branch_enter(b, check_paths, NULL, &w, err);
 }
 
 int root_abort(struct branch *b, const char *const *paths, size_t n_paths,
@@ -184,7 +218,9 @@ int root_abort(struct branch *b, const char *const *paths, size_t n_paths,
 		r = branch_lock(b, LOCK_WAIT_MS, err);
 	if (r < 0)
 		return r;
-	r = whole ? abort_all(b, err) : abort_part(b, &s, err);
+	r = check_undecided(b, err);
+	if (r == 0)
+		r = whole ? branch_remove_all(b, err) : abort_part(b, &s, err);
 	if (!held)
 		branch_unlock(b);
 	return r;

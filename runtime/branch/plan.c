@@ -671,6 +671,9 @@ int plan_commit(struct plan *p, struct branch *b, const struct site *s,
 	p->allow_special = o->allow_special;
 	p->partial = o->n_paths > 0;
 	if (r == 0)
+		r = selection_check(&pl.selection, b->meta.name, s->upper_fd,
+				    err);
+	if (r == 0)
 		r = judge_init(&pl.judge, b, err);
 	pl.judge.conflicts = true;
 	pl.judge.inside = sink->out_fd >= 0;

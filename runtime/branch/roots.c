@@ -21,6 +21,7 @@
 #include "branch/change.h"
 #include "branch/internal.h"
 #include "branch/recover.h"
+#include "branch/select.h"
 
 enum { LOCK_WAIT_MS = 5000, ORPHAN_S = 60 };
 
@@ -648,14 +649,31 @@ int branch_digest_bytes(struct branch *b, const char *path,
 /* -------------------------------------------------------------- discarding --
  */
 
-static int abort_whole(struct branch *b, struct error *err)
+static int say_committed(struct branch *b, struct error *err)
+{
+	enum recover_action what;
+	int r = branch_recover(b, false, &what, err);
+
+	return r < 0 ? r : root_say_committed(b, err);
+}
+
+/* The first root says why not. */
+static int check_decidable(struct branch *b, struct error *err)
 {
 	enum branch_state state;
 	int r = branch_get_state(b, &state, err);
 
-	/* The first root says why not. */
+	if (r == 0 && state == BRANCH_COMMITTED)
+		return say_committed(b, err);
 	if (r == 0 && (state == BRANCH_OPEN || state == BRANCH_COMMITTING))
 		return root_abort(b, NULL, 0, err);
+	return r;
+}
+
+static int abort_whole(struct branch *b, struct error *err)
+{
+	int r = check_decidable(b, err);
+
 	while (r == 0 && b->n_others) {
 		r = root_abort(b->others[b->n_others - 1], NULL, 0, err);
 		if (r == 0)
@@ -676,6 +694,27 @@ static int remove_unused(struct branch *b, struct error *err)
 		       : branch_remove_if_empty(b, true, &gone, err);
 }
 
+/* Nothing is discarded where one of the paths is wrong. */
+static int check_parts(struct branch *b, const char *const *paths, size_t n,
+		       const char **part, struct error *err)
+{
+	bool gone = false;
+	int r = check_decidable(b, err);
+
+	if (r == 0)
+		r = roots_make_ready(b, true, LOCK_WAIT_MS, &gone, err);
+	if (r == 0 && gone)
+		return selection_say_unchanged(b->meta.name, paths[0], err);
+	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++) {
+		size_t n_part = roots_select(b, i, paths, n, part);
+
+		if (n_part)
+			r = root_check_paths(branch_root(b, i), part, n_part,
+					     err);
+	}
+	return r;
+}
+
 static int abort_parts(struct branch *b, const char *const *paths, size_t n,
 		       struct error *err)
 {
@@ -684,9 +723,13 @@ static int abort_parts(struct branch *b, const char *const *paths, size_t n,
 	int r = part && first
 			? 0
 			: error_set(err, ERR_SYSTEM, ENOMEM, "cannot select");
-	/* As long as the others have what is theirs. */
-	size_t n_first = r == 0 ? roots_select(b, 0, paths, n, first) : 0;
+	size_t n_first = 0;
 
+	if (r == 0)
+		r = check_parts(b, paths, n, part, err);
+	/* As long as the others have what is theirs. */
+	if (r == 0)
+		n_first = roots_select(b, 0, paths, n, first);
 	for (size_t i = b->n_others; r == 0 && i > 0; i--) {
 		struct branch *root = b->others[i - 1];
 		size_t n_part = roots_select(b, i, paths, n, part);

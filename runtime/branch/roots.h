@@ -4,6 +4,7 @@
 #ifndef SANDLOCK_BRANCH_ROOTS_H
 #define SANDLOCK_BRANCH_ROOTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct branch;
@@ -22,6 +23,10 @@ size_t roots_select(struct branch *b, size_t i, const char *const *paths,
  * no verb takes that name.
  */
 int roots_said(const struct branch *b, int r, struct error *err);
+
+/* Everything is settled, or a commit of before finished. */
+int roots_make_ready(struct branch *b, bool force_torn, int timeout_ms,
+		     bool *ret_gone, struct error *err);
 
 /* Closes and forgets a root that exists no more. */
 void roots_forget(struct branch *b, size_t i);

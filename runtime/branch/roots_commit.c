@@ -278,9 +278,8 @@ static int publish_all(struct branch *b, int timeout_ms, struct error *err)
 
 /* ---------------------------------------------------------------- verbs -- */
 
-/* Everything is settled, or a commit of before finished. */
-static int make_ready(struct branch *b, const struct commit_options *o,
-		      bool *ret_gone, struct error *err)
+int roots_make_ready(struct branch *b, bool force_torn, int timeout_ms,
+		     bool *ret_gone, struct error *err)
 {
 	enum branch_state state;
 	int r = branch_get_state(b, &state, err);
@@ -288,7 +287,7 @@ static int make_ready(struct branch *b, const struct commit_options *o,
 	*ret_gone = false;
 	if (r == 0 &&
 	    (state == BRANCH_COMMITTING || state == BRANCH_COMMITTED)) {
-		r = go_on(b, o->lock_timeout_ms, err);
+		r = go_on(b, timeout_ms, err);
 		if (r == 0)
 			r = remove_done(b, ret_gone, err);
 		if (r < 0 || *ret_gone)
@@ -297,16 +296,15 @@ static int make_ready(struct branch *b, const struct commit_options *o,
 	for (size_t i = b->n_others; r == 0 && i > 0; i--) {
 		bool gone;
 
-		r = branch_make_ready(branch_root(b, i), o->force_torn,
-				      o->lock_timeout_ms, &gone, err);
+		r = branch_make_ready(branch_root(b, i), force_torn, timeout_ms,
+				      &gone, err);
 		if (r == 0 && gone)
 			roots_forget(b, i);
 	}
 	if (r < 0)
 		return r;
 	b->keep = b->n_others > 0;
-	r = branch_make_ready(b, o->force_torn, o->lock_timeout_ms, ret_gone,
-			      err);
+	r = branch_make_ready(b, force_torn, timeout_ms, ret_gone, err);
 	b->keep = false;
 	return r;
 }
@@ -320,7 +318,8 @@ static int commit_all(struct branch *b, const struct commit_options *o,
 
 	if (!gone)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "cannot commit");
-	r = make_ready(b, o, &ret->gone, err);
+	r = roots_make_ready(b, o->force_torn, o->lock_timeout_ms, &ret->gone,
+			     err);
 	if (r < 0 || ret->gone)
 		return r;
 	r = prepare_all(b, o, ret, gone, err);

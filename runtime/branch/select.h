@@ -16,7 +16,8 @@ struct selection {
 /*
  * Paths are relative to the lower, or absolute below it; "/x" that does not
  * lie below the lower's own path is taken as relative to its root, as a
- * container sees it. ERR_USAGE for an empty one.
+ * container sees it. What is named twice, or lies below another, is there
+ * once. ERR_USAGE for an empty one.
  */
 int selection_init(struct selection *s, const struct branch *b,
 		   const char *const *paths, size_t n, struct error *err);
@@ -26,5 +27,12 @@ void selection_done(struct selection *s);
 bool selection_has(const struct selection *s, const char *path);
 /* Is one of them below @path? */
 bool selection_leads(const struct selection *s, const char *path);
+
+/* ERR_NOT_FOUND for the first path that upper has nothing at. */
+int selection_check(const struct selection *s, const char *branch, int upper_fd,
+		    struct error *err);
+/* The error for that. */
+int selection_say_unchanged(const char *branch, const char *path,
+			    struct error *err);
 
 #endif
