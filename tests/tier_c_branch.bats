@@ -717,3 +717,59 @@ print(open("file").read(), os.stat("file").st_size, os.listdir("."))'
 			expect_output 'linkat -1 Operation not permitted'
 	done
 }
+
+@test "tier C: attributes that the branch keeps for itself are not seen by any way" {
+	mkdir d/s
+	in_branch -- /usr/bin/python3 -B -c '
+import os
+os.rename("d", "e")
+fd = os.open("e/s", os.O_RDONLY)
+print(os.listxattr(fd), os.listxattr("/proc/self/fd/%d" % fd))
+os.setxattr(fd, "user.overlay.opaque", b"mine")
+print(os.listxattr(fd), os.getxattr(fd, "user.overlay.opaque"))
+os.chdir("e")
+print(os.listxattr("s"), os.getxattr("s", "user.overlay.opaque"))'
+	expect_status 0
+	expect_output "[] []
+['user.overlay.opaque'] b'mine'
+['user.overlay.opaque'] b'mine'"
+	sandlock commit "$N"
+	equal committed "$(getfattr --only-values -n user.overlay.opaque e/s)" mine
+}
+
+@test "tier C: in a directory that was removed there is nothing, whatever has its path now" {
+	mkdir w
+	in_branch -- /usr/bin/python3 -B -c '
+import os
+def attempt(fn):
+    try:
+        return fn()
+    except OSError as e:
+        return os.strerror(e.errno)
+fd = os.open("d", os.O_RDONLY)
+os.chdir("w")
+for name in "d", "w":
+    os.system("rm -r ../" + name)
+    os.mkdir("../" + name)
+print(attempt(lambda: os.open("new", os.O_CREAT | os.O_WRONLY, dir_fd=fd)))
+print(attempt(lambda: os.mkdir("new")), attempt(lambda: os.unlink("two", dir_fd=fd)))
+print(os.stat(".").st_mode & 0o777 == 0o755, attempt(lambda: os.listdir(fd)))
+print(sorted(os.listdir("..")), os.listdir("../d"), os.stat("../one").st_size)'
+	expect_status 0
+	expect_output "No such file or directory
+No such file or directory No such file or directory
+True []
+['d', 'one', 'w'] [] 4"
+}
+
+@test "tier C: links may lead on for longer than a path may be" {
+	local i
+	for i in 1 2 3; do
+		ln -s "l$((i - 1))$(printf '/.%.0s' {1..1900})" l$i
+	done
+	ln -s . l0
+	in_branch -- /bin/sh -c 'cat l3/one; ln -s x/y loop; ln -s loop/z x; cat x'
+	expect_status 1
+	expect_output one
+	expect_output "Too many levels of symbolic links"
+}

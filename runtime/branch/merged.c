@@ -431,7 +431,7 @@ struct way {
 	const struct merged *m;
 	struct merged_dir dir;
 	char path[PATH_MAX]; /* of dir */
-	char todo[PATH_MAX]; /* behind it */
+	char *todo;	     /* behind it */
 	const char *at;	     /* in todo */
 	size_t from;
 	bool is_real;
@@ -443,6 +443,7 @@ struct way {
 static void way_done(struct way *w)
 {
 	merged_dir_done(&w->dir);
+	free(w->todo);
 }
 
 static int append(char path[PATH_MAX], const char *name)
@@ -514,9 +515,8 @@ static int follow(struct way *w, const char *name, int dirfd,
 		  struct merged_place *ret)
 {
 	auto_free char *target = malloc(PATH_MAX);
-	auto_free char *rest = strdup(w->at);
-	int r = !target || !rest ? -ENOMEM : fd_read_link(dirfd, name, target);
-	int n;
+	char *todo;
+	int r = target ? fd_read_link(dirfd, name, target) : -ENOMEM;
 
 	if (r < 0)
 		return r;
@@ -534,9 +534,12 @@ static int follow(struct way *w, const char *name, int dirfd,
 		r = leave(w, target, ret);
 		return r < 0 ? r : 1;
 	}
-	n = snprintf(w->todo, sizeof(w->todo), "%s%s", target, rest);
-	w->at = w->todo;
-	return n < 0 || (size_t)n >= sizeof(w->todo) ? -ENAMETOOLONG : 0;
+	/* Longer than a path may be, as links lead on. */
+	if (asprintf(&todo, "%s%s", target, w->at) < 0)
+		return -ENOMEM;
+	free(w->todo);
+	w->at = w->todo = todo;
+	return 0;
 }
 
 /* Where what is seen is. */
@@ -672,6 +675,42 @@ static int walk_way(struct way *w, struct merged_place *ret)
 	return r < 0 ? r : 0;
 }
 
+/*
+ * A directory of the lower that somebody is in, or has open, and that was
+ * removed, or replaced, in the branch: there is nothing in it, and nothing can
+ * be made there, whatever has its path now. @r: what came of opening it.
+ */
+static bool is_removed(const struct way *w, int r)
+{
+	if (w->from != w->m->n_below || !*w->begin || w->m->is_plain)
+		return false;
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ||
+	       (r == 0 && part_of(&w->dir, w->from) < 0);
+}
+
+/* The directory itself is the kernel's. 1: the way leads out of it at once. */
+static int walk_removed(const struct way *w, struct merged_place *ret)
+{
+	const char *at = w->at;
+	size_t n;
+
+	do {
+		at += strspn(at, "/");
+		n = strcspn(at, "/");
+		if (n == 2 && at[0] == '.' && at[1] == '.')
+			return 1;
+		if (n > 1 || (n == 1 && *at != '.'))
+			return n > NAME_MAX ? -ENAMETOOLONG : -ENOENT;
+		at += n;
+	} while (n);
+	path_copy(ret->path, w->path);
+	ret->exists = ret->is_real = ret->is_real_home = true;
+	ret->home = w->from;
+	ret->mode = S_IFDIR;
+	ret->wants_dir = true;
+	return 0;
+}
+
 int merged_resolve(struct merged *m, const char *dir, size_t from,
 		   const char *text, unsigned int flags,
 		   struct merged_place *ret)
@@ -684,20 +723,25 @@ int merged_resolve(struct merged *m, const char *dir, size_t from,
 	*ret = (struct merged_place){ .exists = false };
 	w->m = m;
 	w->dir = (struct merged_dir)MERGED_DIR_INIT;
-	w->at = w->todo;
-	if (strlen(dir) >= PATH_MAX || strlen(text) >= PATH_MAX) {
+	w->at = w->todo = strdup(text);
+	if (!w->todo || strlen(dir) >= PATH_MAX || strlen(text) >= PATH_MAX) {
+		r = w->todo ? -ENAMETOOLONG : -ENOMEM;
+		way_done(w);
 		free(w);
-		return -ENAMETOOLONG;
+		return r;
 	}
 	path_copy(w->path, dir);
-	path_copy(w->todo, text);
 	(void)pthread_mutex_lock(&m->lock);
 	r = dir_open(m, dir, &w->dir);
 	w->from = from;
 	w->flags = flags;
 	w->begin = dir;
 	w->is_real = part_of(&w->dir, from) >= 0;
-	if (r == 0)
+	if (is_removed(w, r))
+		r = walk_removed(w, ret);
+	else if (r == 0)
+		r = 1;
+	if (r > 0)
 		r = walk_way(w, ret);
 	(void)pthread_mutex_unlock(&m->lock);
 	way_done(w);

@@ -118,6 +118,8 @@ static const struct trap_row trap_rows[] = {
 	{ "lgetxattr", TRAP_COW },
 	{ "listxattr", TRAP_COW },
 	{ "llistxattr", TRAP_COW },
+	{ "fgetxattr", TRAP_COW },
+	{ "flistxattr", TRAP_COW },
 	{ "getxattrat", TRAP_COW },
 	{ "listxattrat", TRAP_COW },
 	{ "inotify_add_watch", TRAP_COW },

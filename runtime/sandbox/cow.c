@@ -66,6 +66,8 @@ static const struct cow_row {
 	{ "lgetxattr", SYS_lgetxattr, cow_getxattr },
 	{ "listxattr", SYS_listxattr, cow_getxattr },
 	{ "llistxattr", SYS_llistxattr, cow_getxattr },
+	{ "fgetxattr", SYS_fgetxattr, cow_getxattr },
+	{ "flistxattr", SYS_flistxattr, cow_getxattr },
 	{ "getxattrat", SYS_getxattrat, cow_refuse },
 	{ "listxattrat", SYS_listxattrat, cow_refuse },
 	{ "inotify_add_watch", SYS_inotify_add_watch, cow_watch },

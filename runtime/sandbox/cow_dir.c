@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "sandbox/cow_internal.h"
 
 #define OFFSET_MARK (INT64_C(1) << 42)
@@ -270,6 +271,22 @@ static int list(struct call *c, const struct cow_place *p,
 	return r < 0 ? r : (int)used;
 }
 
+/* What is at its path is another one, or nothing. */
+static bool is_removed(struct cow *w, struct call *c, int number,
+		       const struct cow_place *p)
+{
+	auto_close int fd = -1;
+	char base[PATH_MAX];
+	struct stat st;
+
+	if (p->at.exists && S_ISDIR(p->at.mode) &&
+	    p->at.home == merged_lower(p->root->merged))
+		return false;
+	fd = call_open_dirfd(c, number);
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) &&
+	       fd_path(fd, base) == 0 && !cow_is_uppers(w, base);
+}
+
 struct outcome cow_getdents(struct cow *w, struct call *c)
 {
 	auto_(opened) struct opened d = { .number = (int)call_arg(c, 0),
@@ -277,6 +294,8 @@ struct outcome cow_getdents(struct cow *w, struct call *c)
 	struct cow_place p;
 	int mixed, r = cow_find_fd(w, c, d.number, &p);
 
+	if (r == 0 && p.root && is_removed(w, c, d.number, &p))
+		return OUTCOME_FAIL(ENOENT);
 	/* Removed, or none of ours: the kernel knows. */
 	if (r < 0 || !p.root || !p.at.exists || !S_ISDIR(p.at.mode))
 		return OUTCOME_GO;

@@ -632,22 +632,62 @@ static struct outcome give_value(struct call *c, uint64_t to, uint64_t room,
 
 static bool is_list(const struct call *c)
 {
-	return call_nr(c) == SYS_listxattr || call_nr(c) == SYS_llistxattr;
+	return call_nr(c) == SYS_listxattr || call_nr(c) == SYS_llistxattr ||
+	       call_nr(c) == SYS_flistxattr;
+}
+
+/* An fd of upper is what it is; one of the lower may have a part in upper. */
+static int find_attributed_fd(struct cow *w, struct call *c, int *ret_fd)
+{
+	int number = (int)call_arg(c, 0);
+	auto_close int fd = call_open_dirfd(c, number);
+	auto_free struct cow_place *p = malloc(sizeof(*p));
+	char base[PATH_MAX];
+	struct stat st;
+	int r;
+
+	if (!p)
+		return -ENOMEM;
+	/* The kernel says what is wrong with it. */
+	if (fd < 0 || fd_path(fd, base) < 0 || fstat(fd, &st) < 0)
+		return 1;
+	r = cow_is_uppers(w, base);
+	if (r) {
+		*ret_fd = take_fd(&fd);
+		return 0;
+	}
+	r = cow_find_fd(w, c, number, p);
+	if (r < 0 || !p->root || !p->at.has_parts || p->at.ino != st.st_ino)
+		return 1;
+	return merged_find(p->root->merged, p->at.path, ret_fd);
+}
+
+/* Also where the kernel would find the same: it would show ours, too. */
+static int find_attributed(struct cow *w, struct call *c, int *ret_fd)
+{
+	int nr = call_nr(c);
+	bool links = nr == SYS_lgetxattr || nr == SYS_llistxattr;
+	const struct where at = { AT_FDCWD, call_arg(c, 0),
+				  links ? 0 : COW_FOLLOW };
+	auto_free struct cow_place *p = malloc(sizeof(*p));
+	int r;
+
+	if (nr == SYS_fgetxattr || nr == SYS_flistxattr)
+		return find_attributed_fd(w, c, ret_fd);
+	r = p ? look_and_open(w, c, &at, p, ret_fd) : -ENOMEM;
+	return r > 0 && p->root && p->at.exists && p->at.in_upper
+		       ? merged_find(p->root->merged, p->at.path, ret_fd)
+		       : r;
 }
 
 struct outcome cow_getxattr(struct cow *w, struct call *c)
 {
-	bool links =
-		call_nr(c) == SYS_lgetxattr || call_nr(c) == SYS_llistxattr;
-	const struct where at = { AT_FDCWD, call_arg(c, 0),
-				  links ? 0 : COW_FOLLOW };
 	auto_free char *value = malloc(XATTR_SIZE_MAX);
 	char link[FD_PATH_MAX], key[XATTR_NAME_MAX + 1];
 	char stored[XATTR_NAME_MAX + 1];
 	auto_close int fd = -1;
-	struct cow_place p;
 	ssize_t n;
-	int r = value ? look_and_open(w, c, &at, &p, &fd) : -ENOMEM;
+	int r = value ? find_attributed(w, c, &fd) : -ENOMEM;
 
 	if (r == 0 && !is_list(c))
 		r = call_read_string(c, call_arg(c, 1), key, sizeof(key));
