@@ -163,10 +163,15 @@ has_hint() {
 	only_sandlock
 	echo >"$W/file"
 	export SANDLOCK_STORE=$W/file/store
-	run create "$N"
-	expect_status 1
-	expect_output "$W/file"
-	expect_one_error
+	for verb in "create -b $B $N" "create -b $B --storage $W $N" "run -b $B" \
+		branches "diff $N"; do
+		run sandlock $verb
+		[ "$status" -eq 1 ] || [ "$status" -eq 125 ]
+		expect_output "$W/file"
+		# Nothing else helps, --storage neither.
+		expect_output "hint: set SANDLOCK_STORE"
+		expect_one_error
+	done
 }
 
 @test "a full disk: create fails in one line and leaves nothing" {

@@ -284,6 +284,26 @@ static char *absolute_path(const char *path)
 	return joined ? path_normalize(joined) : NULL;
 }
 
+/* Here --storage helps nobody: what is elsewhere is found by the store, too. */
+static int advise_store(int r, struct error *err)
+{
+	switch (r) {
+	case -EMFILE:
+	case -ENFILE:
+		break;
+	case -ENOSPC:
+	case -EDQUOT:
+		(void)error_hint(err, "free some space there, or set "
+				      "SANDLOCK_STORE to another place");
+		break;
+	default:
+		(void)error_hint(err, "set SANDLOCK_STORE to a directory that "
+				      "you may write to");
+		break;
+	}
+	return r;
+}
+
 int store_open(const char *dir, const struct log_sink *log, struct store **ret,
 	       struct error *err)
 {
@@ -305,7 +325,7 @@ int store_open(const char *dir, const struct log_sink *log, struct store **ret,
 	}
 	r = storage_open(st->wanted, false, &st->home, err);
 	if (r < 0 && r != -ENOENT)
-		return r;
+		return advise_store(r, err);
 	if (r == 0)
 		trash_resume(&st->home, TRASH_LAZY_MAX);
 	*ret = take_ptr(&st);
@@ -328,10 +348,13 @@ const char *store_path(const struct store *st)
 
 int store_make(struct store *st, struct error *err)
 {
+	int r;
+
 	if (st->home.branches_fd >= 0)
 		return 0;
 	storage_done(&st->home);
-	return storage_open(st->wanted, true, &st->home, err);
+	r = storage_open(st->wanted, true, &st->home, err);
+	return r < 0 ? advise_store(r, err) : 0;
 }
 
 enum fs_use { FS_GOOD, FS_VOLATILE, FS_UNFIT, FS_REMOTE };
