@@ -75,6 +75,53 @@ teardown() { finish; }
 	equal out "$(cat "$W/out")" "$(printf '%s\n' fine 'ran 1' 126 'ran ./of_s' 126)"
 }
 
+# program_by LOADER FILE [OPTION]: a program that the kernel executes LOADER for.
+program_by() {
+	printf 'int main(void) { return 0; }\n' |
+		gcc -x c ${3-} -nostdlib -nostartfiles -Wl,-e,main \
+			-fPIE -pie -Wl,--dynamic-linker="$1" -o "$2" -
+}
+
+@test "exec: a program that names its loader is asked about where the loader is" {
+	command -v gcc >/dev/null || skip "no gcc"
+	[ "$(uname -m)" = x86_64 ] || skip "the tool is for x86-64"
+	# It says that it ran instead of the program.
+	gcc -nostdlib -static-pie -fPIE -o tool -x c - <<-'E'
+		#include <sys/syscall.h>
+		static long call(long n, long a, long b, long c)
+		{
+			long r;
+			__asm__ volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+			return r;
+		}
+		void _start(void)
+		{
+			call(SYS_write, 1, (long)"tool\n", 5);
+			call(SYS_exit, 7, 0, 0);
+		}
+	E
+	program_by "$PWD/tool" p
+	ln -s tool ld-fine.so.1
+	program_by "$PWD/ld-fine.so.1" q
+	serve --ask-exec tool -- sh -c './p; echo $?; ./q; echo $?; env true; echo $?'
+	wait_for "run '$PWD/p' by '$PWD/tool'"
+	sandlock deny "$N" "$ID"
+	wait_for "run '$PWD/q' by '$PWD/tool'"
+	sandlock approve "$N" "$ID"
+	served
+	equal out "$(cat "$W/out")" "$(printf '%s\n' 126 tool 7 0)"
+}
+
+@test "exec: the loader of a 32-bit program is looked at, too" {
+	program_by "$PWD/tool" p -m32 2>/dev/null || skip "no 32-bit programs"
+	cp /usr/bin/true tool
+	serve --ask-exec tool -- sh -c './p; echo $?'
+	wait_for "run '$PWD/p' by '$PWD/tool'"
+	sandlock deny "$N" "$ID"
+	served
+	equal out "$(cat "$W/out")" 126
+}
+
 @test "exec: an interpreter that is another one after the answer is not executed" {
 	printf '#!./i\n' >s
 	printf '#!/usr/bin/env sh\n' | tee i >j

@@ -96,10 +96,11 @@ static int read_snapshot(const struct exec_asker *a, struct call *c,
 	return r;
 }
 
-/* The kernel executes what interprets a script without a call. */
+/* The kernel executes what interprets a script, or loads a program, without a
+ * call. */
 static const char *match(const struct exec_asker *a, const struct snapshot *s)
 {
-	size_t n = interpreters_scripts(&s->by);
+	size_t n = interpreters_asked(&s->by);
 	const char *rule =
 		ask_match_exec(a->rules, s->object.path, s->object.real);
 

@@ -24,6 +24,12 @@ enum {
 	HEADERS_BYTES = 65536,
 };
 
+union head {
+	char line[LINE_BYTES + 1];
+	Elf32_Ehdr elf32;
+	Elf64_Ehdr elf64;
+};
+
 static int take_line(char *line, char ret[PATH_MAX])
 {
 	char *path = line + 2 + strspn(line + 2, " \t");
@@ -33,26 +39,79 @@ static int take_line(char *line, char ret[PATH_MAX])
 	return *path ? INTERPRETER_OF_SCRIPT : INTERPRETER_NONE;
 }
 
-static int take_elf(int fd, const Elf64_Ehdr *h, char ret[PATH_MAX])
-{
-	Elf64_Phdr p;
-	ssize_t n;
+/* Of either class, the numbers that matter. */
+struct elf {
+	uint64_t phoff;
+	unsigned int phentsize, phnum;
+	bool is_32;
+};
 
-	if (h->e_phentsize != sizeof(p) ||
-	    h->e_phnum > HEADERS_BYTES / sizeof(p))
-		return 0;
-	for (unsigned int i = 0; i < h->e_phnum; i++) {
-		n = pread(fd, &p, sizeof(p),
-			  (off_t)(h->e_phoff + i * sizeof(p)));
-		if (n != (ssize_t)sizeof(p))
-			return n < 0 ? -errno : 0;
-		if (p.p_type != PT_INTERP)
+struct segment {
+	uint32_t type;
+	uint64_t offset, size;
+};
+
+/*
+ * The kernel goes by the machine, not by what the file says of its class: other
+ * machines than ours are those of 32-bit programs, and so is ours where the
+ * table is one of 32 bits.
+ */
+static void read_header(const union head *h, struct elf *ret)
+{
+	const Elf64_Ehdr *e = &h->elf64;
+
+	ret->is_32 = e->e_machine == EM_386 || e->e_machine == EM_ARM ||
+		     e->e_phentsize != sizeof(Elf64_Phdr);
+	ret->phoff = ret->is_32 ? h->elf32.e_phoff : e->e_phoff;
+	ret->phentsize = ret->is_32 ? h->elf32.e_phentsize : e->e_phentsize;
+	ret->phnum = ret->is_32 ? h->elf32.e_phnum : e->e_phnum;
+}
+
+/* 1, 0 where the file ends before it, or a negative errno. */
+static int read_segment(int fd, const struct elf *e, unsigned int i,
+			struct segment *ret)
+{
+	union {
+		Elf32_Phdr p32;
+		Elf64_Phdr p64;
+	} u;
+	ssize_t n = pread(fd, &u, e->phentsize,
+			  (off_t)(e->phoff + i * e->phentsize));
+
+	if (n != (ssize_t)e->phentsize)
+		return n < 0 ? -errno : 0;
+	if (e->is_32)
+		*ret = (struct segment){ u.p32.p_type, u.p32.p_offset,
+					 u.p32.p_filesz };
+	else
+		*ret = (struct segment){ u.p64.p_type, u.p64.p_offset,
+					 u.p64.p_filesz };
+	return 1;
+}
+
+static int take_elf(int fd, const union head *h, char ret[PATH_MAX])
+{
+	struct segment s;
+	struct elf e;
+	ssize_t n;
+	int r;
+
+	read_header(h, &e);
+	if (e.phentsize !=
+		    (e.is_32 ? sizeof(Elf32_Phdr) : sizeof(Elf64_Phdr)) ||
+	    e.phnum > HEADERS_BYTES / e.phentsize)
+		return INTERPRETER_NONE;
+	for (unsigned int i = 0; i < e.phnum; i++) {
+		r = read_segment(fd, &e, i, &s);
+		if (r <= 0)
+			return r;
+		if (s.type != PT_INTERP)
 			continue;
-		if (p.p_filesz < 2 || p.p_filesz > PATH_MAX)
-			return 0;
-		n = pread(fd, ret, p.p_filesz, (off_t)p.p_offset);
-		if (n != (ssize_t)p.p_filesz || ret[n - 1])
-			return n < 0 ? -errno : 0;
+		if (s.size < 2 || s.size > PATH_MAX)
+			return INTERPRETER_NONE;
+		n = pread(fd, ret, s.size, (off_t)s.offset);
+		if (n != (ssize_t)s.size || ret[n - 1])
+			return n < 0 ? -errno : INTERPRETER_NONE;
 		return INTERPRETER_OF_ELF;
 	}
 	return INTERPRETER_NONE;
@@ -60,10 +119,7 @@ static int take_elf(int fd, const Elf64_Ehdr *h, char ret[PATH_MAX])
 
 int interpreter_read(int fd, char ret[PATH_MAX])
 {
-	union {
-		char line[LINE_BYTES + 1];
-		Elf64_Ehdr elf;
-	} u;
+	union head u;
 	ssize_t n = pread(fd, &u, LINE_BYTES, 0);
 
 	if (n < 0)
@@ -71,8 +127,11 @@ int interpreter_read(int fd, char ret[PATH_MAX])
 	u.line[n] = '\0';
 	if (n > 2 && memcmp(u.line, "#!", 2) == 0)
 		return take_line(u.line, ret);
-	if (n >= (ssize_t)sizeof(u.elf) && memcmp(u.line, ELFMAG, SELFMAG) == 0)
-		return take_elf(fd, &u.elf, ret);
+	if (n >= (ssize_t)sizeof(u.elf32) &&
+	    memcmp(u.line, ELFMAG, SELFMAG) == 0) {
+		memset(u.line + n, 0, sizeof(u.line) - (size_t)n);
+		return take_elf(fd, &u, ret);
+	}
 	return INTERPRETER_NONE;
 }
 
@@ -236,14 +295,28 @@ bool interpreters_are_unchanged(const struct interpreters *a,
 	return true;
 }
 
-size_t interpreters_scripts(const struct interpreters *i)
+/* ld-linux-x86-64.so.2, ld-musl-aarch64.so.1, ld.so.1, ld64.so.2 */
+static bool is_loader_by_name(const struct object *o)
 {
-	return i->n - (i->has_loader ? 1 : 0);
+	const char *path = o->real ? o->real : o->path;
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	const char *name = slash ? slash + 1 : path;
+
+	return name && strstr(name, ".so") &&
+	       (strncmp(name, "ld-", 3) == 0 || strncmp(name, "ld.", 3) == 0 ||
+		strncmp(name, "ld64.", 5) == 0);
+}
+
+size_t interpreters_asked(const struct interpreters *i)
+{
+	bool is_usual = i->has_loader && is_loader_by_name(&i->v[i->n - 1]);
+
+	return i->n - (is_usual ? 1 : 0);
 }
 
 const char *interpreters_shown(const struct interpreters *i)
 {
-	size_t n = interpreters_scripts(i);
+	size_t n = interpreters_asked(i);
 	const struct object *o = n ? &i->v[n - 1] : NULL;
 
 	return o ? (o->real ? o->real : o->path) : NULL;

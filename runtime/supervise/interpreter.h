@@ -42,9 +42,12 @@ int interpreters_find(const struct asker *a, struct call *c, const char *path,
 void interpreters_done(struct interpreters *i);
 bool interpreters_are_unchanged(const struct interpreters *a,
 				const struct interpreters *b);
-/* How many are those of scripts. */
-size_t interpreters_scripts(const struct interpreters *i);
-/* What a script is executed with in the end; NULL: it is none. */
+/*
+ * How many somebody is asked about: all but the loader of an ELF program that
+ * is called as loaders are, which nearly every program names.
+ */
+size_t interpreters_asked(const struct interpreters *i);
+/* What the program is executed with in the end; NULL: itself. */
 const char *interpreters_shown(const struct interpreters *i);
 
 #endif

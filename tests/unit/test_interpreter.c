@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include <elf.h>
 #include <limits.h>
 #include <sys/mman.h>
 
@@ -51,11 +52,40 @@ static void test_programs(void **state)
 	assert_int_equal(read_of(head, 20, ret), 0);
 }
 
+/* A program of one segment, which names its loader. */
+static void test_programs_of_32_bits(void **state)
+{
+	struct {
+		Elf32_Ehdr e;
+		Elf32_Phdr p;
+		char loader[8];
+	} f = {
+		.e = { .e_ident = ELFMAG,
+		       .e_machine = EM_386,
+		       .e_phoff = sizeof(f.e),
+		       .e_phentsize = sizeof(f.p),
+		       .e_phnum = 1 },
+		.p = { .p_type = PT_INTERP,
+		       .p_offset = sizeof(f.e) + sizeof(f.p),
+		       .p_filesz = sizeof(f.loader) },
+		.loader = "/ld.so1",
+	};
+	char ret[PATH_MAX] = "";
+
+	f.e.e_ident[EI_CLASS] = ELFCLASS64; /* which the kernel ignores */
+	assert_int_equal(read_of((char *)&f, sizeof(f), ret),
+			 INTERPRETER_OF_ELF);
+	assert_string_equal(ret, "/ld.so1");
+	f.e.e_phentsize = 1;
+	assert_int_equal(read_of((char *)&f, sizeof(f), ret), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_scripts),
 		cmocka_unit_test(test_programs),
+		cmocka_unit_test(test_programs_of_32_bits),
 	};
 
 	return RUN_TESTS(tests);
