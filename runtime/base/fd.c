@@ -69,15 +69,21 @@ static size_t first_chunk(int fd)
 
 int fd_read_all(int fd, size_t max, struct buf *b)
 {
-	size_t chunk = first_chunk(fd);
+	size_t chunk = first_chunk(fd), size = 0;
 	size_t total = 0;
-	auto_free char *data = malloc(READ_CHUNK);
+	auto_free char *data = NULL;
 
-	if (!data)
-		return -ENOMEM;
 	for (;;) {
-		ssize_t r = read(fd, data, chunk);
+		ssize_t r;
 
+		if (size < chunk) {
+			free(data);
+			data = malloc(chunk);
+			if (!data)
+				return -ENOMEM;
+			size = chunk;
+		}
+		r = read(fd, data, chunk);
 		if (r < 0 && errno == EINTR)
 			continue;
 		if (r < 0)
@@ -88,7 +94,9 @@ int fd_read_all(int fd, size_t max, struct buf *b)
 			return -EFBIG;
 		total += (size_t)r;
 		buf_add(b, data, (size_t)r);
-		chunk = READ_CHUNK;
+		/* There is more where it was filled, and little where not. */
+		if ((size_t)r == chunk)
+			chunk = READ_CHUNK;
 	}
 	return buf_failed(b) ? -ENOMEM : 0;
 }
