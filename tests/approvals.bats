@@ -163,6 +163,10 @@ exec_is_asked() {
 
 @test "exec: what 'sandlock exec' starts is asked about, and no program does it" {
 	exec_is_asked
+}
+
+@test "exec: what 'sandlock exec' starts is asked about without namespaces, too" {
+	skip_unless_tier_c
 	exec_is_asked --isolation notify --on-exit abort --on-error abort
 }
 

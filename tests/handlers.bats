@@ -258,6 +258,11 @@ check_talk() {
 @test "handlers: what network rules carry out is asked about first" {
 	begin_talk
 	check_talk
+}
+
+@test "handlers: what network rules carry out is asked about without namespaces, too" {
+	skip_unless_tier_c
+	begin_talk
 	check_talk program.isolation=notify
 }
 
@@ -276,6 +281,7 @@ check_talk() {
 }
 
 @test "handlers: without namespaces" {
+	skip_unless_tier_c
 	local notify=program.isolation=notify
 
 	run handle $notify uname=poke:0:Plan9+return:0 -- uname -s

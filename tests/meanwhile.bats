@@ -70,13 +70,14 @@ C A t2 (removed on the host)'
 }
 
 @test "meanwhile: the same without namespaces" {
+	skip_unless_tier_c
 	conflicts_and_force notify
 }
 
 @test "meanwhile: another directory, put there before anybody looks" {
 	local tier
 
-	for tier in namespaces notify; do
+	for tier in $(tiers); do
 		mkdir a a2 b
 		echo 1 | tee a/f a/g >b/h
 		echo other | tee a2/f >a2/g
@@ -97,7 +98,7 @@ C A t2 (removed on the host)'
 @test "meanwhile: what the host does beside it is no conflict" {
 	local tier
 
-	for tier in namespaces notify; do
+	for tier in $(tiers); do
 		mkdir a b
 		echo 1 | tee a/f a/g >b/h
 		meanwhile "$tier" 'echo 2 >>a/f; echo n >a/n; rm a/g; mkdir c

@@ -37,7 +37,7 @@ expect_killed() {
 each_way() {
 	local how
 
-	for how in namespaces notify; do
+	for how in $(tiers); do
 		WITH=(--isolation="$how")
 		"$@" || return 1
 	done
@@ -83,6 +83,7 @@ held_open() {
 }
 
 @test "quota: what was deleted outside of the branch does not count" {
+	skip_unless_tier_c
 	mkdir "$W/out"
 	head -c 8M /dev/zero >"$W/out/log"
 	run sandlock run --isolation=notify -w "$W/out" --name "$N" \
@@ -131,6 +132,7 @@ few_descriptors() {
 }
 
 @test "quota: TMPDIR counts where it is a directory of the host" {
+	skip_unless_tier_c
 	WITH=(--isolation=notify)
 	within 4M 'fill 8 >"$TMPDIR/f"; sleep 100'
 	expect_killed

@@ -6,6 +6,7 @@ load lib/embed
 
 setup() {
 	begin_embed
+	skip_unless_tier_c
 	cd "$D" || return 1
 }
 

@@ -7,6 +7,7 @@ load lib/tier_c
 setup() {
 	begin
 	only_sandlock
+	skip_unless_tier_c
 	mkdir "$W/dir" "$W/dir/d"
 	cd "$W/dir" || return 1
 	echo one >one

@@ -7,6 +7,7 @@ load lib/tier_c
 setup() {
 	begin
 	only_sandlock
+	skip_unless_tier_c
 	mkdir -p "$W/dir/d/e/f" "$W/dir/d/hidden/sub"
 	cd "$W/dir" || return 1
 	echo secret >d/e/key

@@ -5,6 +5,7 @@ load lib/running
 setup() {
 	begin
 	only_sandlock
+	skip_unless_tier_c
 	mkdir -p "$W/dir/d"
 	cd "$W/dir" || return 1
 	echo one >one

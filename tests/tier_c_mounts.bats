@@ -5,6 +5,7 @@ load lib/common
 setup() {
 	begin
 	only_sandlock
+	skip_unless_tier_c
 	mkdir "$W/dir" "$W/prog" "$W/at" "$W/ro"
 	cd "$W/dir" || return 1
 }

@@ -7,6 +7,7 @@ load lib/stages
 setup() {
 	begin
 	only_sandlock
+	skip_unless_tier_c
 	stages_dir || return 1
 	printf '[filesystem]\nmount = ["%s:%s:rw"]\n' "$X" "$X" >"$W/s.toml"
 }

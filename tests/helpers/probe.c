@@ -8,6 +8,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/landlock.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -134,6 +135,16 @@ static int do_rlimit(char **a)
 		return say("rlimit", -1);
 	printf("%llu %llu\n", (unsigned long long)lim.rlim_cur,
 	       (unsigned long long)lim.rlim_max);
+	return 0;
+}
+
+static int do_landlock(char **a)
+{
+	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0,
+			   LANDLOCK_CREATE_RULESET_VERSION);
+
+	(void)a;
+	printf("%ld\n", abi > 0 ? abi : 0);
 	return 0;
 }
 
@@ -392,6 +403,7 @@ static const struct {
 	{ "forks",         1, do_forks },
 	{ "ids",           0, do_ids },
 	{ "ignore",        0, do_sleep_ignoring },
+	{ "landlock",      0, do_landlock },
 	{ "mknod",         3, do_mknod },
 	{ "mount",         4, do_mount },
 	{ "nnp",           0, do_nnp },

@@ -371,6 +371,22 @@ skip_unless_root() {
 	[ "$(id -u)" -eq 0 ] || skip "needs root"
 }
 
+# Whether the kernel has all protections of Landlock (Linux 6.12), without which
+# a command of tier C is refused.
+has_tier_c() {
+	[ "$("$PROBE" landlock)" -ge 6 ]
+}
+
+# The ways to keep a command in, for --isolation.
+tiers() {
+	echo namespaces
+	! has_tier_c || echo notify
+}
+
+skip_unless_tier_c() {
+	has_tier_c || skip "needs Landlock ABI 6 (Linux 6.12)"
+}
+
 only_sandlock() {
 	[ "$RUNTIME" = sandlock ] || skip "sandlock's own behaviour"
 }

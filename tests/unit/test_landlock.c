@@ -75,11 +75,14 @@ static void in_child(const struct landlock_rules *r, int (*body)(void *),
 	} while (0)
 #define REFUSED(call, e) ((call) < 0 && errno == (e))
 
+/* What the running kernel lacks is no matter where a test does without. */
+#define ANY_KERNEL ((1u << PROTECT_COUNT) - 1)
+
 static int use_files(void *data)
 {
 	CHECK(1, open("ro/file", O_RDONLY | O_CLOEXEC) >= 0);
 	CHECK(2, REFUSED(open("ro/file", O_WRONLY | O_CLOEXEC), EACCES));
-	CHECK(3, REFUSED(truncate("ro/file", 0), EACCES));
+	CHECK(3, landlock_abi() < 3 || REFUSED(truncate("ro/file", 0), EACCES));
 	CHECK(4, REFUSED(mkdir("ro/dir", 0700), EACCES));
 	CHECK(5, REFUSED(unlink("ro/file"), EACCES));
 	CHECK(6, open("rw/file", O_RDWR | O_TRUNC | O_CLOEXEC) >= 0);
@@ -106,7 +109,8 @@ static void test_files(void **state)
 		  .optional = true },
 	};
 	const struct landlock_rules r = { .paths = paths,
-					  .n_paths = ARRAY_LEN(paths) };
+					  .n_paths = ARRAY_LEN(paths),
+					  .allow_degraded = ANY_KERNEL };
 
 	in_child(&r, use_files, NULL);
 }
@@ -125,7 +129,9 @@ static void test_exec(void **state)
 	const struct landlock_rule paths[] = {
 		{ .path = "/", .fd = -1, .access = LANDLOCK_READ },
 	};
-	const struct landlock_rules r = { .paths = paths, .n_paths = 1 };
+	const struct landlock_rules r = { .paths = paths,
+					  .n_paths = 1,
+					  .allow_degraded = ANY_KERNEL };
 
 	in_child(&r, use_exec, NULL);
 }
