@@ -3,8 +3,13 @@
 int cmd_start(struct ctx *ctx, struct args *args)
 {
 	struct sandlock_error err = { 0 };
+	int status;
 
-	if (sandlock_start(&ctx->env, args->operands[0], &err) < 0)
-		return cmd_fail(ctx, &err);
-	return 0;
+	if (sandlock_start(&ctx->env, args->operands[0], &err) >= 0)
+		return 0;
+	status = cmd_fail(ctx, &err);
+	/* Which deletes the container. */
+	if (err.kind == SANDLOCK_ERR_HOOK)
+		cmd_note_left(ctx, args->operands[0]);
+	return status;
 }

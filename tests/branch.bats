@@ -107,6 +107,7 @@ kept_by_failure() {
 	run sandlock run -b "$B" "$N"
 	expect_status 125
 	expect_output poststart
+	expect_output "hint: it was stopped; if it wrote something: 'sandlock diff $N'"
 	kept_by_failure
 }
 
@@ -116,6 +117,7 @@ kept_by_failure() {
 	run sandlock start "$N"
 	expect_status 1
 	expect_output poststart
+	expect_output "1 change waits as '$N'"
 	run sandlock state "$N"
 	expect_output "does not exist"
 	kept_by_failure

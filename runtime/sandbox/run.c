@@ -302,8 +302,15 @@ static int start_inline(struct create *c, struct error *err)
 	c->executed = true;
 	if (c->die_with_parent)
 		let_go_hold(c);
-	return finish_hooks(c->state, s, SPEC_HOOK_POSTSTART, "running",
-			    c->env->log, err);
+	r = finish_hooks(c->state, s, SPEC_HOOK_POSTSTART, "running",
+			 c->env->log, err);
+	/* Nobody else says the name, which may be one that we made up. */
+	if (r < 0 && c->branch)
+		return error_hint(err,
+				  "it was stopped; if it wrote something: "
+				  "'sandlock diff %s', then commit or abort",
+				  c->plan->name);
+	return r;
 }
 
 static void forward_signal(int signal_fd, int pidfd)
