@@ -1,4 +1,5 @@
 /* linux.* of config.json, but for resources, sysctl and seccomp. */
+#include <errno.h>
 #include <linux/mempolicy.h>
 #include <sched.h>
 #include <stdio.h>
@@ -82,7 +83,8 @@ static int ns_index(const char *type)
 
 /*
  * Joining the namespace we are in is no private one. A path that changes until
- * it is joined was ours to trust anyway: it comes from the bundle's author.
+ * it is joined was ours to trust anyway: it comes from the bundle's author. One
+ * that is gone cannot be joined; what was made with it has to be read still.
  */
 bool ns_is_private(const struct spec *s, enum spec_ns ns)
 {
@@ -94,8 +96,10 @@ bool ns_is_private(const struct spec *s, enum spec_ns ns)
 		return n->want == SPEC_NS_NEW;
 	(void)snprintf(path, sizeof(path), "/proc/self/ns/%s",
 		       spec_ns_table[ns].proc_name);
-	if (stat(path, &own) < 0 || stat(n->path, &joined) < 0)
+	if (stat(path, &own) < 0)
 		return false;
+	if (stat(n->path, &joined) < 0)
+		return errno == ENOENT;
 	return own.st_dev != joined.st_dev || own.st_ino != joined.st_ino;
 }
 

@@ -346,6 +346,22 @@ overlay /mnt overlay
 	config_refused UTS
 }
 
+@test "state: of a container whose namespaces are gone by their path" {
+	touch "$W/uts"
+	unshare --uts="$W/uts" true
+	drop_ns uts
+	config '.linux.namespaces += [{type: "uts", path: $p}]
+		| .hostname = "pod"' --arg p "$W/uts"
+	set_args sleep 1000
+	create_running "$N"
+	umount "$W/uts"
+	rm "$W/uts"
+	equal status "$(status_of "$N")" running
+	sandlock kill "$N" KILL
+	eventually has_status "$N" stopped
+	sandlock delete "$N"
+}
+
 @test "a namespace path that does not exist or has the wrong type is refused" {
 	only_sandlock
 	drop_ns network
