@@ -774,3 +774,26 @@ True []
 	expect_output one
 	expect_output "Too many levels of symbolic links"
 }
+
+@test "tier C: a large directory is read once for each time that it is read" {
+	mkdir many
+	(cd many && seq 1 60000 | xargs touch)
+	in_branch -- /usr/bin/python3 -B -c '
+import os, subprocess
+os.unlink("many/7")
+open("many/new", "w").close()
+for i in range(3):
+    names = os.listdir("many")
+    print(len(names), len(set(names)), "7" in names, "new" in names)
+# Two that read at the same time, and one that removes what it reads.
+one, other = os.scandir("many"), os.scandir("many")
+print(sum(1 for pair in zip(one, other)))
+subprocess.run(["rm", "-r", "many"], check=True)
+print(os.path.exists("many"))'
+	expect_status 0
+	expect_output "60000 60000 False True
+60000 60000 False True
+60000 60000 False True
+60000
+False"
+}

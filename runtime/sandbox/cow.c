@@ -160,6 +160,7 @@ void cow_free(struct cow *w)
 	if (!w)
 		return;
 	cow_fifos_free(w->fifos);
+	cow_listing_free(w->listing);
 	free(w->bound);
 	free(w->denied);
 	free(w->roots);

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -239,35 +240,98 @@ static int leave_at(struct call *c, const struct opened *d, int64_t place)
 	return d->is_new ? call_replace_fd(c, d->number, d->fd, d->cloexec) : 0;
 }
 
-static int list(struct call *c, const struct cow_place *p,
+/*
+ * What a directory holds, in the order of places. One that takes many calls to
+ * be read is kept for the next: what comes and goes meanwhile may be told or
+ * not, and who begins anew looks anew.
+ */
+struct cow_listing {
+	const struct cow_root *root;
+	char *path;
+	ino_t ino; /* of the directory that the caller has open */
+	dev_t dev;
+	struct merged_list names;
+	struct entry *v;
+	size_t n;
+};
+
+enum { KEEP_FROM = 1000 };
+
+void cow_listing_free(struct cow_listing *l)
+{
+	if (!l)
+		return;
+	merged_list_done(&l->names);
+	free(l->path);
+	free(l->v);
+	free(l);
+}
+CLEANUP_PTR(struct cow_listing, cow_listing_free);
+
+static int make_listing(const struct cow_place *p, const struct stat *st,
+			struct cow_listing **ret)
+{
+	auto_ptr(cow_listing_free) struct cow_listing *l =
+		calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return -ENOMEM;
+	l->root = p->root;
+	l->ino = st->st_ino;
+	l->dev = st->st_dev;
+	l->path = strdup(p->at.path);
+	r = l->path ? merged_readdir(p->root->merged, p->at.path, &l->names)
+		    : -ENOMEM;
+	if (r < 0)
+		return r;
+	l->v = arrange(&l->names, st->st_ino);
+	if (!l->v)
+		return -ENOMEM;
+	l->n = l->names.n + DOTS;
+	*ret = take_ptr(&l);
+	return 0;
+}
+
+static int find_listing(struct cow *w, const struct cow_place *p,
+			const struct opened *d, int64_t from,
+			struct cow_listing **ret)
+{
+	auto_ptr(cow_listing_free) struct cow_listing *l =
+		atomic_exchange(&w->listing, NULL);
+	struct stat st;
+
+	if (fstat(d->fd, &st) < 0)
+		return -errno;
+	if (!l || !from || l->root != p->root || l->ino != st.st_ino ||
+	    l->dev != st.st_dev || strcmp(l->path, p->at.path) != 0)
+		return make_listing(p, &st, ret);
+	*ret = take_ptr(&l);
+	return 0;
+}
+
+static int list(struct cow *w, struct call *c, const struct cow_place *p,
 		const struct opened *d, int64_t from)
 {
 	size_t room =
 		call_arg(c, 2) < BYTES_MAX ? (size_t)call_arg(c, 2) : BYTES_MAX;
-	struct merged_list l = MERGED_LIST_INIT;
-	auto_free struct entry *v = NULL;
+	auto_ptr(cow_listing_free) struct cow_listing *l = NULL;
 	auto_free char *out = malloc(room ? room : 1);
-	struct stat st;
 	int64_t next;
 	size_t used = 0;
-	int r = out ? merged_readdir(p->root->merged, p->at.path, &l) : -ENOMEM;
+	int r = out ? find_listing(w, p, d, from, &l) : -ENOMEM;
 
-	if (r == 0 && fstat(d->fd, &st) < 0)
-		r = -errno;
 	if (r == 0) {
-		v = arrange(&l, st.st_ino);
-		r = v ? 0 : -ENOMEM;
-	}
-	if (r == 0) {
-		used = fill(v, l.n + DOTS, from, out, room, &next);
-		if (!used && is_left(v, l.n + DOTS, from))
+		used = fill(l->v, l->n, from, out, room, &next);
+		if (!used && is_left(l->v, l->n, from))
 			r = -EINVAL;
 	}
 	if (r == 0 && used)
 		r = call_write(c, call_arg(c, 1), out, used);
 	if (r == 0)
 		r = leave_at(c, d, next);
-	merged_list_done(&l);
+	if (r == 0 && used && l->n >= KEEP_FROM)
+		cow_listing_free(atomic_exchange(&w->listing, take_ptr(&l)));
 	return r < 0 ? r : (int)used;
 }
 
@@ -313,5 +377,5 @@ struct outcome cow_getdents(struct cow *w, struct call *c)
 	/* The old call has records of another shape. */
 	if (call_nr(c) != SYS_getdents64)
 		return OUTCOME_FAIL(EOPNOTSUPP);
-	return cow_outcome(list(c, &p, &d, d.at ? d.at - OFFSET_MARK : 0));
+	return cow_outcome(list(w, c, &p, &d, d.at ? d.at - OFFSET_MARK : 0));
 }

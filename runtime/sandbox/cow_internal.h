@@ -11,6 +11,7 @@
 #include "supervise/redirect.h"
 
 struct cow_fifos;
+struct cow_listing;
 
 struct cow {
 	struct cow_root *roots;
@@ -25,6 +26,7 @@ struct cow {
 	cow_denied_fn *tell;
 	const void *tell_data;
 	struct cow_fifos *fifos;
+	struct cow_listing *_Atomic listing; /* cow_dir.c */
 	struct object_finder finder;
 };
 
@@ -175,6 +177,8 @@ struct outcome cow_outcome(int r);
 struct outcome cow_wait(struct call *c);
 
 int cow_umask(struct call *c, mode_t *ret);
+
+void cow_listing_free(struct cow_listing *l);
 
 /* cow_fifo.c. NULL with errno. */
 struct cow_fifos *cow_fifos_new(void);
