@@ -295,16 +295,18 @@ bool interpreters_are_unchanged(const struct interpreters *a,
 	return true;
 }
 
-/* ld-linux-x86-64.so.2, ld-musl-aarch64.so.1, ld.so.1, ld64.so.2 */
+/* ld-linux-x86-64.so.2, ld.so.1, ld64.so.2, and what musl's is a link to. */
 static bool is_loader_by_name(const struct object *o)
 {
+	static const char *const begins[] = { "ld-", "ld.", "ld64.", "libc." };
 	const char *path = o->real ? o->real : o->path;
 	const char *slash = path ? strrchr(path, '/') : NULL;
 	const char *name = slash ? slash + 1 : path;
 
-	return name && strstr(name, ".so") &&
-	       (strncmp(name, "ld-", 3) == 0 || strncmp(name, "ld.", 3) == 0 ||
-		strncmp(name, "ld64.", 5) == 0);
+	for (size_t i = 0; name && i < ARRAY_LEN(begins); i++)
+		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+			return strstr(name, ".so");
+	return false;
 }
 
 size_t interpreters_asked(const struct interpreters *i)
