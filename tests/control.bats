@@ -81,6 +81,19 @@ ask() {
 	unserve
 }
 
+@test "a control socket that is there is listened to" {
+	command -v strace >/dev/null || skip "strace is not installed"
+	strace -qq -o /dev/null -e trace=listen \
+		-e inject=listen:delay_enter=1000000 \
+		"${RT[@]}" run --name "$N" -- sleep 60 \
+		2>/dev/null 3>&- &
+	SERVER=$!
+	eventually test -S "$SANDLOCK_ROOT/$N/control.sock"
+	equal args "$(sandlock inspect "$N" | jq -c .program.args)" \
+		'["sleep","60"]'
+	unserve
+}
+
 @test "ps shows the command, not the pid 1 of ours that it runs under" {
 	serve -- sleep 60
 	equal command "$(sandlock ps --json |

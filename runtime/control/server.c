@@ -412,8 +412,10 @@ static void *serve(void *data)
 	}
 }
 
+/* Under its name once it listens: who connects before would be refused. */
 static int listen_in(int dir_fd, int *ret)
 {
+	static const char early[] = "control.new";
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	char dir[FD_PATH_MAX];
 	auto_close int fd =
@@ -421,11 +423,16 @@ static int listen_in(int dir_fd, int *ret)
 
 	/* The directory's path could be too long for an address. */
 	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s/%s",
-		       fd_proc_path(dir_fd, dir), control_socket_name);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
-	    fchmodat(dir_fd, control_socket_name, 0600, 0) < 0 ||
-	    listen(fd, BACKLOG) < 0)
+		       fd_proc_path(dir_fd, dir), early);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return -errno;
+	if (fchmodat(dir_fd, early, 0600, 0) < 0 || listen(fd, BACKLOG) < 0 ||
+	    renameat(dir_fd, early, dir_fd, control_socket_name) < 0) {
+		int sys = errno;
+
+		(void)unlinkat(dir_fd, early, 0);
+		return -sys;
+	}
 	*ret = take_fd(&fd);
 	return 0;
 }
