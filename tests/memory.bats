@@ -62,6 +62,19 @@ print(libc.sbrk(M) == now, libc.sbrk(0) == now + M)'
 True True'
 }
 
+@test "memory: no file system of its own holds more than half of it" {
+	limited 64M '
+for at in "/run", "/tmp", "/var/tmp", "/dev/shm", os.environ["HOME"]:
+    s = os.statvfs(at)
+    print(at, s.f_blocks * s.f_frsize // M)'
+	expect_status 0
+	expect_exactly "/run 32
+/tmp 32
+/var/tmp 32
+/dev/shm 32
+$HOME 32"
+}
+
 @test "memory: what processes use together is limited: the largest dies" {
 	limited 100M '
 for n in 20, 40, 60:

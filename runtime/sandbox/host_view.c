@@ -175,8 +175,8 @@ static void add_private(const struct host_context *h, bool whole,
 		{ "/proc", "proc", "proc", "nosuid,noexec,nodev" },
 		{ "/dev", "tmpfs", "tmpfs", "nosuid,noexec,strictatime,mode=755,size=64k" },
 		{ "/dev/pts", "devpts", "devpts", "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620" },
-		{ "/run", "tmpfs", "tmpfs", "nosuid,nodev,mode=755" },
 	};
+	const struct mount_row run = { "/run", "tmpfs", "tmpfs", "nosuid,nodev,mode=755" };
 	const struct mount_row shm = { "/dev/shm", "tmpfs", "shm", "nosuid,noexec,nodev,mode=1777" };
 	const struct mount_row tmp = { "/tmp", "tmpfs", "tmpfs", "nosuid,nodev,mode=1777" };
 	const struct mount_row var_tmp = { "/var/tmp", "tmpfs", "tmpfs", "nosuid,nodev,mode=1777" };
@@ -184,6 +184,7 @@ static void add_private(const struct host_context *h, bool whole,
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		add_mount(o, &rows[i]);
+	add_tmpfs(h, o, &run);
 	add_tmpfs(h, o, &shm);
 	add_tmpfs(h, o, &tmp);
 	if (whole)
