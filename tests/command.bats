@@ -316,7 +316,7 @@ all_have_ended() {
 	mkdir -p "$W/dir/d" "$W/other" "$W/mounted"
 	cd "$W/dir"
 	for denied in "$W/dir/d/new" d/new "$W/dir/d/a/b" "$W/other/new" /at/new; do
-		for tier in namespaces notify; do
+		for tier in $(tiers); do
 			[ "$tier $denied" != "notify /at/new" ] || continue
 			set -- run --isolation "$tier" -w "$W/other" --fs-deny "$denied"
 			[ "$denied" != /at/new ] || set -- "$@" --fs-mount "/at:$W/mounted"

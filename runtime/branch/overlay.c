@@ -23,7 +23,7 @@
 #include "branch/internal.h"
 #include "branch/layers.h"
 
-enum { NAME_SPACE = 64, FS_LOG_MAX = 512 };
+enum { NAME_SPACE = 64, FS_LOG_MAX = 512, FSCONFIG_VALUE_MAX = 255 };
 
 static int set_flag(int fs_fd, const char *key)
 {
@@ -142,44 +142,71 @@ static void escape(struct buf *b, const char *path, const char *special)
 	}
 }
 
-static int set_escaped(int fs_fd, const char *key, const char *path,
-		       const char *special)
+/* fsconfig(2) refuses a longer string: the layer's fd names it, too. */
+static int set_layer(int fs_fd, const char *key, const struct layer *l,
+		     const char *special)
 {
 	auto_(buf) struct buf b = BUF_INIT;
+	char name[FD_PATH_MAX];
 
-	escape(&b, path, special);
+	escape(&b, l->path, special);
 	if (buf_failed(&b)) {
 		errno = ENOMEM;
 		return -1;
 	}
-	return set_string(fs_fd, key, buf_str(&b));
+	if (strlen(buf_str(&b)) <= FSCONFIG_VALUE_MAX)
+		return set_string(fs_fd, key, buf_str(&b));
+	return set_string(fs_fd, key, fd_proc_path(l->fd, name));
 }
 
-/* Before 6.8, all in one string, the topmost first. */
-static int set_lowerdir(int fs_fd, const struct layers *l)
+/* The topmost first. */
+static void list_lowers(struct buf *b, const struct layers *l)
 {
 	static const char special[] = "\\:,";
-	auto_(buf) struct buf b = BUF_INIT;
 
 	for (size_t i = l->n_saved; i > 0; i--) {
-		escape(&b, l->saved[i - 1].path, special);
-		buf_add_char(&b, ':');
+		escape(b, l->saved[i - 1].path, special);
+		buf_add_char(b, ':');
 	}
-	escape(&b, l->lower.path, special);
-	if (buf_failed(&b)) {
+	escape(b, l->lower.path, special);
+}
+
+static void list_lower_fds(struct buf *b, const struct layers *l)
+{
+	char name[FD_PATH_MAX];
+
+	for (size_t i = l->n_saved; i > 0; i--) {
+		buf_add_str(b, fd_proc_path(l->saved[i - 1].fd, name));
+		buf_add_char(b, ':');
+	}
+	buf_add_str(b, fd_proc_path(l->lower.fd, name));
+}
+
+/* Before 6.8, all in one string. */
+static int set_lowerdir(int fs_fd, const struct layers *l)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+	auto_(buf) struct buf fds = BUF_INIT;
+
+	list_lowers(&b, l);
+	list_lower_fds(&fds, l);
+	if (buf_failed(&b) || buf_failed(&fds)) {
 		errno = ENOMEM;
 		return -1;
 	}
-	return set_string(fs_fd, "lowerdir", buf_str(&b));
+	return set_string(fs_fd, "lowerdir",
+			  strlen(buf_str(&b)) <= FSCONFIG_VALUE_MAX
+				  ? buf_str(&b)
+				  : buf_str(&fds));
 }
 
 /* The first one tells what this kernel can. */
 static int set_lowers_by_name(int fs_fd, const struct layers *l)
 {
 	for (size_t i = l->n_saved; i > 0; i--)
-		if (set_string(fs_fd, "lowerdir+", l->saved[i - 1].path) < 0)
+		if (set_layer(fs_fd, "lowerdir+", &l->saved[i - 1], "") < 0)
 			return i == l->n_saved ? set_lowerdir(fs_fd, l) : -1;
-	if (set_string(fs_fd, "lowerdir+", l->lower.path) < 0)
+	if (set_layer(fs_fd, "lowerdir+", &l->lower, "") < 0)
 		return l->n_saved ? -1 : set_lowerdir(fs_fd, l);
 	return 0;
 }
@@ -202,15 +229,21 @@ static int set_layers_by_name(int fs_fd, const struct layers *l, bool legacy)
 
 	if (r < 0)
 		return -1;
-	if (set_escaped(fs_fd, "upperdir", l->upper.path, "\\,") < 0)
+	if (set_layer(fs_fd, "upperdir", &l->upper, "\\,") < 0)
 		return -1;
-	return set_escaped(fs_fd, "workdir", l->work.path, "\\,");
+	return set_layer(fs_fd, "workdir", &l->work, "\\,");
+}
+
+/* Refused there before the key is looked at. */
+static bool is_legacy(int fs_fd, const struct layers *l)
+{
+	return set_fd(fs_fd, "none", l->lower.fd) < 0 && errno == EOPNOTSUPP;
 }
 
 static int set_layers(int fs_fd, const struct layers *l, bool by_name)
 {
 	if (by_name)
-		return set_layers_by_name(fs_fd, l, false);
+		return set_layers_by_name(fs_fd, l, is_legacy(fs_fd, l));
 	if (set_lowers(fs_fd, l) < 0)
 		return errno == EINVAL || errno == EOPNOTSUPP
 			       ? set_layers_by_name(fs_fd, l,

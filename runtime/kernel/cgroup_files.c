@@ -137,6 +137,19 @@ static const char *property_of(const char *file)
 	return NULL;
 }
 
+/* What a v2 cgroup was not given it has from the one above. */
+static int read_effective(const char *dir, const char *file, struct buf *ret)
+{
+	char name[64];
+	int r = cgroup_read(dir, file, ret);
+
+	if (r < 0 || ret->len > 1)
+		return r;
+	buf_clear(ret);
+	(void)snprintf(name, sizeof(name), "%s.effective", file);
+	return cgroup_read(dir, name, ret);
+}
+
 /* Processors and memory nodes are the parent's, or fewer. */
 static int hint_parent(const char *dir, const char *file, struct error *err)
 {
@@ -146,7 +159,7 @@ static int hint_parent(const char *dir, const char *file, struct error *err)
 		slash ? strndup(dir, (size_t)(slash - dir)) : NULL;
 
 	if (!parent || strncmp(file, "cpuset.", 7) != 0 ||
-	    cgroup_read(parent, file, &b) < 0 || b.len < 2)
+	    read_effective(parent, file, &b) < 0 || b.len < 2)
 		return error_code(err);
 	return error_hint(err, "its parent cgroup has '%.*s'",
 			  (int)strcspn(buf_str(&b), "\n"), buf_str(&b));

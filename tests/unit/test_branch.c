@@ -84,6 +84,24 @@ static void layers_can_be_named_by_strings(void **state)
 	teardown(&w);
 }
 
+/* fsconfig(2) takes 255 bytes, and a name is as long by itself. */
+static void layers_with_long_paths_can_be_named_by_strings(void **state)
+{
+	char name[256];
+	struct world w;
+
+	need_root();
+	setup(&w);
+	(void)memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	assert_int_equal(create(&w, name, &w.b), 0);
+	assert_int_equal(overlay_mount(w.b, true, &w.mount_fd, &err), 0);
+	assert_true(exists(w.mount_fd, "a"));
+	put(w.mount_fd, "new", "");
+	assert_true(exists(w.b->upper_fd, "new"));
+	teardown(&w);
+}
+
 static void an_empty_branch_disappears(void **state)
 {
 	static const char *const made[] = { "dev/console", "/proc/", "etc/x" };
@@ -483,6 +501,8 @@ int main(void)
 		cmocka_unit_test(a_new_branch_has_the_face_of_its_lower),
 		cmocka_unit_test(what_was_written_is_pending),
 		cmocka_unit_test(layers_can_be_named_by_strings),
+		cmocka_unit_test(
+			layers_with_long_paths_can_be_named_by_strings),
 		cmocka_unit_test(an_empty_branch_disappears),
 		cmocka_unit_test(
 			what_the_runtime_made_counts_once_it_is_changed),
