@@ -46,6 +46,7 @@ struct branch_record {
 	uint64_t dev, ino;
 	uint32_t mode, uid, gid;
 	struct timespec mtime, ctime;
+	int64_t size; /* -1: of an older program, which did not note it */
 };
 
 struct branch_meta {

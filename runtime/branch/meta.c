@@ -101,8 +101,8 @@ static const char *exit_kind_name(enum exit_kind k)
 }
 
 /*
- * [[path, dev, ino, mode, uid, gid, mtime s, ns, ctime s, ns], ...]: there may
- * be one for every object of a large commit that was rolled back.
+ * [[path, dev, ino, mode, uid, gid, mtime s, ns, ctime s, ns, size], ...]:
+ * there may be one for every object of a large commit that was rolled back.
  */
 static void put_records(struct json_out *o, const char *key,
 			const struct branch_record *r, size_t n)
@@ -121,6 +121,8 @@ static void put_records(struct json_out *o, const char *key,
 		json_out_int(o, r[i].mtime.tv_nsec);
 		json_out_int(o, r[i].ctime.tv_sec);
 		json_out_int(o, r[i].ctime.tv_nsec);
+		if (r[i].size >= 0)
+			json_out_int(o, r[i].size);
 		json_out_array_end(o);
 	}
 	json_out_array_end(o);

@@ -20,7 +20,7 @@
 
 CLEANUP_PTR(struct json, json_free);
 
-enum { NSEC_PER_SEC = 1000000000, RECORD_FIELDS = 10 };
+enum { NSEC_PER_SEC = 1000000000, RECORD_FIELDS = 11 };
 
 /* What is read, and the first thing that is wrong with it. */
 struct source {
@@ -261,18 +261,23 @@ static bool is_record_path(const char *path)
 
 static bool get_record(const struct json *j, struct branch_record *r)
 {
-	uint64_t mode, uid, gid;
+	uint64_t mode, uid, gid, size = 0;
+	bool has_size;
 
-	if (j->type != JSON_ARRAY || j->n != RECORD_FIELDS)
+	if (j->type != JSON_ARRAY ||
+	    (j->n != RECORD_FIELDS && j->n != RECORD_FIELDS - 1))
 		return false;
+	has_size = j->n == RECORD_FIELDS;
 	if (!get_uint(&j->items[1], UINT64_MAX, &r->dev) ||
 	    !get_uint(&j->items[2], UINT64_MAX, &r->ino) ||
 	    !get_uint(&j->items[3], UINT32_MAX, &mode) ||
 	    !get_uint(&j->items[4], UINT32_MAX, &uid) ||
 	    !get_uint(&j->items[5], UINT32_MAX, &gid) ||
 	    !get_time(&j->items[6], &j->items[7], &r->mtime) ||
-	    !get_time(&j->items[8], &j->items[9], &r->ctime))
+	    !get_time(&j->items[8], &j->items[9], &r->ctime) ||
+	    (has_size && !get_uint(&j->items[10], INT64_MAX, &size)))
 		return false;
+	r->size = has_size ? (int64_t)size : -1;
 	r->mode = (uint32_t)mode;
 	r->uid = (uint32_t)uid;
 	r->gid = (uint32_t)gid;

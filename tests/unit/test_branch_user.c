@@ -385,7 +385,7 @@ static int unwritable(void)
 	CHECK(store_list(st, &names, &n, &err) == 0 && n == 0);
 	CHECK(branch_create(st, &o, &b, &err) < 0);
 	CHECK(strstr(err.msg, "/proc/sys/sandlock"));
-	CHECK(strstr(err.hint, "--storage"));
+	CHECK(strstr(err.hint, "SANDLOCK_STORE"));
 	store_close(st);
 	return 0;
 }

@@ -428,7 +428,7 @@ static void a_store_of_somebody_else_is_refused(void **state)
 	assert_int_equal(fchownat(w.dir_fd, "other/branches", 99, 99, 0), 0);
 	assert_true(store_open(path, NULL, &st, &err) < 0);
 	assert_non_null(strstr(err.msg, "user 99"));
-	assert_non_null(strstr(err.hint, "--storage"));
+	assert_non_null(strstr(err.hint, "SANDLOCK_STORE"));
 	teardown(&w);
 }
 
