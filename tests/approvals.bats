@@ -122,6 +122,40 @@ program_by() {
 	equal out "$(cat "$W/out")" 126
 }
 
+@test "exec: a program that reads as one of either class is asked about" {
+	[ "$(uname -m)" = x86_64 ] || skip "the program is for x86-64"
+	# p is one of 64 bits but for the kernel, which goes by the machine.
+	/usr/bin/python3 - "$PWD/tool" <<-'E'
+		import struct, sys
+		path = sys.argv[1].encode() + b"\0"
+		AT = 0x400000
+		def program(name, machine, segments, rest):
+		    head = bytearray(struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2,
+		                                 machine, 1, AT + 256, 64, 0, 0, 52, 32,
+		                                 len(segments), 0, 0, 0))
+		    head += bytes(12)
+		    if name == "p":
+		        head[32:40] = struct.pack("<Q", 512)
+		        head[54:58] = struct.pack("<HH", 56, 1)
+		    for s in segments:
+		        head += struct.pack("<8I", *s)
+		    data = bytes(head).ljust(256, b"\0") + rest
+		    open(name, "wb").write(data.ljust(1024, b"\0"))
+		load = (1, 0, AT, AT, 1024, 1024, 5, 4096)
+		# exit(7)
+		code = b"\xb8\1\0\0\0\xbb\7\0\0\0\xcd\x80"
+		program("tool", 3, [load], code)
+		program("p", 6, [(3, 256, AT, AT, len(path), len(path), 4, 1), load], path)
+	E
+	chmod +x p tool
+	./tool || [ $? -eq 7 ] || skip "no 32-bit programs"
+	serve --ask-exec tool -- sh -c './p; echo $?'
+	wait_for "run '$PWD/p'"
+	sandlock deny "$N" "$ID"
+	served
+	equal out "$(cat "$W/out")" 126
+}
+
 @test "exec: an interpreter that is another one after the answer is not executed" {
 	printf '#!./i\n' >s
 	printf '#!/usr/bin/env sh\n' | tee i >j

@@ -51,20 +51,30 @@ struct segment {
 	uint64_t offset, size;
 };
 
-/*
- * The kernel goes by the machine, not by what the file says of its class: other
- * machines than ours are those of 32-bit programs, and so is ours where the
- * table is one of 32 bits.
- */
-static void read_header(const union head *h, struct elf *ret)
+static bool has_table(const struct elf *e, size_t size)
 {
-	const Elf64_Ehdr *e = &h->elf64;
+	return e->phentsize == size && e->phnum &&
+	       e->phnum <= HEADERS_BYTES / size;
+}
 
-	ret->is_32 = e->e_machine == EM_386 || e->e_machine == EM_ARM ||
-		     e->e_phentsize != sizeof(Elf64_Phdr);
-	ret->phoff = ret->is_32 ? h->elf32.e_phoff : e->e_phoff;
-	ret->phentsize = ret->is_32 ? h->elf32.e_phentsize : e->e_phentsize;
-	ret->phnum = ret->is_32 ? h->elf32.e_phnum : e->e_phnum;
+/*
+ * The kernel goes by the machine, and tries both classes where it has programs
+ * of both, but not by what the file says of its class. Nor do we: 1, 0 if there
+ * is no table, or -EINVAL where it could be read as either.
+ */
+static int read_header(const union head *h, struct elf *ret)
+{
+	const struct elf of_32 = { h->elf32.e_phoff, h->elf32.e_phentsize,
+				   h->elf32.e_phnum, true };
+	const struct elf of_64 = { h->elf64.e_phoff, h->elf64.e_phentsize,
+				   h->elf64.e_phnum, false };
+	bool is_32 = has_table(&of_32, sizeof(Elf32_Phdr));
+	bool is_64 = has_table(&of_64, sizeof(Elf64_Phdr));
+
+	if (is_32 && is_64)
+		return -EINVAL;
+	*ret = is_32 ? of_32 : of_64;
+	return is_32 || is_64;
 }
 
 /* 1, 0 where the file ends before it, or a negative errno. */
@@ -96,11 +106,9 @@ static int take_elf(int fd, const union head *h, char ret[PATH_MAX])
 	ssize_t n;
 	int r;
 
-	read_header(h, &e);
-	if (e.phentsize !=
-		    (e.is_32 ? sizeof(Elf32_Phdr) : sizeof(Elf64_Phdr)) ||
-	    e.phnum > HEADERS_BYTES / e.phentsize)
-		return INTERPRETER_NONE;
+	r = read_header(h, &e);
+	if (r <= 0)
+		return r;
 	for (unsigned int i = 0; i < e.phnum; i++) {
 		r = read_segment(fd, &e, i, &s);
 		if (r <= 0)
@@ -127,8 +135,8 @@ int interpreter_read(int fd, char ret[PATH_MAX])
 	u.line[n] = '\0';
 	if (n > 2 && memcmp(u.line, "#!", 2) == 0)
 		return take_line(u.line, ret);
-	if (n >= (ssize_t)sizeof(u.elf32) &&
-	    memcmp(u.line, ELFMAG, SELFMAG) == 0) {
+	/* However short it is: what is missing of the header is 0. */
+	if (n >= SELFMAG && memcmp(u.line, ELFMAG, SELFMAG) == 0) {
 		memset(u.line + n, 0, sizeof(u.line) - (size_t)n);
 		return take_elf(fd, &u, ret);
 	}

@@ -57,16 +57,17 @@ static void test_programs_of_32_bits(void **state)
 {
 	struct {
 		Elf32_Ehdr e;
+		char more[12]; /* that one of 64 bits would have */
 		Elf32_Phdr p;
 		char loader[8];
 	} f = {
 		.e = { .e_ident = ELFMAG,
 		       .e_machine = EM_386,
-		       .e_phoff = sizeof(f.e),
+		       .e_phoff = sizeof(f.e) + sizeof(f.more),
 		       .e_phentsize = sizeof(f.p),
 		       .e_phnum = 1 },
 		.p = { .p_type = PT_INTERP,
-		       .p_offset = sizeof(f.e) + sizeof(f.p),
+		       .p_offset = sizeof(f) - sizeof(f.loader),
 		       .p_filesz = sizeof(f.loader) },
 		.loader = "/ld.so1",
 	};
@@ -76,8 +77,36 @@ static void test_programs_of_32_bits(void **state)
 	assert_int_equal(read_of((char *)&f, sizeof(f), ret),
 			 INTERPRETER_OF_ELF);
 	assert_string_equal(ret, "/ld.so1");
+	/* Read as one of 64 bits it has a table, too. */
+	f.more[2] = sizeof(Elf64_Phdr);
+	f.more[4] = 1;
+	assert_int_equal(read_of((char *)&f, sizeof(f), ret), -EINVAL);
+	f.more[4] = 0;
 	f.e.e_phentsize = 1;
 	assert_int_equal(read_of((char *)&f, sizeof(f), ret), 0);
+}
+
+/* What is missing of its header is 0. */
+static void test_programs_shorter_than_a_header(void **state)
+{
+	union {
+		Elf32_Ehdr e;
+		char bytes[46];
+	} f = { .e = { .e_ident = ELFMAG,
+		       .e_phoff = 4,
+		       .e_phentsize = sizeof(Elf32_Phdr),
+		       .e_phnum = 1 } };
+	const Elf32_Phdr p = { .p_type = PT_INTERP,
+			       .p_offset = 36,
+			       .p_filesz = 3 };
+	char ret[PATH_MAX] = "";
+
+	memcpy(f.bytes + 4, &p, 24);
+	f.e.e_phoff = 4;
+	memcpy(f.bytes + 36, "/t", 3);
+	assert_int_equal(read_of(f.bytes, sizeof(f.bytes), ret),
+			 INTERPRETER_OF_ELF);
+	assert_string_equal(ret, "/t");
 }
 
 int main(void)
@@ -86,6 +115,7 @@ int main(void)
 		cmocka_unit_test(test_scripts),
 		cmocka_unit_test(test_programs),
 		cmocka_unit_test(test_programs_of_32_bits),
+		cmocka_unit_test(test_programs_shorter_than_a_header),
 	};
 
 	return RUN_TESTS(tests);
