@@ -252,6 +252,25 @@ overlay /mnt overlay
 0"
 }
 
+@test "mounts: options that the kernel would cut are refused" {
+	local lower= layer i
+
+	# What it takes ends with the 61st layer.
+	for i in $(seq 62); do
+		layer=$(printf "%s/%0$((65 - ${#B}))d" "$B" "$i")
+		mkdir "$layer"
+		lower+=${lower:+:}$layer
+	done
+	mkdir "$B/rootfs/mnt"
+	config '.mounts += [{destination: "/mnt", type: "overlay",
+		source: "overlay", options: ["lowerdir=" + $l]}]' --arg l "$lower"
+	script 'echo mounted'
+	run sandlock run -b "$B" "$N"
+	expect_status 125
+	expect_output "the kernel takes 4095 bytes of options, not 4162"
+	refute_output mounted
+}
+
 @test "mounts: bind sources may be relative to the bundle" {
 	mkdir "$B/volume"
 	echo content >"$B/volume/f"

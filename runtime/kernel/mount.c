@@ -227,9 +227,19 @@ int mount_new_long(const struct mount_fs *fs, int at_fd, int *ret_fd,
 {
 	const struct mount_fs scratch = { .type = "tmpfs", .data = "size=4k" };
 	auto_close int dir_fd = -1, fd = -1;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char place[64];
-	int r = mount_new(&scratch, &dir_fd, err);
+	int r;
 
+	/* It would be cut. */
+	if (fs->data && strlen(fs->data) >= page) {
+		(void)error_say(err, ERR_UNSUPPORTED, E2BIG,
+				"%s: the kernel takes %zu bytes of options, "
+				"not %zu",
+				fs->type, page - 1, strlen(fs->data));
+		return error_hint(err, "use shorter paths, or fewer");
+	}
+	r = mount_new(&scratch, &dir_fd, err);
 	if (r < 0)
 		return r;
 	r = mount_attach(dir_fd, at_fd);

@@ -43,9 +43,9 @@ int mount_new(const struct mount_fs *fs, int *ret_fd, struct error *err);
 bool mount_is_long(const struct mount_fs *fs);
 
 /*
- * The same by mount(2), which takes a page of options. It needs a place: the
- * directory @at_fd of our mount namespace, which is covered meanwhile, and
- * /proc.
+ * The same by mount(2), which takes a page of options: -E2BIG if they are more.
+ * It needs a place: the directory @at_fd of our mount namespace, which is
+ * covered meanwhile, and /proc.
  */
 int mount_new_long(const struct mount_fs *fs, int at_fd, int *ret_fd,
 		   struct error *err);
