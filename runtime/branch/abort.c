@@ -159,6 +159,15 @@ int root_say_running(const struct branch *b, struct error *err)
 	return branch_hint_running(b, err);
 }
 
+int root_say_committing(const struct branch *b, struct error *err)
+{
+	(void)error_say(err, ERR_STATE, EBUSY,
+			"a commit of branch '%s' was interrupted",
+			b->meta.name);
+	return error_hint(err, "first 'sandlock recover --rollback %s'",
+			  b->meta.name);
+}
+
 int root_say_committed(const struct branch *b, struct error *err)
 {
 	return error_say(
@@ -179,11 +188,7 @@ static int check_undecided(struct branch *b, struct error *err)
 	case BRANCH_OPEN:
 		return root_say_running(b, err);
 	case BRANCH_COMMITTING:
-		(void)error_say(err, ERR_STATE, EBUSY,
-				"a commit of branch '%s' was interrupted",
-				b->meta.name);
-		return error_hint(err, "first 'sandlock recover --rollback %s'",
-				  b->meta.name);
+		return root_say_committing(b, err);
 	case BRANCH_COMMITTED:
 		r = branch_remove_all(b, err);
 		return r < 0 ? r : root_say_committed(b, err);

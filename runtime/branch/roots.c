@@ -657,17 +657,31 @@ static int say_committed(struct branch *b, struct error *err)
 	return r < 0 ? r : root_say_committed(b, err);
 }
 
-/* The first root says why not. */
+/* Of all roots: the first one alone may look as if nobody had decided. */
 static int check_decidable(struct branch *b, struct error *err)
 {
 	enum branch_state state;
-	int r = branch_get_state(b, &state, err);
+	int r = 0;
 
-	if (r == 0 && state == BRANCH_COMMITTED)
+	for (size_t i = 0; r == 0 && i < branch_n_roots(b); i++)
+		r = root_wait_state(branch_root(b, i), &state, err);
+	if (r == 0)
+		r = branch_get_state(b, &state, err);
+	if (r < 0)
+		return r;
+	switch (state) {
+	case BRANCH_OPEN:
+		return root_say_running(b, err);
+	case BRANCH_COMMITTING:
+		return root_say_committing(b, err);
+	case BRANCH_COMMITTED:
 		return say_committed(b, err);
-	if (r == 0 && (state == BRANCH_OPEN || state == BRANCH_COMMITTING))
-		return root_abort(b, NULL, 0, err);
-	return r;
+	case BRANCH_INTERRUPTED:
+	case BRANCH_TORN:
+	case BRANCH_PENDING:
+		break;
+	}
+	return 0;
 }
 
 static int abort_whole(struct branch *b, struct error *err)

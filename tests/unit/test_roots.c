@@ -563,6 +563,97 @@ static void nor_does_it_matter_while_it_goes_back(void **state)
 	}
 }
 
+/* Whether it was done. */
+static bool abort_gone_of_first(struct roots *r)
+{
+	char gone[420];
+	const char *paths[] = { gone };
+	struct error err = ERROR_INIT;
+	struct branch *b = find(r);
+	int n;
+
+	if (!b)
+		return false;
+	(void)snprintf(gone, sizeof(gone), "%s/gone", r->lower[0]);
+	n = branch_abort(b, paths, 1, &err);
+	branch_close(b);
+	if (n < 0 && err.kind != ERR_STATE)
+		fail_msg("%s", err.msg);
+	return n == 0;
+}
+
+static void expect_rest(struct roots *r)
+{
+	struct branch *b = find(r);
+	char *now = diff(b, NULL, 0);
+
+	assert_string_equal(now, "M 0:f\nA 2:d\nM 2:f\nD 2:gone\n");
+	free(now);
+	branch_close(b);
+}
+
+static void whatever_the_kill_an_abort_of_a_part_takes_no_more(void **state)
+{
+	bool killed = true;
+
+	for (int step = 5; killed; step += 4) {
+		bool back_killed = true;
+
+		for (int back = 1; back_killed; back++) {
+			struct roots r = { .lower = { "" } };
+
+			setup(&r);
+			write_both(&r);
+			killed = commit_killed(&r, step, NULL, 0);
+			back_killed = rollback_killed(&r, back);
+			if (abort_gone_of_first(&r))
+				expect_rest(&r);
+			else
+				recovered(&r, back % 2);
+			teardown(&r);
+		}
+	}
+}
+
+/* What a sandbox mounted may take a moment to go after its end. */
+static void an_abort_of_a_part_waits_for_the_end_and_takes_no_more(void **state)
+{
+	struct roots r = { .lower = { "" } };
+	auto_free char *script = NULL;
+	const struct proc_id ended = { .pid = 1, .start_time = 1 };
+	char ready[420];
+	int status, fd;
+	pid_t pid;
+
+	setup(&r);
+	(void)snprintf(ready, sizeof(ready), "%s/ready", r.f.store_dir);
+	assert_int_equal(mkfifo(ready, 0600), 0);
+	assert_true(asprintf(&script,
+			     "cd '%s' && echo new >>0/f && rm 0/gone 2/gone && "
+			     "echo new >>2/f && mkdir 2/d && echo >'%s' && "
+			     "sleep 0.3",
+			     r.f.lower, ready) > 0);
+	assert_int_equal(branch_set_running(r.f.branch, NULL, 0, &ended, NULL),
+			 0);
+	pid = fork();
+	if (pid == 0) {
+		inside(r.f.branch, script);
+		_exit(0);
+	}
+	branch_close(r.f.branch);
+	r.f.branch = NULL;
+	fd = open(ready, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	/* It is refused where that takes longer than anybody waits. */
+	while (!abort_gone_of_first(&r))
+		;
+	expect_rest(&r);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	(void)close(fd);
+	teardown(&r);
+}
+
 static void what_is_said_names_the_branch(void **state)
 {
 	const struct commit_options o = { .lock_timeout_ms = 0 };
@@ -663,6 +754,10 @@ int main(void)
 			a_root_that_is_left_alone_can_be_gone_back_over),
 		cmocka_unit_test(what_is_found_late_takes_all_back),
 		cmocka_unit_test(nor_does_it_matter_while_it_goes_back),
+		cmocka_unit_test(
+			whatever_the_kill_an_abort_of_a_part_takes_no_more),
+		cmocka_unit_test(
+			an_abort_of_a_part_waits_for_the_end_and_takes_no_more),
 		cmocka_unit_test(what_is_said_names_the_branch),
 		cmocka_unit_test(free_space_of_one_file_system_counts_once),
 		cmocka_unit_test(an_unused_one_goes_and_the_name_is_free),
