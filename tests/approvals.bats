@@ -103,13 +103,18 @@ program_by() {
 	program_by "$PWD/tool" p
 	ln -s tool ld-fine.so.1
 	program_by "$PWD/ld-fine.so.1" q
-	serve --ask-exec tool -- sh -c './p; echo $?; ./q; echo $?; env true; echo $?'
+	cp tool ld.tool.so
+	program_by "$PWD/ld.tool.so" r
+	serve --ask-exec tool --ask-exec ld.tool.so -- \
+		sh -c './p; echo $?; ./q; echo $?; ./r; echo $?; env true; echo $?'
 	wait_for "run '$PWD/p' by '$PWD/tool'"
 	sandlock deny "$N" "$ID"
 	wait_for "run '$PWD/q' by '$PWD/tool'"
 	sandlock approve "$N" "$ID"
+	wait_for "run '$PWD/r' by '$PWD/ld.tool.so'"
+	sandlock deny "$N" "$ID"
 	served
-	equal out "$(cat "$W/out")" "$(printf '%s\n' 126 tool 7 0)"
+	equal out "$(cat "$W/out")" "$(printf '%s\n' 126 tool 7 126 0)"
 }
 
 @test "exec: the loader of a 32-bit program is looked at, too" {

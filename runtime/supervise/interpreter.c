@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <linux/magic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -306,14 +307,15 @@ bool interpreters_are_unchanged(const struct interpreters *a,
 /* ld-linux-x86-64.so.2, ld.so.1, ld64.so.2, and what musl's is a link to. */
 static bool is_loader_by_name(const struct object *o)
 {
-	static const char *const begins[] = { "ld-", "ld.", "ld64.", "libc." };
+	static const char *const patterns[] = { "ld-*.so*", "ld.so*",
+						"ld64.so*", "libc.so" };
 	const char *path = o->real ? o->real : o->path;
 	const char *slash = path ? strrchr(path, '/') : NULL;
 	const char *name = slash ? slash + 1 : path;
 
-	for (size_t i = 0; name && i < ARRAY_LEN(begins); i++)
-		if (strncmp(name, begins[i], strlen(begins[i])) == 0)
-			return strstr(name, ".so");
+	for (size_t i = 0; name && i < ARRAY_LEN(patterns); i++)
+		if (fnmatch(patterns[i], name, 0) == 0)
+			return true;
 	return false;
 }
 
