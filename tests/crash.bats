@@ -43,13 +43,14 @@ afresh() {
 	prepare
 }
 
-# killed_at CALLS N: whether the commit was killed at its N-th such call.
+# killed_at CALLS N [PATH...]: whether the commit was killed at its N-th such
+# call.
 killed_at() {
 	local ret=0
 
 	timeout 60 strace -f -qq -o /dev/null -e trace="$1" \
 		-e inject="$1:signal=KILL:when=$2" \
-		"$SANDLOCK" commit "$N" >"$W/log" 2>&1 3>&- || ret=$?
+		"$SANDLOCK" commit "$N" "${@:3}" >"$W/log" 2>&1 3>&- || ret=$?
 	[ $ret -ne 0 ]
 }
 
@@ -395,6 +396,22 @@ host_changes() {
 		is_new
 		has_no_branch "$N"
 	done
+}
+
+@test "abort where a part is published already: the way that is left is told" {
+	local dir="$SANDLOCK_STORE/branches/$N" n
+
+	for ((n = 1; n < 40; n++)); do
+		afresh
+		killed_at unlinkat $n data/a || return 1
+		[ ! -e "$dir/published" ] || break
+	done
+	[ -e "$dir/intent" ]
+	run sandlock abort "$N"
+	expect_status 1
+	expect_output "hint: first 'sandlock recover $N'"
+	sandlock recover "$N"
+	sandlock abort "$N"
 }
 
 @test "the settle step that is killed is done again by the next verb" {

@@ -164,7 +164,8 @@ int root_say_committing(const struct branch *b, struct error *err)
 	(void)error_say(err, ERR_STATE, EBUSY,
 			"a commit of branch '%s' was interrupted",
 			b->meta.name);
-	return error_hint(err, "first 'sandlock recover --rollback %s'",
+	return error_hint(err, "first 'sandlock recover %s%s'",
+			  commit_is_past_return(b) ? "" : "--rollback ",
 			  b->meta.name);
 }
 
