@@ -414,6 +414,22 @@ host_changes() {
 	sandlock abort "$N"
 }
 
+@test "a commit that another version was killed at is left to that" {
+	afresh
+	killed_at renameat2 2
+	equal state "$(branch_state "$N")" committing
+	snap_root >"$W/half"
+	# The size of a step, which is another where the layout is.
+	printf '\060' | dd of="$SANDLOCK_STORE/branches/$N/intent" bs=1 seek=8 \
+		conv=notrunc status=none
+	for verb in "recover" "recover --rollback" commit; do
+		run sandlock $verb "$N"
+		expect_status 1
+		expect_output "is not one of this version"
+		same "$W/half" <(snap_root)
+	done
+}
+
 @test "the settle step that is killed is done again by the next verb" {
 	for n in 1 2 3; do
 		rm -rf "$W/run" "$W/store" "$B"

@@ -191,9 +191,12 @@ static int read_plan(int fd, struct plan *p)
 	r = read_part(fd, &sha, &head, sizeof(head));
 	if (r < 0)
 		return r;
-	if (memcmp(head.magic, magic, sizeof(magic)) != 0 ||
-	    head.op_size != sizeof(*p->ops) ||
-	    head.dir_size != sizeof(*p->dirs) || !has_size(fd, &head))
+	if (memcmp(head.magic, magic, sizeof(magic)) != 0)
+		return -EBADMSG;
+	if (head.op_size != sizeof(*p->ops) ||
+	    head.dir_size != sizeof(*p->dirs))
+		return -EPROTO;
+	if (!has_size(fd, &head))
 		return -EBADMSG;
 	r = read_array(fd, &sha, head.n_ops, sizeof(*p->ops), &p->ops);
 	if (r == 0)
@@ -225,6 +228,13 @@ int intent_read(struct plan *p, int dir_fd, struct error *err)
 	if (fd < 0 && errno == ENOENT)
 		return -ENOENT;
 	r = fd < 0 ? -errno : read_plan(fd, &out);
+	if (r == -EPROTO) {
+		(void)error_say(err, ERR_TORN, EPROTO,
+				"the record of the interrupted commit is not "
+				"one of this version");
+		return error_hint(err, "nothing was touched; 'recover' of the "
+				       "version that was killed goes on");
+	}
 	if (r == -EBADMSG) {
 		(void)error_say(err, ERR_TORN, EBADMSG,
 				"the record of the interrupted commit is "
