@@ -62,8 +62,9 @@ struct plan_op {
 	uint8_t kind, class, flags;
 	uint8_t padding;
 	uint32_t old_mode; /* of a file: a directory's we may change */
-	uint32_t old_uid, old_gid;
-	uint64_t old_xattrs; /* plan_hash_xattrs; of a file, too */
+	/* Hashes, for there is one of these a change. */
+	uint32_t old_owner;  /* plan_hash_owner */
+	uint32_t old_xattrs; /* plan_hash_xattrs; of a file, too */
 };
 
 struct dir_state {
@@ -121,7 +122,8 @@ bool plan_has_old_xattrs(const struct plan_op *op, int dirfd, const char *name,
 			 const char *prefix);
 /* Reads them: 0 for none. A negative errno. */
 int plan_hash_xattrs(int dirfd, const char *name, const char *prefix,
-		     uint64_t *ret);
+		     uint32_t *ret);
+uint32_t plan_hash_owner(uid_t uid, gid_t gid);
 
 /* The path of @name in a directory, or of the directory itself if NULL. */
 void plan_path(const struct plan *p, uint32_t dir, const char *name,

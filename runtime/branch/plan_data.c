@@ -79,23 +79,31 @@ int plan_add_xattrs(struct plan *p, const struct xattrs *x, uint32_t *ret)
 }
 
 int plan_hash_xattrs(int dirfd, const char *name, const char *prefix,
-		     uint64_t *ret)
+		     uint32_t *ret)
 {
 	auto_(xattrs) struct xattrs x = XATTRS_INIT;
 	int r = xattrs_read_visible(dirfd, name, prefix, &x);
+	uint64_t hash;
 
 	if (r < 0)
 		return r;
-	*ret = origin_hash_xattrs(0, &x);
+	hash = origin_hash_xattrs(0, &x);
+	*ret = (uint32_t)(hash ^ hash >> 32);
 	return 0;
+}
+
+uint32_t plan_hash_owner(uid_t uid, gid_t gid)
+{
+	return (uint32_t)uid * 2654435761u ^ (uint32_t)gid;
 }
 
 bool plan_is_old(const struct plan_op *op, const struct object *o)
 {
 	if (!op->old_ino || !o->mode)
 		return !op->old_ino && !o->mode;
-	return o->ino == op->old_ino && o->uid == op->old_uid &&
-	       o->gid == op->old_gid && o->mtime.tv_sec == op->old_mtime_s &&
+	return o->ino == op->old_ino &&
+	       plan_hash_owner(o->uid, o->gid) == op->old_owner &&
+	       o->mtime.tv_sec == op->old_mtime_s &&
 	       o->mtime.tv_nsec == (long)op->old_mtime_ns &&
 	       (!op->old_mode || op->old_mode == o->mode);
 }
@@ -103,7 +111,7 @@ bool plan_is_old(const struct plan_op *op, const struct object *o)
 bool plan_has_old_xattrs(const struct plan_op *op, int dirfd, const char *name,
 			 const char *prefix)
 {
-	uint64_t now;
+	uint32_t now;
 
 	return !op->old_mode ||
 	       (plan_hash_xattrs(dirfd, name, prefix, &now) == 0 &&
