@@ -255,15 +255,15 @@ static int parse_into(const struct verb *verb, char *const *argv, bool stop,
 	auto_(args) struct args a = { .verb = verb };
 	struct parse p = {
 		.id = verb ? verb->id : VERB_GLOBAL,
-		.what = verb ? *argv++ : NULL,
-		.argv = argv,
+		.what = verb ? argv[0] : NULL,
+		.argv = verb ? argv + 1 : argv,
 		.a = &a,
 		.err = err,
 	};
 	size_t n = 0;
 	int r;
 
-	while (argv[n])
+	while (p.argv[n])
 		n++;
 	a.operands = calloc(n + 1, sizeof(*a.operands));
 	if (!a.operands)
