@@ -440,7 +440,7 @@ static int add_restored(struct keeper *k, const struct plan_op *op,
 			struct bases *b)
 {
 	const char *name = plan_text(k->plan, op->name);
-	struct object o;
+	struct object o = { 0 };
 	struct stat st;
 	int fd, r = cursor_open(&k->lower, op->dir, &fd);
 
