@@ -159,7 +159,7 @@ int root_say_running(const struct branch *b, struct error *err)
 	return branch_hint_running(b, err);
 }
 
-int root_say_committing(const struct branch *b, struct error *err)
+static int say_committing(const struct branch *b, struct error *err)
 {
 	(void)error_say(err, ERR_STATE, EBUSY,
 			"a commit of branch '%s' was interrupted",
@@ -169,36 +169,35 @@ int root_say_committing(const struct branch *b, struct error *err)
 			  b->meta.name);
 }
 
-int root_say_committed(const struct branch *b, struct error *err)
+int root_check_undecided(const struct branch *b, enum branch_state state,
+			 struct error *err)
 {
-	return error_say(
-		err, ERR_STATE, EALREADY,
-		"branch '%s' was committed: nothing is left to discard",
-		b->meta.name);
-}
-
-/* What nobody decided about. */
-static int check_undecided(struct branch *b, struct error *err)
-{
-	enum branch_state state;
-	int r = root_wait_state(b, &state, err);
-
-	if (r < 0)
-		return r;
 	switch (state) {
 	case BRANCH_OPEN:
 		return root_say_running(b, err);
 	case BRANCH_COMMITTING:
-		return root_say_committing(b, err);
+		return say_committing(b, err);
 	case BRANCH_COMMITTED:
-		r = branch_remove_all(b, err);
-		return r < 0 ? r : root_say_committed(b, err);
+		return error_say(err, ERR_STATE, EALREADY,
+				 "branch '%s' was committed: nothing is left "
+				 "to discard",
+				 b->meta.name);
 	case BRANCH_INTERRUPTED:
 	case BRANCH_TORN:
 	case BRANCH_PENDING:
 		break;
 	}
 	return 0;
+}
+
+static int check_undecided(struct branch *b, struct error *err)
+{
+	enum branch_state state;
+	int r = root_wait_state(b, &state, err);
+
+	if (r == 0 && state == BRANCH_COMMITTED)
+		r = branch_remove_all(b, err);
+	return r < 0 ? r : root_check_undecided(b, state, err);
 }
 
 int root_check_paths(struct branch *b, const char *const *paths, size_t n_paths,

@@ -260,8 +260,9 @@ int root_abort(struct branch *b, const char *const *paths, size_t n_paths,
 /* ERR_NOT_FOUND unless the branch, settled, has something at each path. */
 int root_check_paths(struct branch *b, const char *const *paths, size_t n_paths,
 		     struct error *err);
-int root_say_committing(const struct branch *b, struct error *err);
-int root_say_committed(const struct branch *b, struct error *err);
+/* ERR_STATE if in @state nothing can be discarded: not yet, or no more. */
+int root_check_undecided(const struct branch *b, enum branch_state state,
+			 struct error *err);
 /* True for NAME and for NAME~N. */
 bool is_root_name(const char *name);
 /* Removes NAME~N if its creator died before it made NAME. */

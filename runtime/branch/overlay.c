@@ -22,8 +22,9 @@
 #include "base/uapi.h"
 #include "branch/internal.h"
 #include "branch/layers.h"
+#include "kernel/mount.h"
 
-enum { NAME_SPACE = 64, FS_LOG_MAX = 512, FSCONFIG_VALUE_MAX = 255 };
+enum { NAME_SPACE = 64, FS_LOG_MAX = 512 };
 
 static int set_flag(int fs_fd, const char *key)
 {
@@ -154,7 +155,7 @@ static int set_layer(int fs_fd, const char *key, const struct layer *l,
 		errno = ENOMEM;
 		return -1;
 	}
-	if (strlen(buf_str(&b)) <= FSCONFIG_VALUE_MAX)
+	if (strlen(buf_str(&b)) <= MOUNT_VALUE_MAX)
 		return set_string(fs_fd, key, buf_str(&b));
 	return set_string(fs_fd, key, fd_proc_path(l->fd, name));
 }
@@ -195,7 +196,7 @@ static int set_lowerdir(int fs_fd, const struct layers *l)
 		return -1;
 	}
 	return set_string(fs_fd, "lowerdir",
-			  strlen(buf_str(&b)) <= FSCONFIG_VALUE_MAX
+			  strlen(buf_str(&b)) <= MOUNT_VALUE_MAX
 				  ? buf_str(&b)
 				  : buf_str(&fds));
 }

@@ -649,17 +649,10 @@ int branch_digest_bytes(struct branch *b, const char *path,
 /* -------------------------------------------------------------- discarding --
  */
 
-static int say_committed(struct branch *b, struct error *err)
+/* Of all roots: the first one alone may look as if nobody had decided. */
+static int check_undecided(struct branch *b, struct error *err)
 {
 	enum recover_action what;
-	int r = branch_recover(b, false, &what, err);
-
-	return r < 0 ? r : root_say_committed(b, err);
-}
-
-/* Of all roots: the first one alone may look as if nobody had decided. */
-static int check_decidable(struct branch *b, struct error *err)
-{
 	enum branch_state state;
 	int r = 0;
 
@@ -667,26 +660,14 @@ static int check_decidable(struct branch *b, struct error *err)
 		r = root_wait_state(branch_root(b, i), &state, err);
 	if (r == 0)
 		r = branch_get_state(b, &state, err);
-	if (r < 0)
-		return r;
-	switch (state) {
-	case BRANCH_OPEN:
-		return root_say_running(b, err);
-	case BRANCH_COMMITTING:
-		return root_say_committing(b, err);
-	case BRANCH_COMMITTED:
-		return say_committed(b, err);
-	case BRANCH_INTERRUPTED:
-	case BRANCH_TORN:
-	case BRANCH_PENDING:
-		break;
-	}
-	return 0;
+	if (r == 0 && state == BRANCH_COMMITTED)
+		r = branch_recover(b, false, &what, err);
+	return r < 0 ? r : root_check_undecided(b, state, err);
 }
 
 static int abort_whole(struct branch *b, struct error *err)
 {
-	int r = check_decidable(b, err);
+	int r = check_undecided(b, err);
 
 	while (r == 0 && b->n_others) {
 		r = root_abort(b->others[b->n_others - 1], NULL, 0, err);
@@ -713,7 +694,7 @@ static int check_parts(struct branch *b, const char *const *paths, size_t n,
 		       const char **part, struct error *err)
 {
 	bool gone = false;
-	int r = check_decidable(b, err);
+	int r = check_undecided(b, err);
 
 	if (r == 0)
 		r = roots_make_ready(b, true, LOCK_WAIT_MS, &gone, err);

@@ -94,8 +94,6 @@ static int set_option(int fs_fd, char *option, struct error *err)
 	return explain(fs_fd, -r, doing, err);
 }
 
-enum { FSCONFIG_VALUE_MAX = 255 };
-
 /* A comma behind a backslash is part of a value (overlay). */
 static size_t option_len(const char *s)
 {
@@ -192,12 +190,12 @@ bool mount_is_long(const struct mount_fs *fs)
 	const char *value;
 	size_t n;
 
-	if (fs->source && strlen(fs->source) > FSCONFIG_VALUE_MAX)
+	if (fs->source && strlen(fs->source) > MOUNT_VALUE_MAX)
 		return true;
 	for (; *s; s += n + (s[n] == ',')) {
 		n = option_len(s);
 		value = memchr(s, '=', n);
-		if (value && s + n - value - 1 > FSCONFIG_VALUE_MAX)
+		if (value && s + n - value - 1 > MOUNT_VALUE_MAX)
 			return true;
 	}
 	return false;

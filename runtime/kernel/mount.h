@@ -22,6 +22,9 @@
 
 struct error;
 
+/* Bytes of a string that fsconfig(2) takes. */
+enum { MOUNT_VALUE_MAX = 255 };
+
 struct mount_fs {
 	const char *type;
 	const char *source; /* NULL: none */
@@ -37,8 +40,8 @@ struct mount_fs {
 int mount_new(const struct mount_fs *fs, int *ret_fd, struct error *err);
 
 /*
- * Whether an option or the source is longer than fsconfig(2) takes, 255 bytes,
- * as the lowerdir of an overlay soon is. mount_new fails with EINVAL then.
+ * Whether an option or the source is longer than MOUNT_VALUE_MAX, as the
+ * lowerdir of an overlay soon is. mount_new fails with EINVAL then.
  */
 bool mount_is_long(const struct mount_fs *fs);
 

@@ -110,9 +110,7 @@ static void teardown(struct roots *r)
 static void write_both(struct roots *r)
 {
 	auto_free char *script = NULL;
-	const struct commit_options o = { .lock_timeout_ms = 5000 };
 
-	(void)o;
 	assert_true(asprintf(&script,
 			     "cd '%s' && echo new >> 0/f && rm 0/gone && "
 			     "echo new >> 2/f && rm 2/gone && mkdir 2/d",
@@ -543,7 +541,8 @@ static bool rollback_killed(struct roots *r, int step)
 	return WEXITSTATUS(status) == KILLED;
 }
 
-static void nor_does_it_matter_while_it_goes_back(void **state)
+/* Of a commit, and then of the way back. */
+static void whatever_the_kills(void (*then)(struct roots *r, bool rollback))
 {
 	bool killed = true;
 
@@ -557,10 +556,15 @@ static void nor_does_it_matter_while_it_goes_back(void **state)
 			write_both(&r);
 			killed = commit_killed(&r, step, NULL, 0);
 			back_killed = rollback_killed(&r, back);
-			recovered(&r, back % 2);
+			then(&r, back % 2);
 			teardown(&r);
 		}
 	}
+}
+
+static void nor_does_it_matter_while_it_goes_back(void **state)
+{
+	whatever_the_kills(recovered);
 }
 
 /* Whether it was done. */
@@ -592,27 +596,17 @@ static void expect_rest(struct roots *r)
 	branch_close(b);
 }
 
+static void abort_or_recover(struct roots *r, bool rollback)
+{
+	if (abort_gone_of_first(r))
+		expect_rest(r);
+	else
+		recovered(r, rollback);
+}
+
 static void whatever_the_kill_an_abort_of_a_part_takes_no_more(void **state)
 {
-	bool killed = true;
-
-	for (int step = 5; killed; step += 4) {
-		bool back_killed = true;
-
-		for (int back = 1; back_killed; back++) {
-			struct roots r = { .lower = { "" } };
-
-			setup(&r);
-			write_both(&r);
-			killed = commit_killed(&r, step, NULL, 0);
-			back_killed = rollback_killed(&r, back);
-			if (abort_gone_of_first(&r))
-				expect_rest(&r);
-			else
-				recovered(&r, back % 2);
-			teardown(&r);
-		}
-	}
+	whatever_the_kills(abort_or_recover);
 }
 
 /* What a sandbox mounted may take a moment to go after its end. */
