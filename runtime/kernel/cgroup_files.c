@@ -76,16 +76,20 @@ int cgroup_write_raw(const char *dir, const char *file, const char *text)
 {
 	char path[PATH_MAX];
 	int r = cgroup_file_path(dir, file, path);
-	bool is_noted;
 
-	if (r == 0)
-		r = cgroup_journal_note(dir, file, text);
-	if (r < 0)
-		return r;
-	is_noted = r > 0;
-	r = fd_write_file(AT_FDCWD, path, text);
-	if (r < 0 && is_noted)
-		cgroup_journal_drop();
+	return r < 0 ? r : fd_write_file(AT_FDCWD, path, text);
+}
+
+int cgroup_replace(const struct cgroup_target *to, const char *file,
+		   const char *text)
+{
+	int noted = to->journal ? cgroup_journal_note(to->journal, to->dir,
+						      file, text)
+				: 0;
+	int r = noted < 0 ? noted : cgroup_write_raw(to->dir, file, text);
+
+	if (r < 0 && noted > 0)
+		cgroup_journal_drop(to->journal);
 	return r;
 }
 
@@ -165,41 +169,41 @@ static int hint_parent(const char *dir, const char *file, struct error *err)
 			  (int)strcspn(buf_str(&b), "\n"), buf_str(&b));
 }
 
-int cgroup_write(const char *dir, const char *file, const char *text,
-		 struct error *err)
+int cgroup_write(const struct cgroup_target *to, const char *file,
+		 const char *text, struct error *err)
 {
-	int r = cgroup_write_raw(dir, file, text);
+	int r = cgroup_replace(to, file, text);
 	const char *property = property_of(file);
 
 	if (r == 0)
 		return 0;
 	if (r == -ENOENT) {
 		(void)error_say(err, ERR_UNSUPPORTED, ENOENT,
-				"the cgroup '%s' has no '%s'", dir, file);
+				"the cgroup '%s' has no '%s'", to->dir, file);
 		return error_hint(err, "this kernel cannot limit that");
 	}
 	(void)error_set(err, ERR_SYSTEM, -r, "%s%s%scannot set '%s' to '%s'",
 			property ? "linux.resources." : "",
 			property ? property : "", property ? ": " : "", file,
 			text);
-	return hint_parent(dir, file, err);
+	return hint_parent(to->dir, file, err);
 }
 
-int cgroup_write_number(const char *dir, const char *file, int64_t v,
-			struct error *err)
+int cgroup_write_number(const struct cgroup_target *to, const char *file,
+			int64_t v, struct error *err)
 {
 	char text[CGROUP_NUMBER_MAX];
 
 	(void)snprintf(text, sizeof(text), "%lld", (long long)v);
-	return cgroup_write(dir, file, text, err);
+	return cgroup_write(to, file, text, err);
 }
 
-int cgroup_write_max(const char *dir, const char *file, int64_t v,
-		     struct error *err)
+int cgroup_write_max(const struct cgroup_target *to, const char *file,
+		     int64_t v, struct error *err)
 {
 	if (v < 0)
-		return cgroup_write(dir, file, "max", err);
-	return cgroup_write_number(dir, file, v, err);
+		return cgroup_write(to, file, "max", err);
+	return cgroup_write_number(to, file, v, err);
 }
 
 bool cgroup_has_file(const char *dir, const char *file)

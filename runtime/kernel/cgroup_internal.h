@@ -82,6 +82,13 @@ struct cgroup {
 	bool user;    /* of the user's own systemd */
 	uint64_t id;  /* of the scope's directory: its inode; 0: not known */
 	pid_t holder; /* see cgroup_unit.c; 0: none */
+	struct cgroup_journal *journal; /* of an update, meanwhile; or NULL */
+};
+
+/* Where limits are written, and where what they replace is noted, or NULL. */
+struct cgroup_target {
+	const char *dir;
+	struct cgroup_journal *journal;
 };
 
 struct systemd_props;
@@ -108,28 +115,30 @@ int cgroup_read_key(const char *dir, const char *file, const char *key,
 		    uint64_t *ret);
 /* Without a message: 0 or a negative errno. */
 int cgroup_write_raw(const char *dir, const char *file, const char *text);
-/* With one: "cannot set 'pids.max' to '7'". */
-int cgroup_write(const char *dir, const char *file, const char *text,
-		 struct error *err);
-int cgroup_write_number(const char *dir, const char *file, int64_t v,
-			struct error *err);
-/* The same, -1 (any negative number) written as "max". */
-int cgroup_write_max(const char *dir, const char *file, int64_t v,
-		     struct error *err);
-/*
- * From begin to end what this thread replaces by cgroup_write_raw is noted, and
- * put back with @undo: what cannot be is a hint of @err.
+/* The same, noted in the journal of @to: what an update that fails puts back.
  */
+int cgroup_replace(const struct cgroup_target *to, const char *file,
+		   const char *text);
+/* The same with a message: "cannot set 'pids.max' to '7'". */
+int cgroup_write(const struct cgroup_target *to, const char *file,
+		 const char *text, struct error *err);
+int cgroup_write_number(const struct cgroup_target *to, const char *file,
+			int64_t v, struct error *err);
+/* The same, -1 (any negative number) written as "max". */
+int cgroup_write_max(const struct cgroup_target *to, const char *file,
+		     int64_t v, struct error *err);
+/* What an update has replaced; all zero to begin with. */
 struct cgroup_journal {
 	struct cgroup_note *notes;
 	size_t n;
 };
-void cgroup_journal_begin(struct cgroup_journal *j);
-void cgroup_journal_end(struct cgroup_journal *j, bool undo, struct error *err);
 /* Before each write: 1 if it was noted, else 0; or -ENOMEM. */
-int cgroup_journal_note(const char *dir, const char *file, const char *text);
+int cgroup_journal_note(struct cgroup_journal *j, const char *dir,
+			const char *file, const char *text);
 /* What was noted last is not replaced: the write was refused. */
-void cgroup_journal_drop(void);
+void cgroup_journal_drop(struct cgroup_journal *j);
+/* Puts all back with @undo: what cannot be is a hint of @err. Frees @j. */
+void cgroup_journal_end(struct cgroup_journal *j, bool undo, struct error *err);
 bool cgroup_has_file(const char *dir, const char *file);
 bool cgroup_has_word(const char *text, const char *word);
 
@@ -175,16 +184,16 @@ bool cgroup_idle_wins(const struct spec_resources *r);
  * A burst is at most the quota, so one that shrinks goes before it: true in
  * @ret_later if the kernel does not take it yet.
  */
-int cgroup_burst_before(const char *dir, const char *file,
+int cgroup_burst_before(const struct cgroup_target *to, const char *file,
 			const struct spec_resources *r, bool *ret_later,
 			struct error *err);
-int cgroup_write_cpuset(const char *dir, const struct spec_resources *r,
-			struct error *err);
-int cgroup_write_pids(const char *dir, const struct spec_resources *r,
-		      struct error *err);
-int cgroup_write_rdma(const char *dir, const struct spec_resources *r,
-		      struct error *err);
-int cgroup_write_hugetlb(const char *dir, const char *suffix,
+int cgroup_write_cpuset(const struct cgroup_target *to,
+			const struct spec_resources *r, struct error *err);
+int cgroup_write_pids(const struct cgroup_target *to,
+		      const struct spec_resources *r, struct error *err);
+int cgroup_write_rdma(const struct cgroup_target *to,
+		      const struct spec_resources *r, struct error *err);
+int cgroup_write_hugetlb(const struct cgroup_target *to, const char *suffix,
 			 const struct spec_resources *r, struct error *err);
 
 /* memory.swap.max, -1: "max". 1: there is one, 0: nothing was asked. */

@@ -13,9 +13,6 @@ struct cgroup_note {
 	char *dir, *file, *old;
 };
 
-/* Of the update that this thread makes, or NULL. */
-static _Thread_local struct cgroup_journal *journal;
-
 /* "8:0 rbps=7", but not "max 100000" or "7". */
 static size_t key_len(const char *text)
 {
@@ -86,45 +83,39 @@ static void note_done(struct cgroup_note *n)
 	free(n->old);
 }
 
-int cgroup_journal_note(const char *dir, const char *file, const char *text)
+int cgroup_journal_note(struct cgroup_journal *j, const char *dir,
+			const char *file, const char *text)
 {
 	auto_(buf) struct buf now = BUF_INIT, old = BUF_INIT;
 	struct cgroup_note *all, *n;
 
 	/* What cannot be read (devices.deny) comes last. */
-	if (!journal || strncmp(file, "cgroup.", 7) == 0 ||
+	if (strncmp(file, "cgroup.", 7) == 0 ||
 	    cgroup_read(dir, file, &now) < 0)
 		return 0;
 	add_old(&old, file, text, buf_str(&now));
-	all = reallocarray(journal->notes, journal->n + 1, sizeof(*all));
+	all = reallocarray(j->notes, j->n + 1, sizeof(*all));
 	if (!all)
 		return -ENOMEM;
-	journal->notes = all;
-	n = &all[journal->n];
+	j->notes = all;
+	n = &all[j->n];
 	*n = (struct cgroup_note){ strdup(dir), strdup(file),
 				   buf_take(&old, NULL) };
 	if (!n->dir || !n->file || !n->old) {
 		note_done(n);
 		return -ENOMEM;
 	}
-	journal->n++;
+	j->n++;
 	return 1;
 }
 
-void cgroup_journal_drop(void)
+void cgroup_journal_drop(struct cgroup_journal *j)
 {
-	note_done(&journal->notes[--journal->n]);
-}
-
-void cgroup_journal_begin(struct cgroup_journal *j)
-{
-	*j = (struct cgroup_journal){ .n = 0 };
-	journal = j;
+	note_done(&j->notes[--j->n]);
 }
 
 void cgroup_journal_end(struct cgroup_journal *j, bool undo, struct error *err)
 {
-	journal = NULL;
 	/* The last first: which of two limits may be set depends on both. */
 	while (j->n--) {
 		struct cgroup_note *n = &j->notes[j->n];

@@ -396,7 +396,7 @@ int cgroup_update(struct cgroup *c, const struct spec_resources *what,
 {
 	/* Borrows what @what points to. */
 	struct spec_resources all = *what, *r = &all;
-	struct cgroup_journal j;
+	struct cgroup_journal j = { .n = 0 };
 	unsigned int had = 0;
 	int e;
 
@@ -417,8 +417,9 @@ int cgroup_update(struct cgroup *c, const struct spec_resources *what,
 		return e;
 	for (int i = 0; i < CTL_COUNT; i++)
 		had |= c->node[i].dir ? CTL_BIT(i) : 0;
-	cgroup_journal_begin(&j);
+	c->journal = &j;
 	e = cgroup_apply(c, r, geteuid() != 0, err);
+	c->journal = NULL;
 	cgroup_journal_end(&j, e < 0, err);
 	/* The state that others read knows nothing of cgroups made now. */
 	for (int i = 0; e < 0 && i < CTL_COUNT; i++) {

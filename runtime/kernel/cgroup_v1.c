@@ -29,20 +29,21 @@ static int limit_error(const char *dir, int sys, int64_t limit,
 			 (unsigned long long)peak);
 }
 
-static int write_number(const char *dir, const char *file, int64_t v)
+static int write_number(const struct cgroup_target *to, const char *file,
+			int64_t v)
 {
 	char text[CGROUP_NUMBER_MAX];
 
 	(void)snprintf(text, sizeof(text), "%lld", (long long)v);
-	return cgroup_write_raw(dir, file, text);
+	return cgroup_replace(to, file, text);
 }
 
 /*
  * The limit must never be above the limit with swap: which of the two can be
  * written first depends on whether they grow or shrink.
  */
-static int set_memory(const char *dir, const struct spec_resources *r,
-		      struct error *err)
+static int set_memory(const struct cgroup_target *to,
+		      const struct spec_resources *r, struct error *err)
 {
 	static const char limit[] = "memory.limit_in_bytes";
 	static const char memsw[] = "memory.memsw.limit_in_bytes";
@@ -51,44 +52,44 @@ static int set_memory(const char *dir, const struct spec_resources *r,
 	int e;
 
 	if (r->has_mem_limit && r->mem_limit == -1 && !has_swap &&
-	    cgroup_has_file(dir, memsw)) {
+	    cgroup_has_file(to->dir, memsw)) {
 		has_swap = true;
 		swap = -1;
 	}
 	if (has_swap && swap == -1) {
-		e = cgroup_write_number(dir, memsw, -1, err);
+		e = cgroup_write_number(to, memsw, -1, err);
 		if (e < 0)
 			return e;
 	}
 	if (r->has_mem_limit && r->mem_limit != 0) {
-		e = write_number(dir, limit, r->mem_limit);
+		e = write_number(to, limit, r->mem_limit);
 		if (e == -EINVAL && has_swap && swap > 0) {
-			e = cgroup_write_number(dir, memsw, swap, err);
+			e = cgroup_write_number(to, memsw, swap, err);
 			if (e < 0)
 				return e;
-			e = write_number(dir, limit, r->mem_limit);
+			e = write_number(to, limit, r->mem_limit);
 		}
 		if (e < 0)
-			return limit_error(dir, -e, r->mem_limit, err);
+			return limit_error(to->dir, -e, r->mem_limit, err);
 	}
 	if (has_swap && swap != -1)
-		return cgroup_write_number(dir, memsw, swap, err);
+		return cgroup_write_number(to, memsw, swap, err);
 	return 0;
 }
 
-static int apply_memory(const char *dir, const struct spec_resources *r,
-			struct error *err)
+static int apply_memory(const struct cgroup_target *to,
+			const struct spec_resources *r, struct error *err)
 {
-	int e = set_memory(dir, r, err);
+	int e = set_memory(to, r, err);
 
 	if (e == 0 && r->has_mem_reservation && r->mem_reservation != 0)
-		e = cgroup_write_number(dir, "memory.soft_limit_in_bytes",
+		e = cgroup_write_number(to, "memory.soft_limit_in_bytes",
 					r->mem_reservation, err);
 	if (e == 0 && r->has_mem_swappiness)
-		e = cgroup_write_number(dir, "memory.swappiness",
+		e = cgroup_write_number(to, "memory.swappiness",
 					(int64_t)r->mem_swappiness, err);
 	if (e == 0 && r->has_mem_disable_oom && r->mem_disable_oom)
-		e = cgroup_write(dir, "memory.oom_control", "1", err);
+		e = cgroup_write(to, "memory.oom_control", "1", err);
 	return e;
 }
 
@@ -106,26 +107,27 @@ int cgroup_check_shares(uint64_t shares, struct error *err)
 }
 
 /* Which of period and quota goes first depends on the values of now. */
-static int set_bandwidth(const char *dir, const char *period_file,
-			 uint64_t period, const char *quota_file, int64_t quota,
+static int set_bandwidth(const struct cgroup_target *to,
+			 const char *period_file, uint64_t period,
+			 const char *quota_file, int64_t quota,
 			 struct error *err)
 {
 	int e = 0;
 
 	if (period) {
-		e = write_number(dir, period_file, (int64_t)period);
+		e = write_number(to, period_file, (int64_t)period);
 		if (e < 0 && (e != -EINVAL || quota == 0))
-			return cgroup_write_number(dir, period_file,
+			return cgroup_write_number(to, period_file,
 						   (int64_t)period, err);
 	}
 	if (quota) {
-		int q = cgroup_write_number(dir, quota_file, quota, err);
+		int q = cgroup_write_number(to, quota_file, quota, err);
 
 		if (q < 0)
 			return q;
 	}
 	if (e < 0)
-		return cgroup_write_number(dir, period_file, (int64_t)period,
+		return cgroup_write_number(to, period_file, (int64_t)period,
 					   err);
 	return 0;
 }
@@ -137,7 +139,7 @@ bool cgroup_idle_wins(const struct spec_resources *r)
 	       r->cpu_shares != 0;
 }
 
-int cgroup_burst_before(const char *dir, const char *file,
+int cgroup_burst_before(const struct cgroup_target *to, const char *file,
 			const struct spec_resources *r, bool *ret_later,
 			struct error *err)
 {
@@ -146,33 +148,33 @@ int cgroup_burst_before(const char *dir, const char *file,
 	*ret_later = false;
 	if (!r->has_cpu_burst)
 		return 0;
-	e = write_number(dir, file, (int64_t)r->cpu_burst);
+	e = write_number(to, file, (int64_t)r->cpu_burst);
 	*ret_later = e == -EINVAL;
 	if (e < 0 && !*ret_later)
-		return cgroup_write_number(dir, file, (int64_t)r->cpu_burst,
+		return cgroup_write_number(to, file, (int64_t)r->cpu_burst,
 					   err);
 	return 0;
 }
 
-static int set_cfs(const char *dir, const struct spec_resources *r,
-		   struct error *err)
+static int set_cfs(const struct cgroup_target *to,
+		   const struct spec_resources *r, struct error *err)
 {
 	bool later;
-	int e = cgroup_burst_before(dir, "cpu.cfs_burst_us", r, &later, err);
+	int e = cgroup_burst_before(to, "cpu.cfs_burst_us", r, &later, err);
 
 	if (e == 0)
-		e = set_bandwidth(dir, "cpu.cfs_period_us",
+		e = set_bandwidth(to, "cpu.cfs_period_us",
 				  r->has_cpu_period ? r->cpu_period : 0,
 				  "cpu.cfs_quota_us",
 				  r->has_cpu_quota ? r->cpu_quota : 0, err);
 	if (e == 0 && later)
-		e = cgroup_write_number(dir, "cpu.cfs_burst_us",
+		e = cgroup_write_number(to, "cpu.cfs_burst_us",
 					(int64_t)r->cpu_burst, err);
 	return e;
 }
 
-static int set_shares(const char *dir, const struct spec_resources *r,
-		      struct error *err)
+static int set_shares(const struct cgroup_target *to,
+		      const struct spec_resources *r, struct error *err)
 {
 	int e;
 
@@ -181,23 +183,23 @@ static int set_shares(const char *dir, const struct spec_resources *r,
 	e = cgroup_check_shares(r->cpu_shares, err);
 	if (e < 0 || cgroup_idle_wins(r))
 		return e;
-	return cgroup_write_number(dir, "cpu.shares", (int64_t)r->cpu_shares,
+	return cgroup_write_number(to, "cpu.shares", (int64_t)r->cpu_shares,
 				   err);
 }
 
-static int apply_cpu(const char *dir, const struct spec_resources *r,
-		     struct error *err)
+static int apply_cpu(const struct cgroup_target *to,
+		     const struct spec_resources *r, struct error *err)
 {
 	int e = 0;
 
 	if (r->has_cpu_idle)
-		e = cgroup_write_number(dir, "cpu.idle", r->cpu_idle, err);
+		e = cgroup_write_number(to, "cpu.idle", r->cpu_idle, err);
 	if (e == 0)
-		e = set_shares(dir, r, err);
+		e = set_shares(to, r, err);
 	if (e == 0)
-		e = set_cfs(dir, r, err);
+		e = set_cfs(to, r, err);
 	if (e == 0)
-		e = set_bandwidth(dir, "cpu.rt_period_us",
+		e = set_bandwidth(to, "cpu.rt_period_us",
 				  r->has_cpu_rt_period ? r->cpu_rt_period : 0,
 				  "cpu.rt_runtime_us",
 				  r->has_cpu_rt_runtime ? r->cpu_rt_runtime : 0,
@@ -205,7 +207,7 @@ static int apply_cpu(const char *dir, const struct spec_resources *r,
 	return e;
 }
 
-static int write_rates(const char *dir, const char *file,
+static int write_rates(const struct cgroup_target *to, const char *file,
 		       const struct spec_throttle *v, size_t n,
 		       struct error *err)
 {
@@ -216,7 +218,7 @@ static int write_rates(const char *dir, const char *file,
 		(void)snprintf(text, sizeof(text), "%lld:%lld %llu",
 			       (long long)v[i].major, (long long)v[i].minor,
 			       (unsigned long long)v[i].rate);
-		e = cgroup_write(dir, file, text, err);
+		e = cgroup_write(to, file, text, err);
 		if (e < 0)
 			return e;
 	}
@@ -231,7 +233,7 @@ static const char *weight_file(const char *dir, const char *file,
 									: file;
 }
 
-static int write_weight(const char *dir, const char *file,
+static int write_weight(const struct cgroup_target *to, const char *file,
 			const struct spec_weight_device *d, uint16_t weight,
 			struct error *err)
 {
@@ -241,57 +243,57 @@ static int write_weight(const char *dir, const char *file,
 		return 0;
 	(void)snprintf(text, sizeof(text), "%lld:%lld %u", (long long)d->major,
 		       (long long)d->minor, weight);
-	return cgroup_write(dir, file, text, err);
+	return cgroup_write(to, file, text, err);
 }
 
-static int apply_weights(const char *dir, const struct spec_resources *r,
-			 struct error *err)
+static int apply_weights(const struct cgroup_target *to,
+			 const struct spec_resources *r, struct error *err)
 {
 	const char *weight =
-		weight_file(dir, "blkio.weight", "blkio.bfq.weight");
-	const char *device = weight_file(dir, "blkio.weight_device",
+		weight_file(to->dir, "blkio.weight", "blkio.bfq.weight");
+	const char *device = weight_file(to->dir, "blkio.weight_device",
 					 "blkio.bfq.weight_device");
 	int e = 0;
 
 	if (r->has_blkio_weight && r->blkio_weight)
-		e = cgroup_write_number(dir, weight, r->blkio_weight, err);
+		e = cgroup_write_number(to, weight, r->blkio_weight, err);
 	if (e == 0 && r->has_blkio_leaf_weight && r->blkio_leaf_weight)
-		e = cgroup_write_number(dir, "blkio.leaf_weight",
+		e = cgroup_write_number(to, "blkio.leaf_weight",
 					r->blkio_leaf_weight, err);
 	for (size_t i = 0; e == 0 && i < r->n_blkio_weight_devices; i++) {
 		const struct spec_weight_device *d =
 			&r->blkio_weight_devices[i];
 
-		e = write_weight(dir, device, d, d->weight, err);
+		e = write_weight(to, device, d, d->weight, err);
 		if (e == 0)
-			e = write_weight(dir, "blkio.leaf_weight_device", d,
+			e = write_weight(to, "blkio.leaf_weight_device", d,
 					 d->leaf, err);
 	}
 	return e;
 }
 
-static int apply_blkio(const char *dir, const struct spec_resources *r,
-		       struct error *err)
+static int apply_blkio(const struct cgroup_target *to,
+		       const struct spec_resources *r, struct error *err)
 {
-	int e = apply_weights(dir, r, err);
+	int e = apply_weights(to, r, err);
 
 	if (e == 0)
-		e = write_rates(dir, "blkio.throttle.read_bps_device",
+		e = write_rates(to, "blkio.throttle.read_bps_device",
 				r->read_bps, r->n_read_bps, err);
 	if (e == 0)
-		e = write_rates(dir, "blkio.throttle.write_bps_device",
+		e = write_rates(to, "blkio.throttle.write_bps_device",
 				r->write_bps, r->n_write_bps, err);
 	if (e == 0)
-		e = write_rates(dir, "blkio.throttle.read_iops_device",
+		e = write_rates(to, "blkio.throttle.read_iops_device",
 				r->read_iops, r->n_read_iops, err);
 	if (e == 0)
-		e = write_rates(dir, "blkio.throttle.write_iops_device",
+		e = write_rates(to, "blkio.throttle.write_iops_device",
 				r->write_iops, r->n_write_iops, err);
 	return e;
 }
 
-static int apply_net_prio(const char *dir, const struct spec_resources *r,
-			  struct error *err)
+static int apply_net_prio(const struct cgroup_target *to,
+			  const struct spec_resources *r, struct error *err)
 {
 	for (size_t i = 0; i < r->n_net_prios; i++) {
 		char text[96];
@@ -299,15 +301,16 @@ static int apply_net_prio(const char *dir, const struct spec_resources *r,
 
 		(void)snprintf(text, sizeof(text), "%.32s %u",
 			       r->net_prios[i].name, r->net_prios[i].priority);
-		e = cgroup_write(dir, "net_prio.ifpriomap", text, err);
+		e = cgroup_write(to, "net_prio.ifpriomap", text, err);
 		if (e < 0)
 			return e;
 	}
 	return 0;
 }
 
-static int write_hugetlb(const char *dir, const struct spec_hugepage *h,
-			 const char *suffix, struct error *err)
+static int write_hugetlb(const struct cgroup_target *to,
+			 const struct spec_hugepage *h, const char *suffix,
+			 struct error *err)
 {
 	char file[96], text[CGROUP_NUMBER_MAX];
 	int e;
@@ -317,12 +320,12 @@ static int write_hugetlb(const char *dir, const struct spec_hugepage *h,
 	/* Reservations first: they are what mmap is refused by. */
 	(void)snprintf(file, sizeof(file), "hugetlb.%.32s.rsvd.%s",
 		       h->page_size, suffix);
-	e = cgroup_write_raw(dir, file, text);
+	e = cgroup_replace(to, file, text);
 	if (e < 0 && e != -ENOENT)
-		return cgroup_write(dir, file, text, err);
+		return cgroup_write(to, file, text, err);
 	(void)snprintf(file, sizeof(file), "hugetlb.%.32s.%s", h->page_size,
 		       suffix);
-	if (!cgroup_has_file(dir, file)) {
+	if (!cgroup_has_file(to->dir, file)) {
 		(void)error_say(err, ERR_UNSUPPORTED, ENOENT,
 				"linux.resources.hugepageLimits: there are no "
 				"pages of size '%s'",
@@ -330,34 +333,34 @@ static int write_hugetlb(const char *dir, const struct spec_hugepage *h,
 		return error_hint(err, "see /sys/kernel/mm/hugepages, and "
 				       "write sizes as 2MB and 1GB");
 	}
-	return cgroup_write(dir, file, text, err);
+	return cgroup_write(to, file, text, err);
 }
 
-int cgroup_write_cpuset(const char *dir, const struct spec_resources *r,
-			struct error *err)
+int cgroup_write_cpuset(const struct cgroup_target *to,
+			const struct spec_resources *r, struct error *err)
 {
 	int e = 0;
 
 	if (r->cpu_cpus && *r->cpu_cpus)
-		e = cgroup_write(dir, "cpuset.cpus", r->cpu_cpus, err);
+		e = cgroup_write(to, "cpuset.cpus", r->cpu_cpus, err);
 	if (e == 0 && r->cpu_mems && *r->cpu_mems)
-		e = cgroup_write(dir, "cpuset.mems", r->cpu_mems, err);
+		e = cgroup_write(to, "cpuset.mems", r->cpu_mems, err);
 	return e;
 }
 
 /* No process at all cannot be meant: the init must be one. */
-int cgroup_write_pids(const char *dir, const struct spec_resources *r,
-		      struct error *err)
+int cgroup_write_pids(const struct cgroup_target *to,
+		      const struct spec_resources *r, struct error *err)
 {
-	return cgroup_write_max(dir, "pids.max",
+	return cgroup_write_max(to, "pids.max",
 				r->pids_limit == 0 ? 1 : r->pids_limit, err);
 }
 
-int cgroup_write_hugetlb(const char *dir, const char *suffix,
+int cgroup_write_hugetlb(const struct cgroup_target *to, const char *suffix,
 			 const struct spec_resources *r, struct error *err)
 {
 	for (size_t i = 0; i < r->n_hugepages; i++) {
-		int e = write_hugetlb(dir, &r->hugepages[i], suffix, err);
+		int e = write_hugetlb(to, &r->hugepages[i], suffix, err);
 
 		if (e < 0)
 			return e;
@@ -365,8 +368,8 @@ int cgroup_write_hugetlb(const char *dir, const char *suffix,
 	return 0;
 }
 
-int cgroup_write_rdma(const char *dir, const struct spec_resources *r,
-		      struct error *err)
+int cgroup_write_rdma(const struct cgroup_target *to,
+		      const struct spec_resources *r, struct error *err)
 {
 	for (size_t i = 0; i < r->n_rdma; i++) {
 		const struct spec_rdma *d = &r->rdma[i];
@@ -378,7 +381,7 @@ int cgroup_write_rdma(const char *dir, const struct spec_resources *r,
 			buf_printf(&b, " hca_handle=%u", d->handles);
 		if (d->has_objects)
 			buf_printf(&b, " hca_object=%u", d->objects);
-		e = cgroup_write(dir, "rdma.max", buf_str(&b), err);
+		e = cgroup_write(to, "rdma.max", buf_str(&b), err);
 		if (e < 0)
 			return e;
 	}
@@ -388,30 +391,31 @@ int cgroup_write_rdma(const char *dir, const struct spec_resources *r,
 int cgroup_v1_apply(const struct cgroup *c, enum cgroup_ctl ctl,
 		    const struct spec_resources *r, struct error *err)
 {
-	const char *dir = c->node[ctl].dir;
+	const struct cgroup_target at = { c->node[ctl].dir, c->journal };
+	const struct cgroup_target *to = &at;
 
 	switch (ctl) {
 	case CTL_MEMORY:
-		return apply_memory(dir, r, err);
+		return apply_memory(to, r, err);
 	case CTL_CPU:
-		return apply_cpu(dir, r, err);
+		return apply_cpu(to, r, err);
 	case CTL_CPUSET:
-		return cgroup_write_cpuset(dir, r, err);
+		return cgroup_write_cpuset(to, r, err);
 	case CTL_PIDS:
-		return cgroup_write_pids(dir, r, err);
+		return cgroup_write_pids(to, r, err);
 	case CTL_DEVICES:
-		return cgroup_v1_devices(dir, r, err);
+		return cgroup_v1_devices(to->dir, r, err);
 	case CTL_BLKIO:
-		return apply_blkio(dir, r, err);
+		return apply_blkio(to, r, err);
 	case CTL_HUGETLB:
-		return cgroup_write_hugetlb(dir, "limit_in_bytes", r, err);
+		return cgroup_write_hugetlb(to, "limit_in_bytes", r, err);
 	case CTL_NET_CLS:
-		return cgroup_write_number(dir, "net_cls.classid",
+		return cgroup_write_number(to, "net_cls.classid",
 					   r->net_class_id, err);
 	case CTL_NET_PRIO:
-		return apply_net_prio(dir, r, err);
+		return apply_net_prio(to, r, err);
 	case CTL_RDMA:
-		return cgroup_write_rdma(dir, r, err);
+		return cgroup_write_rdma(to, r, err);
 	case CTL_UNIFIED:
 	case CTL_FREEZER:
 	case CTL_SYSTEMD:

@@ -159,8 +159,8 @@ int cgroup_v2_swap(const struct spec_resources *r, int64_t *ret,
 	return 1;
 }
 
-static int set_swap(const char *dir, const struct spec_resources *r,
-		    struct error *err)
+static int set_swap(const struct cgroup_target *to,
+		    const struct spec_resources *r, struct error *err)
 {
 	bool said = r->has_mem_swap && r->mem_swap != 0;
 	int64_t swap;
@@ -169,13 +169,14 @@ static int set_swap(const char *dir, const struct spec_resources *r,
 	if (e <= 0)
 		return e;
 	/* Without swap in the kernel "none of it" holds anyway. */
-	if ((swap == 0 || !said) && !cgroup_has_file(dir, "memory.swap.max"))
+	if ((swap == 0 || !said) &&
+	    !cgroup_has_file(to->dir, "memory.swap.max"))
 		return 0;
-	return cgroup_write_max(dir, "memory.swap.max", swap, err);
+	return cgroup_write_max(to, "memory.swap.max", swap, err);
 }
 
-static int apply_memory(const char *dir, const struct spec_resources *r,
-			struct error *err)
+static int apply_memory(const struct cgroup_target *to,
+			const struct spec_resources *r, struct error *err)
 {
 	int e;
 
@@ -183,12 +184,11 @@ static int apply_memory(const char *dir, const struct spec_resources *r,
 		return no_equivalent("memory.swappiness", err);
 	if (r->has_mem_disable_oom && r->mem_disable_oom)
 		return no_equivalent("memory.disableOOMKiller", err);
-	e = set_swap(dir, r, err);
+	e = set_swap(to, r, err);
 	if (e == 0 && r->has_mem_limit && r->mem_limit != 0)
-		e = cgroup_write_max(dir, "memory.max", r->mem_limit, err);
+		e = cgroup_write_max(to, "memory.max", r->mem_limit, err);
 	if (e == 0 && r->has_mem_reservation && r->mem_reservation != 0)
-		e = cgroup_write_max(dir, "memory.low", r->mem_reservation,
-				     err);
+		e = cgroup_write_max(to, "memory.low", r->mem_reservation, err);
 	return e;
 }
 
@@ -234,18 +234,19 @@ uint64_t cgroup_weight_of(uint64_t shares)
 	return low;
 }
 
-static int set_weight(const char *dir, uint64_t shares, struct error *err)
+static int set_weight(const struct cgroup_target *to, uint64_t shares,
+		      struct error *err)
 {
 	int e = cgroup_check_shares(shares, err);
 
 	if (e < 0)
 		return e;
-	return cgroup_write_number(dir, "cpu.weight",
+	return cgroup_write_number(to, "cpu.weight",
 				   (int64_t)cgroup_weight_of(shares), err);
 }
 
-static int set_max(const char *dir, const struct spec_resources *r,
-		   struct error *err)
+static int set_max(const struct cgroup_target *to,
+		   const struct spec_resources *r, struct error *err)
 {
 	uint64_t period = r->has_cpu_period && r->cpu_period
 				  ? r->cpu_period
@@ -259,26 +260,26 @@ static int set_max(const char *dir, const struct spec_resources *r,
 	else
 		(void)snprintf(text, sizeof(text), "max %llu",
 			       (unsigned long long)period);
-	return cgroup_write(dir, "cpu.max", text, err);
+	return cgroup_write(to, "cpu.max", text, err);
 }
 
-static int set_bandwidth(const char *dir, const struct spec_resources *r,
-			 struct error *err)
+static int set_bandwidth(const struct cgroup_target *to,
+			 const struct spec_resources *r, struct error *err)
 {
 	bool later;
-	int e = cgroup_burst_before(dir, "cpu.max.burst", r, &later, err);
+	int e = cgroup_burst_before(to, "cpu.max.burst", r, &later, err);
 
 	if (e == 0 && ((r->has_cpu_quota && r->cpu_quota != 0) ||
 		       (r->has_cpu_period && r->cpu_period != 0)))
-		e = set_max(dir, r, err);
+		e = set_max(to, r, err);
 	if (e == 0 && later)
-		e = cgroup_write_number(dir, "cpu.max.burst",
+		e = cgroup_write_number(to, "cpu.max.burst",
 					(int64_t)r->cpu_burst, err);
 	return e;
 }
 
-static int apply_cpu(const char *dir, const struct spec_resources *r,
-		     struct error *err)
+static int apply_cpu(const struct cgroup_target *to,
+		     const struct spec_resources *r, struct error *err)
 {
 	int e = 0;
 
@@ -286,16 +287,16 @@ static int apply_cpu(const char *dir, const struct spec_resources *r,
 	    (r->has_cpu_rt_period && r->cpu_rt_period))
 		return no_equivalent("cpu.realtimeRuntime", err);
 	if (r->has_cpu_idle)
-		e = cgroup_write_number(dir, "cpu.idle", r->cpu_idle, err);
+		e = cgroup_write_number(to, "cpu.idle", r->cpu_idle, err);
 	if (e == 0 && r->has_cpu_shares && r->cpu_shares != 0 &&
 	    !cgroup_idle_wins(r))
-		e = set_weight(dir, r->cpu_shares, err);
+		e = set_weight(to, r->cpu_shares, err);
 	if (e == 0)
-		e = set_bandwidth(dir, r, err);
+		e = set_bandwidth(to, r, err);
 	return e;
 }
 
-static int write_io_max(const char *dir, const char *key,
+static int write_io_max(const struct cgroup_target *to, const char *key,
 			const struct spec_throttle *v, size_t n,
 			struct error *err)
 {
@@ -309,7 +310,7 @@ static int write_io_max(const char *dir, const char *key,
 		(void)snprintf(text, sizeof(text), "%lld:%lld %s=%s",
 			       (long long)v[i].major, (long long)v[i].minor,
 			       key, rate);
-		e = cgroup_write(dir, "io.max", text, err);
+		e = cgroup_write(to, "io.max", text, err);
 		if (e < 0)
 			return e;
 	}
@@ -322,10 +323,10 @@ uint64_t cgroup_io_weight_of(uint16_t weight)
 	return weight < 10 ? 1 : 1 + (uint64_t)(weight - 10) * 9999 / 990;
 }
 
-static int apply_io_weight(const char *dir, const struct spec_resources *r,
-			   struct error *err)
+static int apply_io_weight(const struct cgroup_target *to,
+			   const struct spec_resources *r, struct error *err)
 {
-	bool bfq = cgroup_has_file(dir, "io.bfq.weight");
+	bool bfq = cgroup_has_file(to->dir, "io.bfq.weight");
 	const char *file = bfq ? "io.bfq.weight" : "io.weight";
 	int e = 0;
 
@@ -336,7 +337,7 @@ static int apply_io_weight(const char *dir, const struct spec_resources *r,
 
 		if (!bfq)
 			w = (int64_t)cgroup_io_weight_of(r->blkio_weight);
-		e = cgroup_write_number(dir, file, w, err);
+		e = cgroup_write_number(to, file, w, err);
 	}
 	for (size_t i = 0; e == 0 && i < r->n_blkio_weight_devices; i++) {
 		const struct spec_weight_device *d =
@@ -348,33 +349,32 @@ static int apply_io_weight(const char *dir, const struct spec_resources *r,
 		(void)snprintf(text, sizeof(text), "%lld:%lld %u",
 			       (long long)d->major, (long long)d->minor,
 			       d->weight);
-		e = cgroup_write(dir, "io.bfq.weight", text, err);
+		e = cgroup_write(to, "io.bfq.weight", text, err);
 	}
 	return e;
 }
 
-static int apply_io(const char *dir, const struct spec_resources *r,
-		    struct error *err)
+static int apply_io(const struct cgroup_target *to,
+		    const struct spec_resources *r, struct error *err)
 {
-	int e = apply_io_weight(dir, r, err);
+	int e = apply_io_weight(to, r, err);
 
 	if (e == 0)
-		e = write_io_max(dir, "rbps", r->read_bps, r->n_read_bps, err);
+		e = write_io_max(to, "rbps", r->read_bps, r->n_read_bps, err);
 	if (e == 0)
-		e = write_io_max(dir, "wbps", r->write_bps, r->n_write_bps,
+		e = write_io_max(to, "wbps", r->write_bps, r->n_write_bps, err);
+	if (e == 0)
+		e = write_io_max(to, "riops", r->read_iops, r->n_read_iops,
 				 err);
 	if (e == 0)
-		e = write_io_max(dir, "riops", r->read_iops, r->n_read_iops,
-				 err);
-	if (e == 0)
-		e = write_io_max(dir, "wiops", r->write_iops, r->n_write_iops,
+		e = write_io_max(to, "wiops", r->write_iops, r->n_write_iops,
 				 err);
 	return e;
 }
 
 /* Of a file with a line for each device the kernel takes one at a time. */
-static int write_lines(const char *dir, const char *file, const char *text,
-		       struct error *err)
+static int write_lines(const struct cgroup_target *to, const char *file,
+		       const char *text, struct error *err)
 {
 	int e = 0;
 
@@ -385,7 +385,7 @@ static int write_lines(const char *dir, const char *file, const char *text,
 		if (!line)
 			return error_set(err, ERR_SYSTEM, ENOMEM,
 					 "cannot set '%s'", file);
-		e = cgroup_write_raw(dir, file, line);
+		e = cgroup_replace(to, file, line);
 		if (e < 0)
 			e = error_set(err, ERR_SYSTEM, -e,
 				      "linux.resources.unified['%s']: cannot "
@@ -396,11 +396,11 @@ static int write_lines(const char *dir, const char *file, const char *text,
 	return e;
 }
 
-static int apply_unified(const char *dir, const struct spec_resources *r,
-			 struct error *err)
+static int apply_unified(const struct cgroup_target *to,
+			 const struct spec_resources *r, struct error *err)
 {
 	for (size_t i = 0; i < r->n_unified; i++) {
-		int e = write_lines(dir, r->unified[i].key, r->unified[i].value,
+		int e = write_lines(to, r->unified[i].key, r->unified[i].value,
 				    err);
 
 		if (e < 0)
@@ -409,28 +409,28 @@ static int apply_unified(const char *dir, const struct spec_resources *r,
 	return 0;
 }
 
-static int apply_one(const char *dir, enum cgroup_ctl ctl,
+static int apply_one(const struct cgroup_target *to, enum cgroup_ctl ctl,
 		     const struct spec_resources *r, struct error *err)
 {
 	switch (ctl) {
 	case CTL_MEMORY:
-		return apply_memory(dir, r, err);
+		return apply_memory(to, r, err);
 	case CTL_CPU:
-		return apply_cpu(dir, r, err);
+		return apply_cpu(to, r, err);
 	case CTL_CPUSET:
-		return cgroup_write_cpuset(dir, r, err);
+		return cgroup_write_cpuset(to, r, err);
 	case CTL_PIDS:
-		return cgroup_write_pids(dir, r, err);
+		return cgroup_write_pids(to, r, err);
 	case CTL_DEVICES:
-		return cgroup_v2_devices(dir, r, err);
+		return cgroup_v2_devices(to->dir, r, err);
 	case CTL_BLKIO:
-		return apply_io(dir, r, err);
+		return apply_io(to, r, err);
 	case CTL_HUGETLB:
-		return cgroup_write_hugetlb(dir, "max", r, err);
+		return cgroup_write_hugetlb(to, "max", r, err);
 	case CTL_RDMA:
-		return cgroup_write_rdma(dir, r, err);
+		return cgroup_write_rdma(to, r, err);
 	case CTL_UNIFIED:
-		return apply_unified(dir, r, err);
+		return apply_unified(to, r, err);
 	case CTL_NET_CLS:
 	case CTL_NET_PRIO:
 	case CTL_FREEZER:
@@ -445,18 +445,19 @@ static int apply_one(const char *dir, enum cgroup_ctl ctl,
 int cgroup_v2_apply(const struct cgroup *c, unsigned int ctls,
 		    const struct spec_resources *r, struct error *err)
 {
-	const char *dir = c->node[CTL_UNIFIED].dir;
+	const struct cgroup_target to = { c->node[CTL_UNIFIED].dir,
+					  c->journal };
 	int e;
 
 	for (int i = CTL_FREEZER; i < CTL_COUNT; i++) {
 		if (!(ctls & CTL_BIT(i)))
 			continue;
-		e = apply_one(dir, (enum cgroup_ctl)i, r, err);
+		e = apply_one(&to, (enum cgroup_ctl)i, r, err);
 		if (e < 0)
 			return e;
 	}
 	/* Last: what is written as it is has the last word. */
 	if (ctls & CTL_BIT(CTL_UNIFIED))
-		return apply_unified(dir, r, err);
+		return apply_unified(&to, r, err);
 	return 0;
 }
