@@ -381,6 +381,16 @@ const char *args_str(const struct args *a, const char *name)
 	return v ? v->value : NULL;
 }
 
+const struct arg_value *args_first_of(const struct args *a,
+				      const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < a->n_values; i++)
+		for (size_t k = 0; k < n; k++)
+			if (strcmp(a->values[i].opt->name, names[k]) == 0)
+				return &a->values[i];
+	return NULL;
+}
+
 const char *args_as(const struct args *a, const char *name)
 {
 	const struct arg_value *v = find_value(a, name);

@@ -177,15 +177,19 @@ int args_parse(const struct verb *verb, bool engine, char *const *argv,
 	       struct args *ret, struct sandlock_error *err);
 
 /*
- * The value of an option of this verb; @name must be in the table. args_flag:
- * 1 given, 0 negated, -1 not given.
+ * The value of an option, the last one given, or NULL. @name must be one of the
+ * verb's in the table, here and below.
  */
 const char *args_str(const struct args *a, const char *name);
+/* The first option given that is one of @n names, or NULL. */
+const struct arg_value *args_first_of(const struct args *a,
+				      const char *const *names, size_t n);
 /* How the option was typed, for messages; NULL if it was not. */
 const char *args_as(const struct args *a, const char *name);
 bool args_has(const struct args *a, const char *name);
 /* True if an option that takes a value was given. */
 bool args_has_value(const struct args *a, const char *name);
+/* 1 given, 0 negated, -1 not given. */
 int args_flag(const struct args *a, const char *name);
 /* The value of an OPT_NUMBER, or @dflt. */
 int64_t args_number(const struct args *a, const char *name, int64_t dflt);

@@ -131,14 +131,14 @@ int cmd_refuse_bundle_options(const struct args *args,
 		"no-new-keyring", "preserve-fds", "console-socket",
 		"pidfd-socket",
 	};
+	const struct arg_value *v =
+		args_first_of(args, names, ARRAY_LEN(names));
 
-	for (size_t i = 0; i < args->n_values; i++)
-		for (size_t k = 0; k < ARRAY_LEN(names); k++)
-			if (strcmp(args->values[i].opt->name, names[k]) == 0)
-				return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-						 "%s is for bundles, not for "
-						 "a command of the host",
-						 args->values[i].as);
+	if (v)
+		return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+				 "%s is for bundles, not for a command of the "
+				 "host",
+				 v->as);
 	return 0;
 }
 
@@ -390,13 +390,14 @@ static int refuse_command_options(const struct args *args,
 {
 	static const char *const names[] = { "exec-shell", "profile",
 					     "profile-file" };
+	const struct arg_value *v =
+		args_first_of(args, names, ARRAY_LEN(names));
 
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (args_has_value(args, names[i]))
-			return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-					 "%s is for a command of the host, "
-					 "not for a bundle",
-					 args_as(args, names[i]));
+	if (v)
+		return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+				 "%s is for a command of the host, not for a "
+				 "bundle",
+				 v->as);
 	return 0;
 }
 

@@ -13,17 +13,16 @@ static int refuse_options(const struct args *args, struct sandlock_error *err)
 		"dry-run", "status-fd",	   "bundle",
 		"on-exit", "on-error",	   "interactive",
 	};
+	const struct arg_value *v =
+		args_first_of(args, names, ARRAY_LEN(names));
 
 	if (args->n_operands)
 		return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
 				 "a stage's command is in its file, not on the "
 				 "command line");
-	for (size_t i = 0; i < args->n_values; i++)
-		for (size_t k = 0; k < ARRAY_LEN(names); k++)
-			if (strcmp(args->values[i].opt->name, names[k]) == 0)
-				return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
-						 "%s is not for stages",
-						 args->values[i].as);
+	if (v)
+		return cmd_error(err, SANDLOCK_ERR_USAGE, 0,
+				 "%s is not for stages", v->as);
 	return cmd_refuse_bundle_options(args, err);
 }
 
