@@ -13,6 +13,7 @@
  * settle.c, scan.c  the one step at the end; modes.c
  * dispose.c	the automatic disposition
  * trash.c	removal that nobody waits for
+ * cradles.c	where on the disk new ones are put
  * enter.c	running a function in the user namespace of a branch
  * walk.c	iterative walk over uppers and lower; object.c, xattr.c, links.c
  * judge.c	what an entry of the walk means; content.c compares, origin.c
@@ -145,6 +146,8 @@ enum { TRASH_LAZY_MAX = 16 };
  * @at_least so many entries. Best effort.
  */
 void trash_resume(struct storage *s, size_t at_least);
+/* trash.c: removes the directories in @dir_fd that nobody is at work on. */
+void trash_remove_free(int dir_fd);
 enum { TRASH_NAME_MAX = 48 };
 /*
  * trash.c: makes a directory of a new name in trash/ and opens both. While its

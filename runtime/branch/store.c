@@ -3,6 +3,7 @@
  *
  *	<store>/branches/<name>		a branch, or a link to one elsewhere
  *	<store>/trash/			what is being removed
+ *	<store>/cradles/		see cradles.c
  *
  * A name is claimed by mkdir or symlink in branches/ of the default store, so
  * that two processes never get the same one and every verb finds it there.
@@ -25,6 +26,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/uapi.h"
+#include "branch/cradles.h"
 #include "branch/internal.h"
 #include "kernel/userns.h"
 
@@ -239,6 +241,7 @@ void storage_drop(const struct storage *s, unsigned int n)
 		(void)mkdirat(s->fd, "branches", 0700);
 		return;
 	}
+	cradles_remove(s->fd);
 	for (; n > 0 && rmdir(path) == 0; n--)
 		*strrchr(path, '/') = '\0';
 }

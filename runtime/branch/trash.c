@@ -31,6 +31,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/uapi.h"
+#include "branch/cradles.h"
 #include "branch/internal.h"
 #include "branch/trash.h"
 #include "kernel/mount.h"
@@ -340,9 +341,9 @@ static int find_free(int trash_fd, char ret_name[NAME_MAX + 1])
 	return -1;
 }
 
-static void remove_all_free(int trash_fd)
+void trash_remove_free(int dir_fd)
 {
-	auto_dir DIR *dir = open_trash_dir(trash_fd);
+	auto_dir DIR *dir = open_trash_dir(dir_fd);
 	const struct dirent *d;
 
 	while (dir && (d = readdir(dir))) {
@@ -350,9 +351,9 @@ static void remove_all_free(int trash_fd)
 
 		if (is_dot(d->d_name))
 			continue;
-		fd = lock_entry(trash_fd, d->d_name);
+		fd = lock_entry(dir_fd, d->d_name);
 		if (fd >= 0)
-			remove_with_maps(trash_fd, d->d_name, fd);
+			remove_with_maps(dir_fd, d->d_name, fd);
 	}
 }
 
@@ -420,7 +421,18 @@ static void wait_a_little(int trash_fd, pid_t pid)
 		(void)pidfd_wait(fd, REMOVAL_WAIT_MS);
 }
 
-static _Noreturn void remover(int trash_fd, const char *name, int entry_fd)
+/* Before the last entry goes: until then nobody takes the storage away. */
+static void make_cradles(int trash_fd)
+{
+	auto_close int fd =
+		openat(trash_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		cradles_make(fd);
+}
+
+static _Noreturn void remover(int trash_fd, const char *name, int entry_fd,
+			      bool many)
 {
 	pid_t pid;
 
@@ -432,19 +444,25 @@ static _Noreturn void remover(int trash_fd, const char *name, int entry_fd)
 	if (pid != 0)
 		_exit(pid < 0);
 	become_remover();
+	if (many)
+		make_cradles(trash_fd);
 	remove_with_maps(trash_fd, name, entry_fd);
-	remove_all_free(trash_fd);
+	trash_remove_free(trash_fd);
 	_exit(0);
 }
 
-/* Where no child can be made there is nobody else to do it. */
-static void start_remover(int trash_fd, const char *name, int entry_fd)
+/*
+ * @many: branches come and go here. Where no child can be made there is nobody
+ * else to do it.
+ */
+static void start_remover(int trash_fd, const char *name, int entry_fd,
+			  bool many)
 {
 	int status = 1;
 	pid_t pid = fork();
 
 	if (pid == 0)
-		remover(trash_fd, name, entry_fd);
+		remover(trash_fd, name, entry_fd, many);
 	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
 		if (errno == EINTR)
 			continue;
@@ -482,7 +500,8 @@ static void resume(int trash_fd, size_t at_least)
 		return;
 	entry_fd = find_free(trash_fd, name);
 	if (entry_fd >= 0)
-		start_remover(trash_fd, name, entry_fd);
+		start_remover(trash_fd, name, entry_fd,
+			      at_least >= TRASH_LAZY_MAX);
 }
 
 void trash_resume(struct storage *s, size_t at_least)
@@ -547,22 +566,6 @@ static int put_whole(int trash_fd, const char *unique, int dirfd,
 	return 0;
 }
 
-/*
- * Branches have nothing to do with each other: ext4 puts each of them where
- * there is room, instead of all beside their parent. There, without a journal,
- * it looks at every inode that was deleted in the last minute before it takes
- * one, which where branches come and go takes longer than everything else.
- */
-static void spread(int dir_fd)
-{
-	int flags;
-
-	if (ioctl(dir_fd, FS_IOC_GETFLAGS, &flags) < 0 || flags & FS_TOPDIR_FL)
-		return;
-	flags |= FS_TOPDIR_FL;
-	(void)ioctl(dir_fd, FS_IOC_SETFLAGS, &flags);
-}
-
 int trash_new(struct storage *s, int *ret_trash_fd,
 	      char ret_name[TRASH_NAME_MAX], int *ret_fd)
 {
@@ -578,9 +581,9 @@ int trash_new(struct storage *s, int *ret_trash_fd,
 		return -errno;
 	(void)snprintf(ret_name, TRASH_NAME_MAX, NEW_PREFIX "%d-%016llx",
 		       (int)getpid(), (unsigned long long)salt);
-	spread(trash_fd);
-	if (mkdirat(trash_fd, ret_name, 0700) < 0)
-		return -errno;
+	r = cradles_mkdir(s->fd, (unsigned int)salt, trash_fd, ret_name);
+	if (r < 0)
+		return r;
 	fd = openat(trash_fd, ret_name,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	r = fd < 0 ? -errno : lock_now(fd);
@@ -629,7 +632,7 @@ int trash_put(struct storage *s, int dirfd, const char *name, bool whole,
 		return cannot_move(r, s, name, err);
 	/* Without the lock somebody else is at it already. */
 	if (entry_fd >= 0)
-		start_remover(trash_fd, unique, entry_fd);
+		start_remover(trash_fd, unique, entry_fd, false);
 	return 0;
 }
 

@@ -406,7 +406,7 @@ leaks() {
 		leaked_processes "$tag" | sed 's/^/process /'
 		find "$W/run" -mindepth 1 -maxdepth 1 -printf 'runtime %f\n'
 		find "$W/store" -mindepth 2 -maxdepth 2 -not -path '*/trash/*' \
-			-printf 'store %P\n'
+			-not -path '*/cradles/*' -printf 'store %P\n'
 		find /dev/shm -maxdepth 2 -name "*$tag*" -printf 'shm %p\n'
 		find /var/tmp /var/lib/sandlock -maxdepth 3 \
 			-path '*sandlock*' -name "*$tag*" -printf 'elsewhere %p\n'

@@ -2,7 +2,11 @@
 #include "branch_world.h"
 
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <sys/ioctl.h>
+#include <sys/statfs.h>
+
+#include "branch/cradles.h"
 
 static void a_name_is_claimed_once(void **state)
 {
@@ -156,6 +160,13 @@ static void removal_is_resumed_by_the_next_verb(void **state)
 	teardown(&w);
 }
 
+static bool is_on_ext4(const struct world *w)
+{
+	struct statfs sfs;
+
+	return fstatfs(w->dir_fd, &sfs) == 0 && sfs.f_type == EXT4_SUPER_MAGIC;
+}
+
 static void empty_ones_are_left_until_there_are_many(void **state)
 {
 	const struct exit_status ok = { .kind = EXIT_CODE };
@@ -179,6 +190,66 @@ static void empty_ones_are_left_until_there_are_many(void **state)
 		wait_gone(w.dir_fd, entry);
 		trash_entry(&w, entry);
 	}
+	assert_true(exists(w.dir_fd, "store/cradles") == is_on_ext4(&w));
+	teardown(&w);
+}
+
+static size_t count(int dir_fd, const char *path)
+{
+	auto_close int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY);
+	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *d;
+	size_t n = 0;
+
+	fd = -1;
+	assert_non_null(dir);
+	while ((d = readdir(dir)))
+		n += d->d_name[0] != '.';
+	return n;
+}
+
+static void cradles_spread_branches_over_the_disk(void **state)
+{
+	static const char orphan[] = "store/cradles/05/~new-2147483647-1";
+	struct storage s = STORAGE_INIT;
+	char mine[64], path[300];
+	struct world w;
+
+	setup(&w);
+	if (!is_on_ext4(&w)) {
+		teardown(&w);
+		skip();
+	}
+	(void)snprintf(path, sizeof(path), "%s/store", w.dir);
+	assert_int_equal(storage_open(path, true, &s, &err), 0);
+	assert_int_equal(s.n_made, 1);
+	cradles_make(s.fd);
+	assert_int_equal(count(w.dir_fd, "store/cradles"), CRADLES);
+	for (unsigned int i = 0; i < 2 * CRADLES; i++) {
+		(void)snprintf(mine, sizeof(mine), "~new-%u", i);
+		assert_int_equal(cradles_mkdir(s.fd, i, s.branches_fd, mine),
+				 0);
+		assert_int_equal(unlinkat(s.branches_fd, mine, AT_REMOVEDIR),
+				 0);
+	}
+	create_web(&w);
+	(void)snprintf(mine, sizeof(mine), "store/cradles/7f/~new-%d-1",
+		       getpid());
+	assert_int_equal(mkdirat(w.dir_fd, mine, 0700), 0);
+	assert_int_equal(mkdirat(w.dir_fd, orphan, 0700), 0);
+	cradles_make(s.fd);
+	assert_false(exists(w.dir_fd, orphan));
+	assert_true(exists(w.dir_fd, mine));
+	assert_int_equal(unlinkat(w.dir_fd, mine, AT_REMOVEDIR), 0);
+	storage_drop(&s, s.n_made);
+	assert_int_equal(count(w.dir_fd, "store/cradles"), CRADLES);
+	assert_int_equal(branch_remove(w.b, &err), 0);
+	trash_entry(&w, path);
+	if (path[0])
+		wait_gone(w.dir_fd, path);
+	storage_drop(&s, s.n_made);
+	assert_false(exists(w.dir_fd, "store"));
+	storage_done(&s);
 	teardown(&w);
 }
 
@@ -661,6 +732,7 @@ int main(void)
 		cmocka_unit_test(removal_is_not_waited_for_and_holds_nothing),
 		cmocka_unit_test(removal_is_resumed_by_the_next_verb),
 		cmocka_unit_test(empty_ones_are_left_until_there_are_many),
+		cmocka_unit_test(cradles_spread_branches_over_the_disk),
 		cmocka_unit_test(immutable_objects_are_removed_too),
 		cmocka_unit_test(a_part_can_be_discarded),
 		cmocka_unit_test(a_branch_that_was_removed_is_gone_for_others),
