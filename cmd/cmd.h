@@ -100,9 +100,6 @@ int cmd_hint(struct sandlock_error *err, const char *fmt, ...)
 /* The library's inner error as one of the API. */
 void cmd_error_from(struct sandlock_error *err, const struct error *e);
 
-/* Which exit status @err means for the verb of @ctx. */
-int cmd_exit_status(const struct ctx *ctx, const struct sandlock_error *err);
-
 /* Tells the error on standard error and in the log; returns the status. */
 int cmd_fail(struct ctx *ctx, const struct sandlock_error *err);
 /* The same for running out of memory. */
@@ -214,8 +211,6 @@ int help_overview(struct ctx *ctx);
 int help_verb(struct ctx *ctx, const struct verb *v);
 /* "*-b*, *--bundle* _DIR_" and so on, in scdoc's syntax. */
 void help_man_options(FILE *f, const struct verb *v);
-/* "-b, --bundle DIR" */
-void help_option_names(struct buf *b, const struct opt *o);
 
 /* version.c */
 int version_print(struct ctx *ctx, bool json);

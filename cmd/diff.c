@@ -34,7 +34,7 @@ int diff_list(void *data, const struct sandlock_change *c)
 	return emit(d, c->letter, &line);
 }
 
-int diff_summary_end(struct diff *d)
+static int end_summary(struct diff *d)
 {
 	struct buf *line = &d->whole.line;
 	int r;
@@ -68,7 +68,7 @@ int diff_summary(void *data, const struct sandlock_change *c)
 		d->whole.bytes += S_ISREG(c->after.mode) ? c->after.size : 0;
 		return 0;
 	}
-	r = diff_summary_end(d);
+	r = end_summary(d);
 	if (r < 0)
 		return r;
 	if ((c->letter != 'A' && c->letter != 'T') || !S_ISDIR(c->after.mode))
@@ -233,7 +233,7 @@ static int show(struct diff *d, sandlock_change_fn *fn, unsigned int want,
 	r = sandlock_diff(env, d->name, want, paths->v, paths->n, fn, d,
 			  d->err);
 	if (r == 0)
-		r = diff_summary_end(d);
+		r = end_summary(d);
 	if (r < 0)
 		return r;
 	if (d->rest.len)

@@ -37,7 +37,6 @@ struct diff {
 /* Callbacks for sandlock_diff; they return 0 or a negative errno. */
 int diff_list(void *data, const struct sandlock_change *c);
 int diff_summary(void *data, const struct sandlock_change *c);
-int diff_summary_end(struct diff *d);
 int diff_name_status(void *data, const struct sandlock_change *c);
 int diff_stat(void *data, const struct sandlock_change *c);
 int diff_patch(void *data, const struct sandlock_change *c);

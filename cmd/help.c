@@ -9,7 +9,8 @@ static const char *const group_titles[GROUP_COUNT] = {
 	[GROUP_OTHER] = "Other",
 };
 
-void help_option_names(struct buf *b, const struct opt *o)
+/* "-b, --bundle DIR" */
+static void add_option_names(struct buf *b, const struct opt *o)
 {
 	if (o->letter)
 		buf_printf(b, "-%c, ", o->letter);
@@ -70,7 +71,7 @@ static void print_options(enum verb_id id)
 
 		if (!opt_is_of(o, id) || (o->flags & OPT_HIDDEN))
 			continue;
-		help_option_names(&names, o);
+		add_option_names(&names, o);
 		buf_add_str(&text, o->help);
 		add_values(&text, o);
 		if (o->alias)

@@ -76,7 +76,8 @@ static int run_status(const struct sandlock_error *err)
 	return STATUS_RUN_FAILURE;
 }
 
-int cmd_exit_status(const struct ctx *ctx, const struct sandlock_error *err)
+/* Which exit status @err means for the verb of @ctx. */
+static int exit_status(const struct ctx *ctx, const struct sandlock_error *err)
 {
 	bool is_exec = ctx->verb && ctx->verb->id == VERB_EXEC;
 
@@ -184,7 +185,7 @@ int cmd_fail(struct ctx *ctx, const struct sandlock_error *err)
 	write_prefixed(ctx, msg);
 	/* Engines ask about what is gone all the time; it is no mistake. */
 	if (ctx->engine && err->kind == SANDLOCK_ERR_NOT_FOUND)
-		return cmd_exit_status(ctx, err);
+		return exit_status(ctx, err);
 	if (err->hint[0])
 		write_stderr("hint: ", err->hint);
 	else if (err->sys == ENOSYS)
@@ -196,7 +197,7 @@ int cmd_fail(struct ctx *ctx, const struct sandlock_error *err)
 	else if (err->sys == EFBIG)
 		write_stderr("hint: ", "is the limit on the size of files too "
 				       "low? see ulimit -f");
-	return cmd_exit_status(ctx, err);
+	return exit_status(ctx, err);
 }
 
 int cmd_fail_memory(struct ctx *ctx)

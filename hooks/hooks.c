@@ -73,7 +73,7 @@ static void run_done(struct run *r)
 	cleanup_close(&r->status_fd);
 }
 
-const char *hook_point_name(enum spec_hook_point point)
+static const char *point_name(enum spec_hook_point point)
 {
 	return spec_hook_name(point);
 }
@@ -412,11 +412,11 @@ int hooks_run(const struct spec_hooks *hooks, enum spec_hook_point point,
 		if (point == SPEC_HOOK_POSTSTOP)
 			e = &own;
 		log_debug(ctx->log, "running %s hook #%zu: '%s'",
-			  hook_point_name(point), i, hooks->v[point][i].path);
+			  point_name(point), i, hooks->v[point][i].path);
 		if (run_hook(&hooks->v[point][i], ctx, e) == 0)
 			continue;
 		(void)error_wrap(e, "error running %s hook #%zu",
-				 hook_point_name(point), i);
+				 point_name(point), i);
 		if (point != SPEC_HOOK_POSTSTOP)
 			return error_code(e);
 		log_warn(ctx->log, "%s", e->msg);

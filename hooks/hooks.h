@@ -33,6 +33,4 @@ struct hook_context {
 int hooks_run(const struct spec_hooks *hooks, enum spec_hook_point point,
 	      const struct hook_context *ctx, struct error *err);
 
-const char *hook_point_name(enum spec_hook_point point);
-
 #endif

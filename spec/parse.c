@@ -112,7 +112,7 @@ void at_warn(const struct at *at, const char *fmt, ...)
 		 path.len ? ": " : "", buf_str(&msg));
 }
 
-const struct name *names_find(const struct names *t, const char *name)
+static const struct name *find_row(const struct names *t, const char *name)
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (strcmp(t->v[i].name, name) == 0)
@@ -304,7 +304,7 @@ static int read_str(const struct at *at, const struct field *f, void *obj)
 static int check_name(const struct at *at, const struct names *t,
 		      const char *name, uint64_t *ret)
 {
-	const struct name *row = names_find(t, name);
+	const struct name *row = find_row(t, name);
 
 	if (!row)
 		return at_fail(at, "unknown %s '%s'", t->what, SHOWN(name));

@@ -71,7 +71,6 @@ struct names {
 		.what = what_, .v = rows_,              \
 		.n = sizeof(rows_) / sizeof((rows_)[0]) \
 	}
-const struct name *names_find(const struct names *t, const char *name);
 /* The name of the first row with @value, or NULL. */
 const char *names_of(const struct names *t, uint64_t value);
 

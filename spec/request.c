@@ -490,7 +490,8 @@ static int set_protections(uint32_t *mask, const char *value, const char *where,
 	return 0;
 }
 
-bool request_kind_is_rule(enum request_kind kind, enum net_rule_use *ret)
+/* True for a list of network rules; what they are for in @ret. */
+static bool is_rule_kind(enum request_kind kind, enum net_rule_use *ret)
 {
 	switch (kind) {
 	case REQUEST_NET_ALLOW:
@@ -564,7 +565,7 @@ int request_set(struct request *r, const char *key, const char *value,
 	if (!k)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "%s: there is no key '%s'", where, key);
-	if (request_kind_is_rule(k->kind, &use))
+	if (is_rule_kind(k->kind, &use))
 		return add_rule(r, k, use, value, where, err);
 	n = set_value(r, k, value);
 	if (n == 0 && k->flag &&

@@ -156,8 +156,6 @@ extern const size_t request_n_keys;
 bool request_asks_callback(const struct request *r);
 /* What stands behind the '=' in a profile: "string", "[string, ...]". */
 const char *request_kind_form(enum request_kind kind);
-/* True for a list of network rules; what they are for in @ret. */
-bool request_kind_is_rule(enum request_kind kind, enum net_rule_use *ret);
 /* NULL if there is none. */
 const struct request_key *request_find_key(const char *key);
 /* True if there are keys in the section @name. */

@@ -361,22 +361,6 @@ int spec_read(const char *bundle, const char *config, struct buf *ret,
 		      : read_config(bundle, ret, err);
 }
 
-int spec_load(const char *bundle, const char *config,
-	      const struct log_sink *log, struct spec **ret, struct error *err)
-{
-	auto_(buf) struct buf b = BUF_INIT;
-	auto_free char *real = realpath(bundle, NULL);
-	int r;
-
-	if (!real)
-		return error_set(err, ERR_BUNDLE, errno,
-				 "cannot find the bundle '%s'", bundle);
-	r = spec_read(real, config, &b, err);
-	if (r < 0)
-		return r;
-	return spec_parse(buf_str(&b), b.len, real, log, ret, err);
-}
-
 int spec_process_load(const char *path, const struct log_sink *log,
 		      struct spec_process **ret, struct error *err)
 {

@@ -2,7 +2,7 @@
  * What is asked: config.json and process.json of the OCI runtime
  * specification 1.3, and our annotations, as plain data.
  *
- *	spec_load -> struct spec (immutable) -> spec_free
+ *	spec_read -> spec_parse -> struct spec (immutable) -> spec_free
  *
  * Loading is strict: wrong types, values out of range, NUL bytes and what the
  * specification says MUST be an error are refused with the JSON path in the
@@ -367,18 +367,12 @@ struct spec {
 };
 
 /*
- * Loads @config (NULL: "config.json" in @bundle). @bundle is made absolute.
- * ERR_BUNDLE with the JSON path in the message.
- */
-int spec_load(const char *bundle, const char *config,
-	      const struct log_sink *log, struct spec **ret, struct error *err);
-/*
- * The text of it, for a caller that keeps a copy; @bundle is absolute. In the
- * bundle only a regular file is taken: nothing may block.
+ * The text of @config (NULL: "config.json" in @bundle, which is absolute; there
+ * only a regular file is taken: nothing may block). ERR_BUNDLE.
  */
 int spec_read(const char *bundle, const char *config, struct buf *ret,
 	      struct error *err);
-/* The same from bytes: for tests, fuzzing and programs that make specs. */
+/* ERR_BUNDLE with the JSON path in the message. @bundle is absolute. */
 int spec_parse(const char *data, size_t len, const char *bundle,
 	       const struct log_sink *log, struct spec **ret,
 	       struct error *err);

@@ -68,10 +68,4 @@ int error_wrap(struct error *err, const char *fmt, ...)
 /* The negative errno that goes with @err. */
 int error_code(const struct error *err);
 
-/* The exit status of a verb other than run and exec: 1, 2, 3 or 75. */
-int error_exit_status(const struct error *err);
-
-/* The exit status of run and exec for a failure of ours: 125, 126, 127, 124. */
-int error_run_status(const struct error *err);
-
 #endif

@@ -223,7 +223,8 @@ static int open_lock(int dir_fd)
 		       : fd;
 }
 
-int branch_open_parts(struct branch *b, struct error *err)
+/* Opens what is in dir_fd: lock, upper, layers, work, lower. */
+static int open_parts(struct branch *b, struct error *err)
 {
 	b->lock_fd = open_lock(b->dir_fd);
 	if (b->lock_fd < 0)
@@ -365,7 +366,7 @@ int root_find(struct store *st, const char *name, struct branch **ret,
 	if (r == 0)
 		r = read_meta(b, name, err);
 	if (r == 0)
-		r = branch_open_parts(b, err);
+		r = open_parts(b, err);
 	if (r < 0)
 		return r;
 	*ret = take_ptr(&b);
@@ -596,21 +597,6 @@ int root_set_running(struct branch *b, const char *const *paths, size_t n,
 	b->meta.init = *init;
 	r = branch_save(b, false, err);
 	branch_unlock(b);
-	return r;
-}
-
-int branch_set_made(struct branch *b, const char *const *paths, size_t n,
-		    struct error *err)
-{
-	bool held = b->locked;
-	int r = branch_lock(b, 0, err);
-
-	if (r == 0)
-		r = record_all(b, paths, n, err);
-	if (r == 0)
-		r = branch_save(b, false, err);
-	if (!held)
-		branch_unlock(b);
 	return r;
 }
 

@@ -171,10 +171,6 @@ int branch_roll_back(struct branch *b, size_t n, struct error *err);
 /* What becomes of it when it is settled, however it ended. */
 void branch_set_disposition(struct branch *b, enum disposition d);
 
-/* More paths are added to those recorded before. */
-int branch_set_made(struct branch *b, const char *const *paths, size_t n,
-		    struct error *err);
-
 /*
  * A branch over several directories has as many roots. All functions above and
  * below are for the whole, except those that speak of one path: these are for

@@ -38,7 +38,8 @@ static size_t journal_base(const char *path)
 	return 0;
 }
 
-size_t group_length(const char *path)
+/* How much of @path names its group: the whole path where it is alone. */
+static size_t name_length(const char *path)
 {
 	const char *git = inside_git(path);
 	size_t n = git ? (size_t)(git - path) - 1 : journal_base(path);
@@ -83,7 +84,7 @@ void groups_done(struct groups *g)
 
 int groups_add(struct groups *g, const char *path)
 {
-	char *name = strndup(path, group_length(path));
+	char *name = strndup(path, name_length(path));
 	char **grown = reallocarray(g->names, g->n + 1, sizeof(*grown));
 
 	if (grown)
@@ -107,9 +108,9 @@ void groups_sort(struct groups *g)
 		qsort(g->names, g->n, sizeof(*g->names), compare_names);
 }
 
-bool groups_has(const struct groups *g, const char *path)
+static bool has_group(const struct groups *g, const char *path)
 {
-	char *name = strndup(path, group_length(path));
+	char *name = strndup(path, name_length(path));
 	bool found = g->n > 0 && name &&
 		     bsearch(&name, g->names, g->n, sizeof(*g->names),
 			     compare_names);
@@ -139,7 +140,7 @@ int group_leave_out(struct plan *p, const struct groups *g)
 		plan_path(p, op.dir, plan_text(p, op.name), &path);
 		if (buf_failed(&path))
 			return -ENOMEM;
-		if (!groups_has(g, buf_str(&path))) {
+		if (!has_group(g, buf_str(&path))) {
 			p->ops[kept++] = op;
 		} else if (op.kind == OP_PUT || op.kind == OP_DELETE) {
 			p->n_published -= p->n_published > 0;
@@ -151,7 +152,7 @@ int group_leave_out(struct plan *p, const struct groups *g)
 		plan_path(p, i, NULL, &path);
 		if (buf_failed(&path))
 			return -ENOMEM;
-		if (groups_has(g, buf_str(&path)))
+		if (has_group(g, buf_str(&path)))
 			p->dirs[i].flags &= (uint8_t)~DIR_META;
 	}
 	touch_again(p);
@@ -180,7 +181,7 @@ int group_join_databases(struct plan *p)
 		plan_path(p, op->dir, plan_text(p, op->name), &path);
 		if (buf_failed(&path))
 			return -ENOMEM;
-		if (op->kind == OP_PUT && groups_has(&g, buf_str(&path)))
+		if (op->kind == OP_PUT && has_group(&g, buf_str(&path)))
 			op->class = CLASS_POINTER;
 	}
 	return 0;

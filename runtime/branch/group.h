@@ -11,9 +11,6 @@
 
 struct plan;
 
-/* How much of @path names its group: the whole path where it is alone. */
-size_t group_length(const char *path);
-
 /* Found by others: what lies in .git but its objects, lock files, journals. */
 bool group_is_pointer(const char *path);
 
@@ -29,7 +26,6 @@ void groups_done(struct groups *g);
 /* 0 or -ENOMEM. */
 int groups_add(struct groups *g, const char *path);
 void groups_sort(struct groups *g);
-bool groups_has(const struct groups *g, const char *path);
 
 /* Takes the ops on these groups out of the plan again. 0 or -ENOMEM. */
 int group_leave_out(struct plan *p, const struct groups *g);

@@ -118,8 +118,6 @@ int storage_advise(int sys, struct error *err);
  */
 int storage_open(const char *path, bool make, struct storage *ret,
 		 struct error *err);
-/* Undoes that for the last @n directories of its path, if nothing is there. */
-void storage_drop(const struct storage *s, unsigned int n);
 /* A directory of ours, 0700, never a link; "@where/@name" in messages. */
 int storage_open_private(int dirfd, const char *where, const char *name,
 			 bool make, int *ret_fd, struct error *err);
@@ -211,8 +209,6 @@ struct branch {
 struct branch *branch_alloc(struct store *st);
 /* Sets dir and upper from home; false on ENOMEM. */
 bool branch_set_paths(struct branch *b, const char *name);
-/* Opens what is in dir_fd: lock, upper, layers, work, lower. */
-int branch_open_parts(struct branch *b, struct error *err);
 /*
  * create.c: makes @to_fd, an empty directory in the branch, look as @from_fd
  * does, a root of which @from is known.

@@ -15,7 +15,7 @@ const char control_socket_name[] = "control.sock";
 /* A frame of 64 KiB holds no more than that. */
 static const struct json_limits limits = { CONTROL_BODY_MAX, 32, 32768 };
 
-void control_put_length(unsigned char header[CONTROL_HEADER], size_t len)
+static void put_length(unsigned char header[CONTROL_HEADER], size_t len)
 {
 	for (int i = 0; i < CONTROL_HEADER; i++)
 		header[i] = (unsigned char)(len >> (24 - 8 * i));
@@ -101,7 +101,7 @@ static int add_frame(struct buf *frame, const struct buf *body)
 
 	if (buf_failed(body))
 		return -ENOMEM;
-	control_put_length(header, body->len);
+	put_length(header, body->len);
 	buf_add(frame, header, sizeof(header));
 	buf_add(frame, body->data, body->len);
 	return buf_failed(frame) ? -ENOMEM : 0;

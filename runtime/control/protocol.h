@@ -31,7 +31,6 @@ struct control_request {
 	int fd; /* that came along, or -1; who keeps it duplicates it */
 };
 
-void control_put_length(unsigned char header[CONTROL_HEADER], size_t len);
 size_t control_get_length(const unsigned char header[CONTROL_HEADER]);
 
 /* "parse error: ...", "unsupported protocol version: N". ERR_USAGE. */

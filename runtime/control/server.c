@@ -457,14 +457,6 @@ int control_server_bind(int dir_fd, int *ret_fd, struct error *err)
 		     : 0;
 }
 
-int control_server_open(int dir_fd, control_answer_fn *answer, void *data,
-			struct control_server **ret, struct error *err)
-{
-	int fd, r = control_server_bind(dir_fd, &fd, err);
-
-	return r < 0 ? r : control_server_adopt(fd, answer, data, ret, err);
-}
-
 int control_server_adopt(int listen_fd, control_answer_fn *answer, void *data,
 			 struct control_server **ret, struct error *err)
 {

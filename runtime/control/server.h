@@ -2,8 +2,8 @@
  * The control socket of a sandbox: a thread that answers one request on each
  * connection (docs/protocol.md).
  *
- *	control_server_open -> control_server_begin -> (answers)
- *	  -> control_server_stop
+ *	control_server_bind -> control_server_adopt -> control_server_begin
+ *	  -> (answers) -> control_server_stop
  *
  * A silent, slow or malformed client delays nobody: every connection has
  * CONTROL_TIMEOUT_MS in all, at most 64 are open, and a new one takes the
@@ -35,9 +35,6 @@ int control_server_bind(int dir_fd, int *ret_fd, struct error *err);
 /* Takes @listen_fd, also on failure. */
 int control_server_adopt(int listen_fd, control_answer_fn *answer, void *data,
 			 struct control_server **ret, struct error *err);
-/* Both. */
-int control_server_open(int dir_fd, control_answer_fn *answer, void *data,
-			struct control_server **ret, struct error *err);
 /* Can be read once a client is there; -1 once the thread has begun. */
 int control_server_fd(const struct control_server *s);
 /* Before the thread is: a client that was accepted elsewhere. Takes @fd. */

@@ -57,7 +57,8 @@ void handle_free_env(struct sandlock_env *env)
 	free((char *)env->program);
 }
 
-void handle_forget(struct sandlock_sandbox *s)
+/* Forgets the name and the roots of the last run. */
+static void forget_run(struct sandlock_sandbox *s)
 {
 	free(take_ptr(&s->name));
 	for (size_t i = 0; i < s->n_roots; i++) {
@@ -75,7 +76,7 @@ static void free_handle(struct sandlock_sandbox *s)
 			s->guests[i].free(s->guests[i].data);
 	request_free(s->request);
 	handle_free_env(&s->env);
-	handle_forget(s);
+	forget_run(s);
 	report_clear(&s->report);
 	free(s);
 }
@@ -267,7 +268,7 @@ static int launch(struct sandlock_sandbox *s, struct sandlock_launch *l,
 		(void)pthread_cond_wait(&s->changed, &s->lock);
 	report_clear(&s->report);
 	s->failure = (struct error)ERROR_INIT;
-	handle_forget(s);
+	forget_run(s);
 	s->state = SANDLOCK_SANDBOX_NEW;
 	r = flight_begin(s, l, err);
 	if (r < 0)

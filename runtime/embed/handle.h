@@ -120,8 +120,6 @@ void handlers_each_setting(const struct sandlock_sandbox *s,
 /* handle.c: strings that are ours. */
 int handle_copy_env(const struct sandlock_env *from, struct sandlock_env *to);
 void handle_free_env(struct sandlock_env *env);
-/* handle.c: forgets the name and the roots of the last run. */
-void handle_forget(struct sandlock_sandbox *s);
 
 /* handle.c: kills what runs and waits for it, undoes what was created. */
 void handle_end(struct sandlock_sandbox *s);

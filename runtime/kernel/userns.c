@@ -98,36 +98,6 @@ uid_t userns_initial_uid(void)
 	return out;
 }
 
-static bool has_extent(const struct idmap_list *l, const struct idmap_extent *e)
-{
-	for (size_t i = 0; i < l->n; i++) {
-		if (memcmp(&l->extents[i], e, sizeof(*e)) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* In any order: the kernel sorts maps of more than five extents. */
-static bool same_list(const struct idmap_list *a, const struct idmap_list *b)
-{
-	if (a->n != b->n)
-		return false;
-	for (size_t i = 0; i < a->n; i++) {
-		if (!has_extent(b, &a->extents[i]))
-			return false;
-	}
-	return true;
-}
-
-bool userns_is_current(const struct idmap *m)
-{
-	auto_(idmap) struct idmap now = IDMAP_INIT;
-
-	return read_map("/proc/self/uid_map", &now.uids) == 0 &&
-	       read_map("/proc/self/gid_map", &now.gids) == 0 &&
-	       same_list(&now.uids, &m->uids) && same_list(&now.gids, &m->gids);
-}
-
 static bool is_single(const struct idmap_list *l, uint32_t id)
 {
 	return l->n == 1 && l->extents[0].count == 1 &&

@@ -19,9 +19,6 @@ uid_t userns_initial_uid(void);
  */
 bool userns_is_initial(void);
 
-/* True if the user namespace we are in has exactly these maps. */
-bool userns_is_current(const struct idmap *m);
-
 /*
  * Writes the maps of @pid, which waits in a fresh user namespace. Directly
  * where the kernel allows it; else by newuidmap(1) and newgidmap(1), which are

@@ -107,8 +107,12 @@ static int check_detached(const struct request *q,
 	return 0;
 }
 
-int asked_bundle_check(const struct request *q, const struct sandbox_bundle *b,
-		       struct error *err)
+/*
+ * That @q, or NULL, can be asked for without an embedder: ERR_USAGE. What is
+ * detached is answered for later.
+ */
+static int check_request(const struct request *q,
+			 const struct sandbox_bundle *b, struct error *err)
 {
 	int r = q ? host_check(q, err) : 0;
 
@@ -163,13 +167,13 @@ int asked_bundle_decide(struct create *c, struct error *err)
 {
 	const struct sandbox_bundle *b = c->bundle;
 	const struct request *q = b->request;
-	int r = asked_bundle_check(q, b, err);
+	int r = check_request(q, b, err);
 
 	if (r == 0)
 		r = plan_make(c->env, b, q, &c->plan, err);
 	if (r == 0 && !q) {
 		q = c->plan->asked;
-		r = asked_bundle_check(q, b, err);
+		r = check_request(q, b, err);
 	}
 	if (r < 0 || !q)
 		return r;

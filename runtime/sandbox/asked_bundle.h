@@ -26,13 +26,6 @@ int asked_bundle_plan(const struct sandbox_env *env,
 		      struct plan **ret, struct error *err);
 
 /*
- * That @q, or NULL, can be asked for without an embedder: ERR_USAGE. What is
- * detached is answered for later.
- */
-int asked_bundle_check(const struct request *q, const struct sandbox_bundle *b,
-		       struct error *err);
-
-/*
  * The annotations io.sandlock.ask.*: *@ret stays NULL where there are none.
  * What config.json asks for is answered on the control socket and by no program
  * of the host, which hooks may name and those who may only annotate may not.

@@ -574,7 +574,11 @@ static int handle_message(struct create *c, struct sync_msg *m,
 			 "init sent an unexpected message");
 }
 
-int create_pump(struct create *c, int until, struct error *err)
+/*
+ * Handles messages of the child until @until arrives. The child's error
+ * becomes ours; a child that dies silently is an error too.
+ */
+static int pump(struct create *c, int until, struct error *err)
 {
 	struct sync_msg *m = malloc(sizeof(*m));
 	int r = 0;
@@ -683,7 +687,7 @@ static int drive_init(struct create *c, struct error *err)
 		r = mediation_begin(c, err);
 	rootfs_leave_sources(c->rootfs);
 	if (r == 0)
-		r = create_pump(c, SYNC_READY, err);
+		r = pump(c, SYNC_READY, err);
 	if (r == 0)
 		r = record_branch(c, err);
 	if (r == 0 && c->slot)

@@ -138,11 +138,6 @@ int init_console(struct create *c, struct error *err);
 void guard_adopt(bool yes);
 int guard_wait_rest(const char *name, struct error *err);
 
-/*
- * Handles messages of the child until @until arrives. The child's error
- * becomes ours; a child that dies silently is an error too.
- */
-int create_pump(struct create *c, int until, struct error *err);
 /* The error of a child that died and said nothing. */
 int create_say_child_died(struct create *c, struct error *err);
 

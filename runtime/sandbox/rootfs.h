@@ -126,7 +126,7 @@ int rootfs_enter(struct rootfs *r, struct error *err);
 
 /*
  * Paths relative to the root that were created or touched by build and enter
- * (mount targets, devices, links, cwd), for branch_set_made: NUL-separated
+ * (mount targets, devices, links, cwd), for branch_set_running: NUL-separated
  * bytes to be sent to the parent. Borrowed.
  */
 void rootfs_made(const struct rootfs *r, const char **ret, size_t *ret_len);

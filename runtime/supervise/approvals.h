@@ -163,8 +163,6 @@ void approvals_each(struct approvals *b, uint64_t after, bool closed,
 /* That of @i, in @made where it has none. */
 const char *approval_digest(const struct approval_info *i,
 			    char made[EVENT_DIGEST_LEN + 1]);
-/* "waiting", "allowed", "denied", "expired", "withdrawn". */
-const char *approval_state_name(const struct approval_info *i);
 /* One object; it fits into a message of the control socket. */
 void approval_to_json(const struct approval_info *i, struct json_out *o);
 

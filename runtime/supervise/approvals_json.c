@@ -18,7 +18,8 @@ const char *approval_digest(const struct approval_info *i,
 	return made;
 }
 
-const char *approval_state_name(const struct approval_info *i)
+/* "waiting", "allowed", "denied", "expired", "withdrawn". */
+static const char *state_name(const struct approval_info *i)
 {
 	switch (i->state) {
 	case APPROVAL_WAITING:
@@ -49,7 +50,7 @@ void approval_to_json(const struct approval_info *i, struct json_out *o)
 	json_out_str_member(o, "id", answer);
 	json_out_uint_member(o, "number", i->id);
 	json_out_str_member(o, "digest", digest);
-	json_out_str_member(o, "state", approval_state_name(i));
+	json_out_str_member(o, "state", state_name(i));
 	json_out_str_member(o, "what", buf_str(&what));
 	if (cut)
 		json_out_bool_member(o, "what_cut", true);

@@ -424,7 +424,7 @@ void call_resume(struct call *c)
 }
 
 /* An exec that was verified relies on what callers do not do meanwhile. */
-void call_fail(struct call *c, int error)
+static void fail(struct call *c, int error)
 {
 	gate_enter(&c->s->gate);
 	(void)notify_fail(c->l->fd, c->req.notif.id, error);
@@ -437,7 +437,7 @@ void call_fail_held(struct call *c, int error)
 
 	if (held)
 		call_keep(c, NULL, NULL);
-	call_fail(c, error);
+	fail(c, error);
 	if (held)
 		run_again(c);
 }
@@ -445,7 +445,7 @@ void call_fail_held(struct call *c, int error)
 void call_abandon(struct call *c, int error)
 {
 	if (call_claim(c))
-		call_fail(c, error);
+		fail(c, error);
 }
 
 static void undo_accounts(struct call *c, const struct handler *end)
@@ -505,7 +505,7 @@ static void let_go_on(struct call *c)
 	atomic_store(&c->is_finishing, true);
 	e = settle_accounts(c);
 	if (e) {
-		call_fail(c, e);
+		fail(c, e);
 		return;
 	}
 	if (send_continue(c) < 0)

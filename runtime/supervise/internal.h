@@ -148,8 +148,6 @@ void call_hold(struct call *c);
  */
 void call_finish(struct call *c, struct outcome o);
 
-/* Answers with an errno; for who has claimed it. */
-void call_fail(struct call *c, int error);
 /* The same. What a held call has kept goes first: its caller finds no trace of
  * what it waited with. */
 void call_fail_held(struct call *c, int error);
@@ -204,7 +202,6 @@ struct lane_queue {
 int lane_init(struct lane_queue *q, struct supervisor *s, enum lane lane,
 	      unsigned int max);
 void lane_done(struct lane_queue *q);
-struct lane_queue *lane_of(struct supervisor *s, enum lane lane);
 
 /*
  * Parks a call in a queue; takes the reference. Makes a thread if there is a

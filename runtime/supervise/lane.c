@@ -20,7 +20,7 @@ void lane_done(struct lane_queue *q)
 	(void)pthread_mutex_destroy(&q->lock);
 }
 
-struct lane_queue *lane_of(struct supervisor *s, enum lane lane)
+static struct lane_queue *queue_of(struct supervisor *s, enum lane lane)
 {
 	return lane == LANE_EXTERNAL ? &s->external : &s->local;
 }
@@ -157,7 +157,7 @@ static void give_up_slot(struct lane_queue *q)
 void lane_push(struct call *c, enum lane lane)
 {
 	struct supervisor *s = c->s;
-	struct lane_queue *q = lane_of(s, lane);
+	struct lane_queue *q = queue_of(s, lane);
 	bool start = false, stopping;
 	int r;
 

@@ -177,8 +177,8 @@ void net_address_set_port(struct net_address *a, uint16_t port)
 	a->at.in.sin_port = htons(port);
 }
 
-const char *net_dest_format(const struct net_ip *ip, uint16_t port,
-			    char ret[NET_DEST_TEXT])
+static const char *format_dest(const struct net_ip *ip, uint16_t port,
+			       char ret[NET_DEST_TEXT])
 {
 	char text[NET_IP_TEXT];
 
@@ -378,7 +378,7 @@ static int judge_inet(struct net *n, struct call *c, struct net_work *w)
 	if (s->proto == NET_ICMP)
 		(void)net_ip_format(&d.ip, text);
 	else
-		(void)net_dest_format(&d.ip, d.port, text);
+		(void)format_dest(&d.ip, d.port, text);
 	net_refused(n, c, s, a, false, text, v.rule, ECONNREFUSED);
 	return -ECONNREFUSED;
 }

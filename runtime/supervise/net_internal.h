@@ -232,7 +232,5 @@ void net_refused(struct net *n, struct call *c, const struct net_socket *s,
 
 /* "192.0.2.1:443", "[::1]:443", in @ret of NET_DEST_TEXT. */
 enum { NET_DEST_TEXT = NET_IP_TEXT + 10 };
-const char *net_dest_format(const struct net_ip *ip, uint16_t port,
-			    char ret[NET_DEST_TEXT]);
 
 #endif

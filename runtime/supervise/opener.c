@@ -115,7 +115,8 @@ static bool is_plain_device(const struct stat *st)
 	       (n == 3 || n == 5 || (n >= 7 && n <= 9));
 }
 
-bool opener_is_used(const struct opener *o)
+/* False where the kernel makes every open. */
+static bool is_used(const struct opener *o)
 {
 	return o->has_mounts && !atomic_load(&o->has_domains);
 }
@@ -123,7 +124,7 @@ bool opener_is_used(const struct opener *o)
 static bool is_ours_to_open(const struct opener *o, const struct object *x,
 			    const struct open_how *how)
 {
-	if (!opener_is_used(o))
+	if (!is_used(o))
 		return false;
 	if (!x->real || x->is_veiled || how->flags & LEFT_FLAGS ||
 	    how->resolve & ~(uint64_t)RESOLVE_NO_MAGICLINKS)
@@ -392,7 +393,7 @@ int opener_open(struct opener *o, struct call *c, const struct who *who,
 
 static bool only_reads(const struct opener *o, const struct open_how *how)
 {
-	return opener_is_used(o) && !open_is_write(how) &&
+	return is_used(o) && !open_is_write(how) &&
 	       !(how->flags & LEFT_FLAGS) &&
 	       !(how->resolve & ~(uint64_t)RESOLVE_NO_MAGICLINKS);
 }
@@ -447,7 +448,7 @@ int opener_open_found(struct opener *o, struct call *c, const struct who *who,
 	struct act act;
 	int r = -EAGAIN;
 
-	if (!opener_is_used(o) || act_begin_bare(&act, who) < 0)
+	if (!is_used(o) || act_begin_bare(&act, who) < 0)
 		return -EAGAIN;
 	if (call_effect_begin(c)) {
 		r = reopen(o, found_fd, (int)how->flags);

@@ -50,8 +50,6 @@ struct opener {
 /* @sees_execs: as of struct callers. */
 int opener_init(struct opener *o, bool has_mounts, bool sees_execs);
 void opener_done(struct opener *o);
-/* False where the kernel makes every open. */
-bool opener_is_used(const struct opener *o);
 
 /*
  * An fd, or -EAGAIN; -EINPROGRESS where it would have to wait and may not.

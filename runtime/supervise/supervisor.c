@@ -317,8 +317,3 @@ uint64_t supervisor_received(const struct supervisor *s, int nr)
 		return 0;
 	return atomic_load_explicit(&s->received[nr], memory_order_relaxed);
 }
-
-struct gate *supervisor_gate(struct supervisor *s)
-{
-	return &s->gate;
-}

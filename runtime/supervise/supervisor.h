@@ -68,7 +68,4 @@ void supervisor_free(struct supervisor *s);
 /* How often system call @nr was trapped; any thread may ask. */
 uint64_t supervisor_received(const struct supervisor *s, int nr);
 
-/* The exec gate; lives as long as the supervisor. */
-struct gate *supervisor_gate(struct supervisor *s);
-
 #endif

@@ -12,6 +12,18 @@
 
 CLEANUP_PTR(struct json, json_free);
 
+static struct control_server *serve_in(const struct rundir_slot *slot,
+				       control_answer_fn *answer)
+{
+	struct control_server *s = NULL;
+	int fd;
+
+	assert_int_equal(control_server_bind(rundir_slot_fd(slot), &fd, NULL),
+			 0);
+	assert_int_equal(control_server_adopt(fd, answer, NULL, &s, NULL), 0);
+	return s;
+}
+
 static const char *parse_error(const char *body)
 {
 	static struct error err;
@@ -151,9 +163,7 @@ static void a_server_answers_and_ends(void **state)
 	rundir_unlock(slot);
 	assert_true(control_ask(d, "x", "ports", NULL, &answer, &err) < 0);
 	assert_string_equal(err.msg, "'x' has no control socket");
-	assert_int_equal(
-		control_server_open(rundir_slot_fd(slot), echo, NULL, &s, NULL),
-		0);
+	s = serve_in(slot, echo);
 	assert_true(control_server_fd(s) >= 0);
 	assert_int_equal(control_server_begin(s, NULL), 0);
 	assert_int_equal(control_server_fd(s), -1);
@@ -231,9 +241,7 @@ static void subscribers_are_told_and_slow_ones_dropped(void **state)
 				      &err) < 0);
 	assert_string_equal(err.msg, "'x' has no control socket");
 	control_server_publish(NULL, "denial", "{}");
-	assert_int_equal(control_server_open(rundir_slot_fd(slot), echo, NULL,
-					     &s.server, NULL),
-			 0);
+	s.server = serve_in(slot, echo);
 	assert_int_equal(control_server_begin(s.server, NULL), 0);
 	assert_int_equal(control_subscribe(d, "x", NULL, publish_three,
 					   count_event, &s, &err),

@@ -70,38 +70,6 @@ static void a_long_message_is_cut_between_characters(void **state)
 	assert_int_equal(strlen(err.hint), ERROR_HINT_MAX - 2);
 }
 
-static int exit_of(enum error_kind kind)
-{
-	struct error err = { .kind = kind };
-
-	return error_exit_status(&err);
-}
-
-static int run_of(enum error_kind kind)
-{
-	struct error err = { .kind = kind };
-
-	return error_run_status(&err);
-}
-
-static void kinds_map_to_statuses(void **state)
-{
-	for (int kind = ERR_NONE; kind <= ERR_TIMEOUT; kind++) {
-		int status = exit_of((enum error_kind)kind);
-
-		assert_true(status == 1 || kind == ERR_USAGE ||
-			    kind == ERR_CONFLICT || kind == ERR_LOCKED);
-	}
-	assert_int_equal(exit_of(ERR_USAGE), 2);
-	assert_int_equal(exit_of(ERR_CONFLICT), 3);
-	assert_int_equal(exit_of(ERR_LOCKED), 75);
-	assert_int_equal(run_of(ERR_SYSTEM), 125);
-	assert_int_equal(run_of(ERR_USAGE), 125);
-	assert_int_equal(run_of(ERR_EXEC_DENIED), 126);
-	assert_int_equal(run_of(ERR_EXEC_MISSING), 127);
-	assert_int_equal(run_of(ERR_TIMEOUT), 124);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -111,7 +79,6 @@ int main(void)
 		cmocka_unit_test(hint_and_wrap_keep_the_code),
 		cmocka_unit_test(an_argument_may_be_the_old_message),
 		cmocka_unit_test(a_long_message_is_cut_between_characters),
-		cmocka_unit_test(kinds_map_to_statuses),
 	};
 
 	return RUN_TESTS(tests);

@@ -500,6 +500,7 @@ static void run_after_runtime(struct fixture *f, const char *runtime,
 {
 	const struct branch_options o = { .name = "b", .lower = f->lower };
 	const struct exit_status ok = { .kind = EXIT_CODE };
+	const struct proc_id ended = { .pid = 1, .start_time = 1 };
 	struct branch_settled settled;
 	struct error err = ERROR_INIT;
 	int status, mount_fd, ready[2], go[2];
@@ -526,7 +527,8 @@ static void run_after_runtime(struct fixture *f, const char *runtime,
 		_exit(0);
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	assert_int_equal(branch_set_made(f->branch, made, n_made, &err), 0);
+	assert_int_equal(
+		branch_set_running(f->branch, made, n_made, &ended, &err), 0);
 	assert_int_equal(write(go[1], &byte, 1), 1);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
