@@ -118,6 +118,8 @@ int storage_advise(int sys, struct error *err);
  */
 int storage_open(const char *path, bool make, struct storage *ret,
 		 struct error *err);
+/* Undoes that for the last @n directories of its path, if nothing is there. */
+void storage_drop(const struct storage *s, unsigned int n);
 /* A directory of ours, 0700, never a link; "@where/@name" in messages. */
 int storage_open_private(int dirfd, const char *where, const char *name,
 			 bool make, int *ret_fd, struct error *err);

@@ -224,14 +224,13 @@ int storage_open(const char *path, bool make, struct storage *ret,
 {
 	int r = open_once(path, make, ret, err);
 
-	/* Whoever had made it takes it away just now, see drop_made. */
+	/* Whoever had made it takes it away just now, see storage_drop. */
 	for (int i = 0; make && r == -ENOENT && i < OPEN_TRIES; i++)
 		r = open_once(path, make, ret, err);
 	return r;
 }
 
-/* Undoes that for the last @n directories of its path, if nothing is there. */
-static void drop_made(const struct storage *s, unsigned int n)
+void storage_drop(const struct storage *s, unsigned int n)
 {
 	auto_free char *path = n ? strdup(s->path) : NULL;
 
@@ -250,7 +249,7 @@ static void drop_made(const struct storage *s, unsigned int n)
 void branch_drop_storage(const struct branch *b)
 {
 	if (b->home->fd >= 0)
-		drop_made(b->home, b->meta.storage_dirs);
+		storage_drop(b->home, b->meta.storage_dirs);
 }
 
 char *store_default_path(void)
@@ -479,7 +478,7 @@ static int choose_named(const char *path, uint64_t lower_mnt,
 		return r;
 	use = use_of_fs(s.branches_fd);
 	if (use == FS_UNFIT || use == FS_REMOTE) {
-		drop_made(&s, s.n_made);
+		storage_drop(&s, s.n_made);
 		return refuse_storage(s.path, use, err);
 	}
 	r = mount_id_of(s.branches_fd, &mnt, NULL);
