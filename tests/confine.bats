@@ -353,6 +353,34 @@ read-only"
 	line '^user-namespace '
 }
 
+# without_call NUMBER COMMAND...: under a filter that answers it EOPNOTSUPP.
+without_call() {
+	/usr/bin/python3 - "$@" <<-'END'
+		import ctypes, os, struct, sys
+		libc = ctypes.CDLL(None, use_errno=True)
+		insns = ((0x20, 0, 0, 0), (0x15, 0, 1, int(sys.argv[1])),
+		         (6, 0, 0, 0x50000 | 95), (6, 0, 0, 0x7FFF0000))
+		code = ctypes.create_string_buffer(
+		    b"".join(struct.pack("HBBI", *i) for i in insns))
+		prog = ctypes.create_string_buffer(
+		    struct.pack("HxxxxxxQ", len(insns), ctypes.addressof(code)))
+		assert libc.prctl(38, 1, 0, 0, 0) == 0
+		assert libc.prctl(22, 2, prog, 0, 0) == 0
+		os.execvp(sys.argv[2], sys.argv[2:])
+	END
+}
+
+@test "check: without Landlock it says of commands what a run says" {
+	local -r landlock_create_ruleset=444
+
+	refused 125 Landlock \
+		without_call "$landlock_create_ruleset" "$SANDLOCK" run -- true
+	run without_call "$landlock_create_ruleset" "$SANDLOCK" check
+	expect_status 1
+	line "^isolation  *limited  *tier A"
+	expect_output "commands of the host do not"
+}
+
 @test "check --syscalls: prints the table" {
 	run sandlock check --syscalls
 	expect_status 0

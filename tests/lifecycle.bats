@@ -465,8 +465,12 @@ nobody_is_named() {
 			expect_output "state.json"
 			expect_output "if process $init is its first"
 		done
-		run sandlock ps
-		expect_status 0
+		for verb in ps list; do
+			run sandlock $verb
+			expect_status 0
+			expect_output "left out:"
+			expect_output "if process $init is its first"
+		done
 	done
 	sandlock exec "$N" true && return 1
 	kill -KILL "$init"

@@ -489,9 +489,19 @@ static void check_isolation(struct checking *k,
 
 	if (is_all(p)) {
 		k->c->tier = "A";
-		add_row(k, "isolation", CHECK_OK,
-			"tier A: namespaces and an overlay%s",
-			k->notify ? "; --isolation=notify works, too" : "");
+		if (k->c->landlock_abi >= protection_abi(PROTECT_FS_REFER)) {
+			add_row(k, "isolation", CHECK_OK,
+				"tier A: namespaces and an overlay%s",
+				k->notify ? "; --isolation=notify works, too"
+					  : "");
+			return;
+		}
+		row = add_row(k, "isolation", CHECK_LIMITED,
+			      "tier A: namespaces and an overlay");
+		explain(k, row,
+			"bundles run, commands of the host do not: they need "
+			"Landlock",
+			"see the lines above");
 		return;
 	}
 	if (k->notify) {

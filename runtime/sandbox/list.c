@@ -1,4 +1,5 @@
 /* list, ps, state: looking at sandboxes without touching them. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,10 +161,16 @@ static int list_live(const struct sandbox_env *env, struct rundir *d,
 	int r = rundir_names(d, &names, &n, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct error local = ERROR_INIT;
 		struct sandbox_info *info;
 		struct found f = { 0 };
+		int found = found_open(env, names[i], false, &f, &local);
 
-		if (found_open(env, names[i], false, &f, NULL) < 0 ||
+		/* Not there: just being made, or just removed. */
+		if (found < 0 && found != -ENOENT)
+			log_warn(env->log, "left out: %s (%s)", local.msg,
+				 local.hint);
+		if (found < 0 ||
 		    (f.state->ephemeral && f.status == STATUS_STOPPED &&
 		     !stale_waits(f.slot, f.state))) {
 			found_done(&f);
