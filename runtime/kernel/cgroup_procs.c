@@ -413,6 +413,28 @@ static int kill_by_rounds(const struct cgroup *c, int timeout_ms)
 	}
 }
 
+/*
+ * Who forks between the kernel's look at it and the signal leaves a child that
+ * the walk has passed and that is not killed at birth: until nobody is left, it
+ * is asked again.
+ */
+static int kill_v2(const char *dir, int timeout_ms)
+{
+	int64_t end = clock_now_ms() + timeout_ms;
+	int64_t left = timeout_ms;
+	int r;
+
+	do {
+		r = cgroup_write_raw(dir, "cgroup.kill", "1");
+		if (r < 0)
+			return r;
+		r = wait_event(dir, "populated", 0,
+			       left < POLL_STEP_MS ? (int)left : POLL_STEP_MS);
+		left = end - clock_now_ms();
+	} while (r == -ETIMEDOUT && left > 0);
+	return r;
+}
+
 int cgroup_kill(const struct cgroup *c, int timeout_ms, struct error *err)
 {
 	const struct cgroup_node *n = cgroup_member_node(c);
@@ -421,10 +443,9 @@ int cgroup_kill(const struct cgroup *c, int timeout_ms, struct error *err)
 	if (!n)
 		return no_membership(err);
 	/* cgroup.kill (5.14) kills frozen tasks as well. */
-	r = is_v2(c) ? cgroup_write_raw(n->dir, "cgroup.kill", "1") : -ENOENT;
-	if (r == 0)
-		r = wait_event(n->dir, "populated", 0, timeout_ms);
-	else if (r == -ENOENT || r == -EOPNOTSUPP)
+	r = is_v2(c) ? kill_v2(n->dir, timeout_ms) : -ENOENT;
+	/* -ENODEV: removed by somebody else meanwhile. */
+	if (r == -ENOENT || r == -ENODEV || r == -EOPNOTSUPP)
 		r = cgroup_has_file(n->dir, "cgroup.procs")
 			    ? kill_by_rounds(c, timeout_ms)
 			    : 0;

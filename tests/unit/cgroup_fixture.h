@@ -83,6 +83,9 @@ static inline int teardown(void **state)
 		(void)kill(children[i], SIGCONT);
 		(void)waitpid(children[i], NULL, 0);
 	}
+	/* Who is left after a failure holds the runner's pipe for ever. */
+	if (cg)
+		(void)cgroup_kill(cg, 5000, NULL);
 	if (cg && cgroup_remove(cg, &err) < 0)
 		print_error("%s\n", err.msg);
 	cgroup_free(cg);

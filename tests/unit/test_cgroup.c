@@ -1,6 +1,8 @@
 /* The life of a cgroup. test_cgroup_limits.c: limits, layouts. */
 #include "cgroup_fixture.h"
 
+#include <sys/mman.h>
+
 #include "base/json.h"
 
 static void test_nothing_asked_makes_one_cgroup(void **state)
@@ -113,6 +115,66 @@ static void test_kill_ends_whoever_forks(void **state)
 	(void)run_inside(fork_for_ever, fds);
 	assert_int_equal(read(fds[0], &c, 1), 1);
 	(void)usleep(20000);
+	assert_int_equal(cgroup_kill(cg, 5000, &err), 0);
+	assert_int_equal(cgroup_pids(cg, &pids, &n, &err), 0);
+	assert_int_equal(n, 0);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
+/* Takes a while to die: the kernel gives its pages back first. */
+static int hold_memory(void *arg)
+{
+	enum { SIZE = 128 << 20 };
+	void *p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)madvise(p, SIZE, MADV_NOHUGEPAGE);
+	(void)memset(p, 1, SIZE);
+	return sleep_long(arg);
+}
+
+/* One by one, from outside: who was cloned into it would be killed at birth. */
+static void let_sleepers_join(int fds[2])
+{
+	(void)signal(SIGCHLD, SIG_IGN);
+	for (int i = 0; i < 40; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0 && cgroup_child_join(cg, false, &err) == 0)
+			(void)sleep_long(fds);
+		if (pid == 0)
+			_exit(99);
+	}
+	(void)sleep_long(NULL);
+}
+
+/*
+ * One write to cgroup.kill misses who comes after it, and now and then the
+ * child of a fork that is under way.
+ */
+static void test_kill_ends_whoever_joins_meanwhile(void **state)
+{
+	auto_free pid_t *pids = NULL;
+	pid_t helper;
+	int fds[2];
+	size_t n;
+	char c;
+
+	need(CGROUP_HYBRID);
+	assert_int_equal(make(NULL, NULL), 0);
+	assert_int_equal(pipe(fds), 0);
+	(void)run_inside(hold_memory, fds);
+	assert_int_equal(read(fds[0], &c, 1), 1);
+	helper = fork();
+	if (helper == 0)
+		let_sleepers_join(fds);
+	children[n_children++] = helper;
+	assert_int_equal(read(fds[0], &c, 1), 1);
+	assert_int_equal(cgroup_kill(cg, 5000, &err), 0);
+	(void)kill(helper, SIGKILL);
+	assert_int_equal(WTERMSIG(wait_status(helper)), SIGKILL);
+	/* It may have been empty for a moment. */
 	assert_int_equal(cgroup_kill(cg, 5000, &err), 0);
 	assert_int_equal(cgroup_pids(cg, &pids, &n, &err), 0);
 	assert_int_equal(n, 0);
@@ -472,6 +534,7 @@ int main(void)
 		CGROUP_TEST(test_bad_paths_are_refused),
 		CGROUP_TEST(test_members_are_listed_and_signalled),
 		CGROUP_TEST(test_kill_ends_whoever_forks),
+		CGROUP_TEST(test_kill_ends_whoever_joins_meanwhile),
 		CGROUP_TEST(test_freeze_and_thaw),
 		CGROUP_TEST(test_occupied_cgroup_is_refused),
 		CGROUP_TEST(test_json_brings_it_back),
