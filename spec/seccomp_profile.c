@@ -61,7 +61,7 @@ static const struct name flag_rows[] = {
 const struct names profile_flag_names = NAMES("seccomp flag", flag_rows);
 /* clang-format on */
 
-/* The kernel cuts an errno at MAX_ERRNO; a tracer gets 16 bits. */
+/* libseccomp takes less than MAX_ERRNO, 4095; a tracer gets 16 bits. */
 static int check_errno(const struct at *at, const char *key, uint32_t action,
 		       bool given, uint32_t value)
 {
@@ -69,8 +69,8 @@ static int check_errno(const struct at *at, const char *key, uint32_t action,
 		return 0;
 	if (action != SECCOMP_RET_ERRNO && action != SECCOMP_RET_TRACE)
 		return at_fail_member(at, key, "the action takes none");
-	if (action == SECCOMP_RET_ERRNO && value > 4095)
-		return at_fail_member(at, key, "%u is out of range (0 to 4095)",
+	if (action == SECCOMP_RET_ERRNO && value > 4094)
+		return at_fail_member(at, key, "%u is out of range (0 to 4094)",
 				      value);
 	return 0;
 }

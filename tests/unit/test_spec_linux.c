@@ -149,7 +149,7 @@ static const struct spec_case seccomp_cases[] = {
 	{ RULE("'names':['a'],'action':'X'"), "syscalls[0].action: unknown seccomp action 'X'" },
 	{ RULE("'names':['a'],'action':'SCMP_ACT_ALLOW','errnoRet':1"), "syscalls[0].errnoRet: the action takes none" },
 	{ RULE("'names':['a'],'action':'SCMP_ACT_KILL','errnoRet':1"), "errnoRet: the action takes none" },
-	{ RULE("'names':['a'],'action':'SCMP_ACT_ERRNO','errnoRet':4096"), "errnoRet: 4096 is out of range" },
+	{ RULE("'names':['a'],'action':'SCMP_ACT_ERRNO','errnoRet':4095"), "errnoRet: 4095 is out of range" },
 	{ RULE("'names':['a'],'action':'SCMP_ACT_TRACE','errnoRet':65536"), "errnoRet: 65536 is out of range" },
 	{ RULE("'names':['a'],'action':'SCMP_ACT_NOTIFY'"), "seccomp.listenerPath: is required for SCMP_ACT_NOTIFY" },
 	{ SECCOMP("'listenerPath':'/s','syscalls':[{'names':['read','write'],'action':'SCMP_ACT_NOTIFY'}]"),
