@@ -218,6 +218,41 @@ value() {
 	find /sys/fs/cgroup -depth -path "*/slt-$N*" -type d -exec rmdir {} +
 }
 
+# As on a host with cgroup v2 alone.
+on_v2() {
+	unshare -m sh -c 'mount --bind /sys/fs/cgroup/unified /sys/fs/cgroup && exec "$@"' \
+		sh "$@"
+}
+
+@test "cgroup v2: it is the program's to divide if it has a namespace and may write" {
+	local row
+
+	[ -e /sys/fs/cgroup/unified/cgroup.procs ] || skip "no v2 hierarchy beside v1"
+	config '.process.user = {uid: 7, gid: 8}
+		| .linux.namespaces += [{type: "user"}, {type: "cgroup"}]
+		| .linux.namespaces |= unique_by(.type)
+		| .linux.uidMappings = [{containerID: 0, hostID: 100000, size: 65536}]
+		| .linux.gidMappings = .linux.uidMappings
+		| .mounts |= map(select(.destination != "/sys/fs/cgroup"))
+		| .mounts += [{destination: "/sys/fs/cgroup", type: "cgroup", source: "cgroup",
+			options: ["nosuid", "noexec", "nodev", "rw"]}]'
+	chmod 755 "$W" "$B" "$R"
+	script 'stat -c %u /sys/fs/cgroup /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/cgroup.freeze;
+		mkdir /sys/fs/cgroup/part && rmdir /sys/fs/cgroup/part && echo divided'
+	cp "$B/config.json" "$W/config.json"
+	run on_v2 "$SANDLOCK" run -b "$B" "$N"
+	expect_output "$(printf '%s\n' 7 7 65534 divided)"
+	# Nothing is given away where one of the two is missing.
+	for row in '(.mounts[-1].options) |= map(sub("rw"; "ro"))' \
+		'.linux.namespaces |= map(select(.type != "cgroup"))'; do
+		cp "$W/config.json" "$B/config.json"
+		config "$row"
+		run on_v2 "$SANDLOCK" run -b "$B" "$N"
+		expect_output "$(printf '%s\n' 65534 65534 65534)"
+		[[ "$output" != *divided* ]]
+	done
+}
+
 @test "cgroupsPath: .. does not leave the hierarchy" {
 	only_sandlock
 	config '.linux.cgroupsPath = "/../../../tmp/slt-" + $n' --arg n "$N"

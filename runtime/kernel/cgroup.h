@@ -122,9 +122,12 @@ int cgroup_views(const struct cgroup *c, struct cgroup_view **ret,
 		 size_t *ret_n, struct error *err);
 void cgroup_views_free(struct cgroup_view *v, size_t n);
 
-/* chowns what /sys/kernel/cgroup/delegate lists (v2 only, L-CGOWN). */
-int cgroup_delegate(const struct cgroup *c, uid_t uid, gid_t gid,
-		    struct error *err);
+/*
+ * Makes @uid the owner of the cgroup and of the files in it that
+ * /sys/kernel/cgroup/delegate lists, by which it is divided; limits stay ours
+ * (cgroups(7)). Does nothing on v1. ERR_SYSTEM.
+ */
+int cgroup_delegate(const struct cgroup *c, uid_t uid, struct error *err);
 
 /* The numbers of `events --stats`, as members of "data". */
 int cgroup_stats(const struct cgroup *c, struct json_out *o, struct error *err);

@@ -111,8 +111,7 @@ int cgroup_views(const struct cgroup *c, struct cgroup_view **ret,
 	return 0;
 }
 
-static int give(const char *dir, const char *file, uid_t uid, gid_t gid,
-		struct error *err)
+static int give(const char *dir, const char *file, uid_t uid, struct error *err)
 {
 	char path[PATH_MAX];
 
@@ -120,14 +119,13 @@ static int give(const char *dir, const char *file, uid_t uid, gid_t gid,
 		return error_set(err, ERR_SYSTEM, ENAMETOOLONG,
 				 "cannot delegate '%s'", dir);
 	/* A kernel lists files that a cgroup need not have. */
-	if (chown(path, uid, gid) < 0 && errno != ENOENT)
+	if (chown(path, uid, (gid_t)-1) < 0 && errno != ENOENT)
 		return error_set(err, ERR_SYSTEM, errno, "cannot delegate '%s'",
 				 path);
 	return 0;
 }
 
-int cgroup_delegate(const struct cgroup *c, uid_t uid, gid_t gid,
-		    struct error *err)
+int cgroup_delegate(const struct cgroup *c, uid_t uid, struct error *err)
 {
 	const char *dir = c->node[CTL_UNIFIED].dir;
 	auto_(buf) struct buf b = BUF_INIT;
@@ -143,11 +141,11 @@ int cgroup_delegate(const struct cgroup *c, uid_t uid, gid_t gid,
 	if (buf_failed(&b) || !b.data)
 		return error_set(err, ERR_SYSTEM, ENOMEM,
 				 "cannot delegate '%s'", dir);
-	r = give(dir, "", uid, gid, err);
+	r = give(dir, "", uid, err);
 	for (file = strtok_r(b.data, "\n", &save); r == 0 && file;
 	     file = strtok_r(NULL, "\n", &save)) {
 		if (!strchr(file, '/'))
-			r = give(dir, file, uid, gid, err);
+			r = give(dir, file, uid, err);
 	}
 	return r;
 }

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -305,6 +306,33 @@ static int make_fifos(struct create *c, struct error *err)
 	return 0;
 }
 
+/* Only who sees no cgroup but its own, and may write there. */
+static bool may_divide_cgroup(const struct spec *s)
+{
+	if (s->ns[SPEC_NS_CGROUP].want != SPEC_NS_NEW)
+		return false;
+	for (size_t i = 0; i < s->n_mounts; i++)
+		if (s->mounts[i].kind == SPEC_MOUNT_CGROUP)
+			return !(s->mounts[i].set & MS_RDONLY);
+	return false;
+}
+
+/* config-linux.md, "Cgroup ownership". A sandbox can do without. */
+static void delegate_cgroup(const struct create *c)
+{
+	const struct spec *s = c->plan->spec;
+	struct error err = ERROR_INIT;
+	uint32_t uid = s->process.uid;
+
+	if (!c->state->cgroup || !may_divide_cgroup(s))
+		return;
+	if (s->ns[SPEC_NS_USER].want != SPEC_NS_INHERIT &&
+	    idmap_to_outside(&s->idmap.uids, uid, &uid) < 0)
+		return;
+	if (cgroup_delegate(c->state->cgroup, uid, &err) < 0)
+		log_warn(c->env->log, "%s", err.msg);
+}
+
 static int make_cgroup(struct create *c, struct error *err)
 {
 	const struct spec *s = c->plan->spec;
@@ -329,6 +357,8 @@ static int make_cgroup(struct create *c, struct error *err)
 		return error_say(err, ERR_EXISTS, EEXIST,
 				 "the cgroup of a sandbox '%s' is in use",
 				 c->plan->name);
+	if (r == 0)
+		delegate_cgroup(c);
 	return r;
 }
 
