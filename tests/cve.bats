@@ -129,6 +129,113 @@ seize_execs() {
 		"$(grep -c exe: <<<"$output")" ]
 }
 
+# The same of what joins the pid namespace of $N as $N-joined, from its create to
+# its end.
+seize_creates() {
+	local i
+
+	export HOST_SECRET=x
+	for i in $(seq 40); do
+		sandlock create --bundle "$B" "$N-joined" </dev/null 3>&- || return
+		sandlock start "$N-joined" || return
+		sandlock delete --force "$N-joined" || return
+		! grep 'exe:/[^b]' "$W/seen/seized" || break
+	done
+}
+
+@test "CVE-2016-9962: what is created in a pid namespace where somebody traces is confined" {
+	local own
+
+	only_sandlock
+	mkdir "$W/seen"
+	config '.mounts += [{destination: "/data", type: "bind", source: $s,
+		options: ["bind", "rw"]}]' --arg s "$W/seen"
+	set_args sleep 1000
+	create_running "$N-own"
+	own=$(sandlock exec "$N-own" grep CapPrm /proc/self/status | cut -f2)
+	sandlock delete --force "$N-own"
+	cp "$B/config.json" "$W/plain.json"
+	full_caps
+	cp "$HELPERS/seizes" "$B/rootfs/bin/"
+	script 'exec seizes >/data/seized'
+	create_running "$N"
+	cp "$W/plain.json" "$B/config.json"
+	config '.linux.namespaces |= map(if .type == "pid" then .path = $p else . end)' \
+		--arg p "/proc/$(pid_of "$N")/ns/pid"
+	run seize_creates
+	expect_status 0
+	expect_output "exe:/memfd:launcher"
+	refute_output "$BUILD"
+	[ "$(grep -c "CapPrm:$own .*secret:no" <<<"$output")" = \
+		"$(grep -c exe: <<<"$output")" ]
+}
+
+joined_has_stopped() {
+	[ "$(sandlock state "$N-joined" | jq -r .status)" = stopped ]
+}
+
+@test "what joins a pid namespace lives as ever" {
+	only_sandlock
+	set_args sleep 1000
+	create_running "$N"
+	config '.linux.namespaces |= map(if .type == "pid" then .path = $p else . end)
+		| .process.scheduler = {policy: "SCHED_BATCH", nice: 5}' \
+		--arg p "/proc/$(pid_of "$N")/ns/pid"
+
+	script 'for f in /proc/self/fd/*; do readlink "$f"; done | grep -v "^/proc/"
+		cut -d" " -f5,6,41 /proc/self/stat; echo $$; sleep 0.1; exit 7'
+	run sandlock run --bundle "$B" "$N-joined" </dev/null
+	expect_status 7
+	# Standard streams alone; its session and group are its own, in there.
+	[ "$(grep -cv "^[0-9]" <<<"$output")" -le 3 ]
+	refute_output memfd
+	refute_output socket
+	[[ $output =~ ([0-9]+)\ ([0-9]+)\ 3.([0-9]+)$ ]]
+	[ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[3]}" ]
+	[ "${BASH_REMATCH[2]}" = "${BASH_REMATCH[3]}" ]
+
+	set_args nothing-there
+	run sandlock run --bundle "$B" "$N-joined" </dev/null
+	expect_status 127
+	expect_output nothing-there
+
+	set_args /bin/broken
+	printf '#!/nothing/there\n' >"$B/rootfs/bin/broken"
+	chmod +x "$B/rootfs/bin/broken"
+	run sandlock run --bundle "$B" "$N-joined" </dev/null
+	expect_status 127
+	sandlock create --bundle "$B" "$N-joined" </dev/null 3>&-
+	run sandlock start "$N-joined"
+	expect_status 1
+	expect_output "exec /bin/broken"
+	sandlock delete --force "$N-joined"
+
+	set_args sleep 1000
+	sandlock create --bundle "$B" --pid-file "$W/pid" "$N-joined" </dev/null 3>&-
+	[ "$(cat "$W/pid")" = "$(pid_of "$N-joined")" ]
+	[ "$(sandlock state "$N-joined" | jq -r .status)" = created ]
+	[ "$(readlink "/proc/$(cat "$W/pid")/ns/pid")" = \
+		"$(readlink "/proc/$(pid_of "$N")/ns/pid")" ]
+	sandlock start "$N-joined"
+	[ "$(sandlock state "$N-joined" | jq -r .status)" = running ]
+	[ "$(cat "/proc/$(cat "$W/pid")/comm")" = sleep ]
+	sandlock kill "$N-joined" KILL
+	eventually joined_has_stopped
+	sandlock delete "$N-joined"
+
+	config '.hooks.startContainer = [{path: "/bin/true"}]'
+	run sandlock create --bundle "$B" "$N-joined" </dev/null
+	expect_status 1
+	expect_output "hooks.startContainer"
+	config 'del(.hooks)'
+
+	# Nobody starts it.
+	sandlock create --bundle "$B" "$N-joined" </dev/null 3>&-
+	sandlock kill "$N-joined" TERM
+	eventually joined_has_stopped
+	sandlock delete "$N-joined"
+}
+
 @test "exec where somebody inside may trace does as ever" {
 	only_sandlock
 	full_caps

@@ -155,6 +155,21 @@ uint64_t mount_attrs(unsigned long flags)
 	return attrs;
 }
 
+static int set_pidns(int fs_fd, int pidns_fd)
+{
+	return syscall(SYS_fsconfig, fs_fd, FSCONFIG_SET_FD, "pidns", NULL,
+		       pidns_fd) < 0
+		       ? -errno
+		       : 0;
+}
+
+bool mount_takes_pidns(int pidns_fd)
+{
+	auto_close int fd = (int)syscall(SYS_fsopen, "proc", FSOPEN_CLOEXEC);
+
+	return fd >= 0 && set_pidns(fd, pidns_fd) == 0;
+}
+
 int mount_new(const struct mount_fs *fs, int *ret_fd, struct error *err)
 {
 	auto_close int fs_fd = -1;
@@ -164,6 +179,9 @@ int mount_new(const struct mount_fs *fs, int *ret_fd, struct error *err)
 	if (fs_fd < 0)
 		return error_set(err, ERR_SYSTEM, errno, "file system '%s'",
 				 fs->type);
+	r = fs->pidns_fd ? set_pidns(fs_fd, fs->pidns_fd) : 0;
+	if (r < 0)
+		return explain(fs_fd, -r, "pid namespace of a procfs", err);
 	if (fs->source) {
 		r = sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "source",
 				 fs->source);

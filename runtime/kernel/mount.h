@@ -31,7 +31,13 @@ struct mount_fs {
 	const char *data;   /* options of the file system, by commas, or NULL */
 	unsigned long
 		flags; /* MS_*: those of the mount and of the super block */
+	/* Of a procfs: a pid namespace, whose processes it shows. Not 0, or
+	 * those of ours. */
+	int pidns_fd;
 };
+
+/* Can that be @pidns_fd? Linux 6.18. */
+bool mount_takes_pidns(int pidns_fd);
 
 /*
  * A detached mount of a file system. The kernel's own explanation, where it

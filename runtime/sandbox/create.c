@@ -25,6 +25,7 @@
 #include "kernel/tty.h"
 #include "kernel/userns.h"
 #include "sandbox/asked_bundle.h"
+#include "sandbox/beside.h"
 #include "sandbox/exec.h"
 #include "sandbox/host.h"
 #include "sandbox/launcher.h"
@@ -399,6 +400,7 @@ static int make_rootfs(struct create *c, struct error *err)
 		.cgroup = c->state->cgroup,
 		.new_userns = p->spec->ns[SPEC_NS_USER].want != SPEC_NS_INHERIT,
 		.userns_fd = p->join_fds[SPEC_NS_USER],
+		.procfs_pidns_fd = p->beside ? p->join_fds[SPEC_NS_PID] : 0,
 		.privileged = p->privileged,
 		.no_pivot = c->bundle->no_pivot,
 		.skeleton = p->skeleton,
@@ -682,6 +684,27 @@ static int mount_branch(struct create *c, struct error *err)
 	return r == 0 ? rootfs_make_branch(c->rootfs, give_branch, c, err) : r;
 }
 
+/* Until now init was who makes it. */
+static int follow_beside(struct create *c, struct error *err)
+{
+	struct sandbox_state *s = c->state;
+	struct beside b = {
+		.sync_fd = c->sync_fd,
+		.name = s->name,
+		.process = &c->plan->spec->process,
+		.pid = s->init.pid,
+		.pidfd = c->pidfd,
+	};
+	int r = beside_follow(&b, err);
+
+	c->pidfd = b.pidfd;
+	if (r == 0 && proc_id_of(b.pid, &s->init) < 0)
+		r = create_say_child_died(c, err);
+	if (r == 0 && c->slot)
+		r = write_pids(c, err);
+	return r;
+}
+
 static int drive_init(struct create *c, struct error *err)
 {
 	struct sandbox_state *s = c->state;
@@ -718,6 +741,8 @@ static int drive_init(struct create *c, struct error *err)
 	rootfs_leave_sources(c->rootfs);
 	if (r == 0)
 		r = pump(c, SYNC_READY, err);
+	if (r == 0 && c->plan->beside)
+		r = follow_beside(c, err);
 	if (r == 0)
 		r = record_branch(c, err);
 	if (r == 0 && c->slot)

@@ -1,23 +1,17 @@
 /* exec's process where somebody inside may look into all of them. */
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "control/rundir.h"
-#include "kernel/process.h"
+#include "sandbox/beside.h"
 #include "sandbox/exec.h"
-#include "sandbox/launcher.h"
 #include "sandbox/lookup.h"
-#include "sandbox/process.h"
-#include "sandbox/sync.h"
 #include "spec/spec.h"
 
 /* In the runtime directory: who has CAP_SYS_PTRACE was let into its pid
@@ -110,73 +104,18 @@ int exec_decide_beside(struct exec *e, struct error *err)
 	return note_tracer(e->found->rundir, e->found->state->init.pid, err);
 }
 
-/*
- * What the helper says. Its clone has the same socket, and somebody inside may
- * have that say anything: the kernel tells who was it.
- */
-static ssize_t hear_helper(struct exec *e, void *to, size_t n)
-{
-	struct pollfd p[] = { { .fd = e->sync_fd, .events = POLLIN },
-			      { .fd = e->pidfd, .events = POLLIN } };
-	pid_t sender;
-	ssize_t got;
-	int fd;
-
-	for (;;) {
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			return -errno;
-		got = sync_recv_from(e->sync_fd, to, n, &sender, &fd,
-				     MSG_DONTWAIT);
-		cleanup_close(&fd);
-		if (got == 0 || (got > 0 && sender == e->pid))
-			return got;
-		if (got < 0 && got != -EAGAIN && got != -EINTR)
-			return got == -ECONNRESET ? 0 : got;
-		/* What it has said is there before its end is. */
-		if (got == -EAGAIN && p[1].revents)
-			return 0;
-	}
-}
-
-static int take_clone(struct exec *e, pid_t pid, struct error *err)
-{
-	while (waitpid(e->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	cleanup_close(&e->pidfd);
-	e->pid = pid;
-	e->pidfd = pidfd_open_pid(pid);
-	if (e->pidfd < 0)
-		return error_set(err, ERR_SYSTEM, -e->pidfd,
-				 "cannot open the process");
-	return process_set_scheduler(pid, &e->process->scheduler, err);
-}
-
 int exec_follow_beside(struct exec *e, struct error *err)
 {
-	struct launcher_beside said = { 0 };
-	ssize_t n;
-	int r = sync_want_sender(e->sync_fd);
+	struct beside b = {
+		.sync_fd = e->sync_fd,
+		.name = e->found->state->name,
+		.process = e->process,
+		.pid = e->pid,
+		.pidfd = e->pidfd,
+	};
+	int r = beside_follow(&b, err);
 
-	if (r == 0)
-		r = sync_send(e->sync_fd, SYNC_GO, 0);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r, "cannot start");
-	n = hear_helper(e, &said, sizeof(said));
-	if (n == sizeof(said.sys))
-		return process_exec_error(e->process->args.v[0], said.sys, err);
-	if (n != sizeof(said))
-		return error_set(err, ERR_SYSTEM, n < 0 ? (int)-n : ECHILD,
-				 "the process ended while it was made");
-	if (!said.sys)
-		return take_clone(e, said.pid, err);
-	(void)error_set(err, ERR_SYSTEM, said.sys,
-			"cannot clone a process into '%s'",
-			e->found->state->name);
-	if (said.sys == EAGAIN)
-		return error_hint(err, "it takes room for two processes for a "
-				       "moment: raise RLIMIT_NPROC of "
-				       "process.rlimits, or pids.limit");
-	return error_hint(err, "somebody inside has CAP_SYS_PTRACE: there the "
-			       "seccomp filter comes first, and has to allow "
-			       "clone and setsid");
+	e->pid = b.pid;
+	e->pidfd = b.pidfd;
+	return r;
 }

@@ -164,8 +164,12 @@ int init_console(struct create *c, struct error *err)
 					  err);
 	if (r < 0)
 		return r;
-	return sync_hand_terminal(c->child_sync_fd, c->console_sock, master_fd,
-				  slave_fd, p->uid, err);
+	if (!c->plan->beside)
+		return sync_hand_terminal(c->child_sync_fd, c->console_sock,
+					  master_fd, slave_fd, p->uid, err);
+	r = sync_give_terminal(c->child_sync_fd, c->console_sock, master_fd,
+			       slave_fd, p->uid, err);
+	return r == 0 ? tty_use(slave_fd, err) : r;
 }
 
 static int take_branch(void *data, int *ret_fd, struct error *err)
@@ -255,7 +259,7 @@ static void wait_for_start(struct create *c)
 
 	if (sync_expect(c->child_sync_fd, SYNC_GO) < 0)
 		_exit(1);
-	if (c->inline_start)
+	if (c->inline_start || c->plan->beside)
 		return;
 	if (!create_is_relayed(c)) {
 		cleanup_close(&c->child_sync_fd);
@@ -272,7 +276,7 @@ static void wait_for_start(struct create *c)
 static void __attribute__((noreturn))
 fail_start(struct create *c, int fd, const struct error *err)
 {
-	if (c->inline_start)
+	if (c->inline_start || c->plan->beside)
 		die(fd, err);
 	(void)fd_write_full(fd, err, sizeof(*err));
 	_exit(1);
@@ -287,9 +291,10 @@ static int close_others(struct create *c, const struct process_setup *s,
 {
 	unsigned int listen = s->pass_listen_fds ? process_listen_fds() : 0;
 	unsigned int first = 3 + s->preserve_fds + listen;
-	int keep[] = { c->child_sync_fd, c->launcher_fd, c->filter_fd,
-		       c->judge_fd,	 c->fifo_fd,	 c->status_fd,
-		       s->proc_fd };
+	int keep[] = { c->child_sync_fd, c->launcher_fd,
+		       c->filter_fd,	 c->judge_fd,
+		       c->fifo_fd,	 c->status_fd,
+		       s->proc_fd,	 s->go_fd ? s->fail_fd : -1 };
 	int r = fd_close_others(first, keep, ARRAY_LEN(keep));
 
 	if (r < 0)
@@ -328,8 +333,8 @@ static void prepare_process(struct create *c, struct process_setup *s)
  */
 static void report_ready(struct create *c, struct process_setup *s)
 {
-	bool early =
-		c->inline_start && !(c->filter.has_notify && s->send_listener);
+	bool early = c->inline_start && !c->plan->beside &&
+		     !(c->filter.has_notify && s->send_listener);
 	struct error err = ERROR_INIT;
 
 	if (!early)
@@ -340,6 +345,26 @@ static void report_ready(struct create *c, struct process_setup *s)
 		_exit(1);
 	if (early)
 		prepare_process(c, s);
+}
+
+/*
+ * Everything that is cloned from here on is in the pid namespace, where others
+ * may look into it: that is the process alone.
+ */
+static int clone_beside(struct create *c, struct process_setup *s,
+			struct error *err)
+{
+	if (setns(c->plan->join_fds[SPEC_NS_PID], CLONE_NEWPID) < 0)
+		return error_set(err, ERR_SYSTEM, errno,
+				 "cannot join pid namespace '%s'",
+				 c->plan->spec->ns[SPEC_NS_PID].path);
+	s->beside = true;
+	if (!c->inline_start) {
+		s->go_fd = c->fifo_fd;
+		s->fail_fd = c->status_fd;
+		c->status_fd = c->child_sync_fd;
+	}
+	return 0;
 }
 
 void init_main(struct create *c)
@@ -389,6 +414,8 @@ void init_main(struct create *c)
 		if (s.proc_fd < 0)
 			die(c->child_sync_fd, &err);
 	}
+	if (c->plan->beside && clone_beside(c, &s, &err) < 0)
+		die(c->child_sync_fd, &err);
 	if (close_others(c, &s, &err) < 0)
 		die(c->child_sync_fd, &err);
 	enter_process(c, &s);

@@ -132,6 +132,11 @@ int launcher_exec(int launcher_fd, int status_fd,
 	buf_printf(&control, ":%d:%d", number_of_way(way, may_wait), traps_io);
 	if (r == 0)
 		r = add_filter(&control, f->traps, f->traps_fd);
+	buf_printf(&control, ":%d:%d", way.go_fd, way.fail_fd);
+	if (r == 0 && way.go_fd &&
+	    (fcntl(way.go_fd, F_SETFD, 0) < 0 ||
+	     fcntl(way.fail_fd, F_SETFD, 0) < 0))
+		r = -errno;
 	if (buf_failed(&control))
 		r = -ENOMEM;
 	all[0] = control.data;

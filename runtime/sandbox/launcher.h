@@ -45,6 +45,9 @@ struct launcher_way {
 	/* Of the program that is beside: */
 	bool takes_terminal; /* its standard input is its controlling one */
 	bool dies;	     /* with its parent */
+	/* Not 0: after the byte on its status fd it waits for one on go_fd, and
+	 * then its status fd is fail_fd. */
+	int go_fd, fail_fd;
 };
 
 /*

@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/path.h"
 #include "kernel/landlock.h"
+#include "kernel/mount.h"
 #include "kernel/userns.h"
 #include "sandbox/asked_bundle.h"
 #include "sandbox/host.h"
@@ -139,6 +140,28 @@ static int open_join(struct plan *p, enum spec_ns ns, struct error *err)
 	return 0;
 }
 
+/*
+ * Below a user namespace nobody may look into what is from above. Without a
+ * process nothing is ever executed in there. Who mounts a procfs from outside
+ * has to say whose it is.
+ */
+static int decide_beside(struct plan *p, struct error *err)
+{
+	const struct spec *s = p->spec;
+
+	p->beside = s->ns[SPEC_NS_PID].want == SPEC_NS_JOIN &&
+		    s->ns[SPEC_NS_USER].want == SPEC_NS_INHERIT &&
+		    s->has_process &&
+		    mount_takes_pidns(p->join_fds[SPEC_NS_PID]);
+	if (!p->beside || !s->hooks.n[SPEC_HOOK_START_CONTAINER])
+		return 0;
+	(void)error_say(err, ERR_UNSUPPORTED, ENOTSUP,
+			"hooks.startContainer: in a pid namespace that is "
+			"joined, others could change them before they run");
+	return error_hint(err, "give the container a pid namespace or a user "
+			       "namespace of its own, or use createContainer");
+}
+
 int plan_namespaces(struct plan *p, struct error *err)
 {
 	int r;
@@ -165,6 +188,9 @@ int plan_namespaces(struct plan *p, struct error *err)
 	p->new_time_ns = p->new_flags & CLONE_NEWTIME;
 	p->new_flags &= ~(CLONE_NEWCGROUP | CLONE_NEWTIME);
 	p->own_pid_ns = p->new_flags & CLONE_NEWPID;
+	r = decide_beside(p, err);
+	if (r < 0)
+		return r;
 	if (!p->privileged && !p->notify &&
 	    p->spec->ns[SPEC_NS_USER].want == SPEC_NS_INHERIT) {
 		(void)error_say(err, ERR_UNSUPPORTED, EPERM,

@@ -41,7 +41,9 @@ struct plan {
 	bool new_cgroup_ns, new_time_ns; /* made by the child itself */
 	bool detour;		     /* namespaces are joined: see spawn.c */
 	int join_fds[SPEC_NS_COUNT]; /* -1 where nothing is joined */
-	bool own_pid_ns;	     /* init's death ends everything inside */
+	/* It joins a pid namespace where somebody may look into it: beside.h */
+	bool beside;
+	bool own_pid_ns; /* init's death ends everything inside */
 	bool branch;
 	/* Maps of the namespace that owns the overlay; empty: ours. */
 	struct idmap branch_idmap;

@@ -480,6 +480,8 @@ int process_execute(struct process_setup *s, int status_fd, struct error *err)
 		.beside = s->beside,
 		.takes_terminal = s->process->terminal,
 		.dies = s->die_with_parent,
+		.go_fd = s->go_fd,
+		.fail_fd = s->fail_fd,
 	};
 
 	if (s->die_with_parent && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)

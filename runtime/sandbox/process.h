@@ -39,8 +39,9 @@ struct process_setup {
 	/* The launcher clones who becomes the program (launcher.h), and what a
 	 * clone does not inherit is left to whoever waits for that. */
 	bool beside;
-	bool makes_cwd;	  /* where it is missing; as runc, not for exec */
-	bool cwd_is_wish; /* the root will do where the cwd is not seen */
+	int go_fd, fail_fd; /* of launcher.h */
+	bool makes_cwd;	    /* where it is missing; as runc, not for exec */
+	bool cwd_is_wish;   /* the root will do where the cwd is not seen */
 	/* Cwd and program are looked for by process_look, when the filter is
 	 * loaded and answered: what a branch that is not mounted has. */
 	bool looks_late;

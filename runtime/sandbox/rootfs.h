@@ -51,10 +51,11 @@ struct rootfs_options {
 	/* Bind sources below root.path are the host's, not the branch's. */
 	bool host_sources;
 	const struct cgroup
-		*cgroup; /* for mounts of type cgroup; may be NULL */
-	bool new_userns; /* the child gets a new user namespace */
-	int userns_fd;	 /* the one that it joins, borrowed; or -1 */
-	bool privileged; /* we are root in the initial namespace */
+		*cgroup;     /* for mounts of type cgroup; may be NULL */
+	bool new_userns;     /* the child gets a new user namespace */
+	int userns_fd;	     /* the one that it joins, borrowed; or -1 */
+	int procfs_pidns_fd; /* whose processes /proc shows; 0: its own */
+	bool privileged;     /* we are root in the initial namespace */
 	bool no_pivot;
 	/*
 	 * Host directories never visible inside: the store and the runtime

@@ -207,14 +207,17 @@ static bool is_tmpfs(const struct spec_mount *m)
 }
 
 /* A tmpfs is written to until rootfs_enter: more may be mounted below it. */
-static struct mount_fs fs_of(const struct spec_mount *m)
+static struct mount_fs fs_of(const struct rootfs *r, const struct spec_mount *m)
 {
+	bool is_proc = strcmp(m->type, "proc") == 0;
+
 	return (struct mount_fs){
 		.type = m->type,
 		.source = m->source,
 		.data = m->data,
 		.flags = is_tmpfs(m) ? m->set & ~(unsigned long)MS_RDONLY
 				     : m->set,
+		.pidns_fd = is_proc ? r->o.procfs_pidns_fd : 0,
 	};
 }
 
@@ -235,7 +238,7 @@ void rootfs_prepare_mounts(struct rootfs *r)
 		if (m->kind != SPEC_MOUNT_FS || m->set & MS_REMOUNT ||
 		    depends_on_target(m))
 			continue;
-		fs = fs_of(m);
+		fs = fs_of(r, m);
 		(void)mount_new(&fs, &r->mount_fds[i], NULL);
 	}
 }
@@ -285,10 +288,11 @@ static int mount_of_skeleton(struct rootfs *r, const struct spec_mount *m,
 	return n;
 }
 
-static int new_filesystem(const struct spec_mount *m, const struct target *t,
-			  int *ret_fd, struct error *err)
+static int new_filesystem(const struct rootfs *r, const struct spec_mount *m,
+			  const struct target *t, int *ret_fd,
+			  struct error *err)
 {
-	struct mount_fs fs = fs_of(m);
+	struct mount_fs fs = fs_of(r, m);
 	auto_free char *data = NULL;
 	struct stat st;
 	int n;
@@ -336,7 +340,7 @@ static int mount_filesystem(struct rootfs *r, size_t i, struct error *err)
 	if (fd < 0 && r->o.skeleton && t.is_new && is_plain_tmpfs(m))
 		(void)mount_of_skeleton(r, m, &t, &fd);
 	if (fd < 0)
-		n = new_filesystem(m, &t, &fd, &why);
+		n = new_filesystem(r, m, &t, &fd, &why);
 	if (n == 0 && is_tmpfs(m))
 		n = fill_tmpfs(r, i, &t, fd, &why);
 	if (n < 0) {

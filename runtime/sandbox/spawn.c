@@ -3,6 +3,7 @@
  * process. Where some are joined, a helper process (the detour) joins and
  * unshares in the order that permissions ask for, and then clones init as its
  * sibling (CLONE_PARENT), so that our caller can wait for it all the same.
+ * Beside a pid namespace (beside.h) it does what init does, and clones last.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +71,8 @@ static int join_namespaces(struct create *c, bool user, bool *ret_denied,
 	struct plan *p = c->plan;
 
 	for (int i = 0; i < SPEC_NS_COUNT; i++) {
-		if (p->join_fds[i] < 0 || (i == SPEC_NS_USER) != user)
+		if (p->join_fds[i] < 0 || (i == SPEC_NS_USER) != user ||
+		    (i == SPEC_NS_PID && p->beside))
 			continue;
 		if (setns(p->join_fds[i], spec_ns_table[i].clone_flag) < 0) {
 			if (errno == EPERM && ret_denied) {
@@ -185,7 +187,7 @@ static void __attribute__((noreturn)) detour_main(struct create *c)
 				"cannot become undumpable");
 		die(c, &err);
 	}
-	r = spawn_sibling(c->child_sync_fd);
+	r = c->plan->beside ? 0 : spawn_sibling(c->child_sync_fd);
 	if (r < 0) {
 		(void)error_set(&err, ERR_SYSTEM, -r, "cannot start init");
 		die(c, &err);
@@ -403,7 +405,7 @@ int spawn_init(struct create *c, pid_t *ret_pid, struct error *err)
 		return r;
 	if (c->state->cgroup)
 		cgroup_settle(c->state->cgroup);
-	if (c->plan->detour)
+	if (c->plan->detour && !c->plan->beside)
 		return spawn_follow(c->sync_fd, pid, &c->pidfd,
 				    &c->plan->spec->idmap, ret_pid, err);
 	if (c->plan->new_flags & CLONE_NEWUSER) {

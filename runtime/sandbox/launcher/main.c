@@ -9,9 +9,9 @@
  * loaded here, right before it.
  *
  *	argv[0]	"STATUS_FD:FILTER_FD:N_INSNS:FLAGS:INIT:TRAPS_IO:FIRST_FD:
- *		FIRST_N:FIRST_FLAGS", unsigned decimals; FILTER_FD is a file of
- *		struct sock_filter, N_INSNS 0: no filter; and of another one,
- *		which is loaded before it
+ *		FIRST_N:FIRST_FLAGS:GO_FD:FAIL_FD", unsigned decimals; FILTER_FD
+ *		is a file of struct sock_filter, N_INSNS 0: no filter; and of
+ *		another one, which is loaded before it
  *	argv[1]	the program, resolved by init
  *	argv[2]...	its argv
  *
@@ -38,7 +38,8 @@
  * its own parent, when the filters are loaded, writes what launcher.h has as
  * struct launcher_beside, and ends. The clone starts a session, of terminal 0
  * with 8 added, dies with its parent with 16 added, and reads one byte before
- * it goes on.
+ * it goes on. With GO_FD it closes STATUS_FD then, and reads a byte of that
+ *one; what fails afterwards goes to FAIL_FD.
  */
 #include <asm/ioctls.h>
 #include <asm/unistd.h>
@@ -229,6 +230,7 @@ enum {
 struct launch {
 	long status_fd;
 	struct filter filters[2]; /* in the order in which they are loaded */
+	long go_fd, fail_fd;	  /* or 0 */
 	unsigned long init, traps;
 	char **argv, **envp;
 	unsigned long long mask; /* of the payload, where it is our child */
@@ -238,7 +240,7 @@ struct launch {
  * Returns in the clone, once it may go on. Who is inside can have it do
  * anything from its first moment; so what counts is said by who made it.
  */
-static void go_beside(const struct launch *l, unsigned long traps)
+static void go_beside(struct launch *l, unsigned long traps)
 {
 	int said[2] = { 0, 0 };
 	long r = raw_call6(__NR_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0);
@@ -257,6 +259,12 @@ static void go_beside(const struct launch *l, unsigned long traps)
 			      0);
 	if (read_byte(l->status_fd, &byte, traps) != 1)
 		finish(126);
+	if (l->go_fd) {
+		(void)raw_call6(__NR_close, l->status_fd, 0, 0, 0, 0, 0);
+		l->status_fd = l->fail_fd;
+		if (read_byte(l->go_fd, &byte, traps) != 1)
+			finish(126);
+	}
 	if (r < 0)
 		fail(l->status_fd, r, traps);
 }
@@ -343,9 +351,17 @@ void __attribute__((noreturn, used)) launch(long *stack)
 	l.init = next_number(&p);
 	l.traps = next_number(&p);
 	read_filter(&p, &l.filters[0]);
+	l.go_fd = (long)next_number(&p);
+	l.fail_fd = (long)next_number(&p);
 	if (raw_call6(__NR_fcntl, l.status_fd, F_SETFD, FD_CLOEXEC, 0, 0, 0) <
 	    0)
 		finish(126);
+	if (l.go_fd) {
+		(void)raw_call6(__NR_fcntl, l.go_fd, F_SETFD, FD_CLOEXEC, 0, 0,
+				0);
+		(void)raw_call6(__NR_fcntl, l.fail_fd, F_SETFD, FD_CLOEXEC, 0,
+				0, 0);
+	}
 	/* Until the payload is executed nothing inside may look into us, and
 	 * never into pid 1: no filter is on either. Before the fork, so that
 	 * the payload does not come first. */
