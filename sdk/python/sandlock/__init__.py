@@ -14,9 +14,11 @@ from typing import Any
 
 from . import _missing
 from ._ffi import decode as _decode, lib as _lib
+from ._features import features
 from ._landlock import landlock_abi_version, min_landlock_abi
 from ._profile import list_profiles, load_profile
 from .branches import Branch, branches
+from .denials import Denial, denials
 from .exceptions import (
     BranchConflictError, BranchError, ChildError, ConfinementError, ForkError,
     LandlockUnavailableError, MemoryProtectError, NotOfferedError, NotifError,
@@ -38,16 +40,16 @@ __version__ = _decode(_lib.version())
 
 __all__ = [
     "Approval", "Branch", "BranchAction", "BranchConflictError", "BranchError",
-    "Change", "ChildError", "ConfinementError", "Entry", "ExceptionPolicy",
-    "ExitReason", "ForkError", "Gather", "GatherPipeline", "Handler",
-    "HandlerCtx", "LandlockUnavailableError", "MemoryProtectError",
+    "Change", "ChildError", "ConfinementError", "Denial", "Entry",
+    "ExceptionPolicy", "ExitReason", "ForkError", "Gather", "GatherPipeline",
+    "Handler", "HandlerCtx", "LandlockUnavailableError", "MemoryProtectError",
     "NamedStage", "NotOfferedError", "NotifAction", "NotifError", "Pipeline",
     "PolicyContext", "PolicyError", "PolicyFn", "Process", "Protection",
     "Question", "Result", "Sandbox", "SandboxError", "SandlockError",
     "SeccompError", "Stage", "StdioMode", "SyscallEvent", "Transaction",
-    "TransactionResult", "__version__", "branches", "confine", "inputs",
-    "landlock_abi_version", "list_profiles", "load_profile",
-    "min_landlock_abi", "parse_ports", "questions", "renames",
+    "TransactionResult", "__version__", "branches", "confine", "denials",
+    "features", "inputs", "landlock_abi_version", "list_profiles",
+    "load_profile", "min_landlock_abi", "parse_ports", "questions", "renames",
 ]
 
 

@@ -21,6 +21,7 @@ from ctypes import (
     c_int64, c_long, c_size_t, c_ubyte, c_uint, c_uint16, c_uint32, c_uint64,
     c_void_p,
 )
+from datetime import datetime, timezone
 from typing import Any, Iterable, Iterator, Optional, Union
 
 from . import exceptions as exc
@@ -145,6 +146,17 @@ class Commit(Structure):
                 ("on_conflict", CHANGE_FN), ("data", c_void_p),
                 ("n_published", c_size_t), ("n_skipped", c_size_t),
                 ("gone", c_bool)]
+
+
+class Denial(Structure):
+    _fields_ = [("code", c_char_p), ("call", c_char_p), ("error", c_int),
+                ("object", c_char_p), ("rule", c_char_p),
+                ("where", c_char_p), ("remedy", c_char_p),
+                ("program", c_char_p), ("pid", c_int), ("count", c_uint64),
+                ("first", Timespec), ("last", Timespec)]
+
+
+DENIAL_FN = CFUNCTYPE(c_int, c_void_p, POINTER(Denial))
 
 
 class Event(Structure):
@@ -336,8 +348,12 @@ PROTOTYPES: "dict[str, tuple[Any, list[Any]]]" = {
     "diff": (c_int, [_ENV, c_char_p, c_uint, _S, c_size_t, CHANGE_FN, _P,
                      _E]),
     "digest": (c_int, [_ENV, c_char_p, c_char_p, c_bool, c_char_p, _E]),
+    "uncovered": (c_int, [_ENV, c_char_p, CHANGE_FN, _P, _E]),
     "commit": (c_int, [_ENV, c_char_p, POINTER(Commit), _E]),
     "abort": (c_int, [_ENV, c_char_p, _S, c_size_t, _E]),
+    "recover": (c_int, [_ENV, c_char_p, c_bool, POINTER(c_int), _E]),
+    "denials": (c_int, [_ENV, c_char_p, DENIAL_FN, _P, _E]),
+    "features": (c_int, [POINTER(_P), _E]),
 }
 
 
@@ -418,6 +434,10 @@ def get_string(step: str, function: Any, *args: Any) -> str:
     pointer = c_void_p()
     call(step, function, *args, byref(pointer))
     return take_string(pointer)
+
+
+def moment(t: Timespec) -> datetime:
+    return datetime.fromtimestamp(t.tv_sec + t.tv_nsec / 1e9, timezone.utc)
 
 
 def strings(texts: Iterable[Text]) -> Any:

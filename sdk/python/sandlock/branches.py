@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import stat
-from ctypes import byref, c_size_t
+from ctypes import byref, c_int, c_size_t
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any, Iterable, List, Optional
 
 from . import _ffi
@@ -15,6 +15,7 @@ from .result import Change, Entry
 
 __all__ = ["Branch", "branches"]
 
+_RECOVERED = ("nothing", "settled", "forward", "back")
 _KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "symlink"}
 
 
@@ -63,6 +64,28 @@ class Branch:
         _ffi.call("abort", lib.abort, byref(_ffi.env), self._name, names,
                   len(names) - 1)
 
+    def recover(self, *, rollback: bool = False) -> str:
+        """Ends a commit or a settling that was cut off; with ``rollback``
+        takes the commit back. ``"nothing"`` was to be done, or it was
+        ``"settled"``, goes ``"forward"`` or went ``"back"``."""
+        done = c_int()
+        _ffi.call("recover", lib.recover, byref(_ffi.env), self._name,
+                  rollback, byref(done))
+        return _RECOVERED[done.value]
+
+    def uncovered(self) -> List[str]:
+        """Mounts that it does not cover: what is written there is no change
+        of the branch."""
+        found: List[str] = []
+
+        def add(_data: Any, pointer: Any) -> int:
+            found.append(_ffi.decode(pointer.contents.path))
+            return 0
+
+        _ffi.call("uncovered", lib.uncovered, byref(_ffi.env), self._name,
+                  _ffi.CHANGE_FN(add), None)
+        return found
+
     @property
     def _name(self) -> bytes:
         return _ffi.encode(self.name)
@@ -101,9 +124,8 @@ def branches() -> List[Branch]:
 
 
 def _branch(b: _ffi.BranchInfo) -> Branch:
-    created = b.created.tv_sec + b.created.tv_nsec / 1e9
     return Branch(name=_ffi.decode(b.name), state=_ffi.decode(b.state),
                   workdir=_ffi.decode(b.lower),
                   upper_dir=_ffi.decode(b.upper),
                   command=_ffi.decode(b.command),
-                  created=datetime.fromtimestamp(created, timezone.utc))
+                  created=_ffi.moment(b.created))

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import json
 import os
@@ -13,7 +14,7 @@ import time
 import sandlock
 from sandlock import (
     BranchAction, BranchConflictError, BranchError, PolicyError, Sandbox,
-    SandboxError, Transaction, branches,
+    SandboxError, Transaction, branches, denials, features,
 )
 
 from .place import EXAMPLES, LIMIT_S, Place, snapshot, unique
@@ -371,9 +372,47 @@ class Stored(Branch):
         sandbox = self.deferred()
         branch = branches()[0]
         sandbox.abort()
-        with self.assertRaises(SandboxError) as caught:
-            branch.commit()
-        self.assertEqual(caught.exception.kind, "not_found")
+        for ask in (branch.commit, branch.recover, branch.uncovered,
+                    lambda: denials(branch.name)):
+            with self.assertRaises(SandboxError) as caught:
+                ask()
+            self.assertEqual(caught.exception.kind, "not_found")
+
+    def test_nothing_is_to_be_recovered(self):
+        sandbox = self.deferred()
+        for rollback in (False, True):
+            self.assertEqual(branches()[0].recover(rollback=rollback),
+                             "nothing")
+        sandbox.abort()
+
+    def test_mounts_that_it_does_not_cover(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root mounts")
+        sandbox = self.deferred()
+        [branch] = branches()
+        self.assertEqual(branch.uncovered(), [])
+        subprocess.run(["mount", "-t", "tmpfs", "none", self.path("d")],
+                       check=True)
+        try:
+            self.assertEqual(branch.uncovered(), ["d"])
+        finally:
+            subprocess.run(["umount", self.path("d")], check=True)
+        sandbox.abort()
+
+    def test_what_was_refused(self):
+        sandbox = Sandbox(workdir=self.workdir, on_exit=BranchAction.DEFER)
+        sandbox.run(["sh", "-c",
+                     "echo x >new; mount -t tmpfs none /mnt 2>/dev/null; :"])
+        [denial] = [d for d in denials(branches()[0].name)
+                    if d.call == "mount"]
+        self.assertEqual((denial.code, denial.errno, denial.count),
+                         ("syscall.mount", errno.EPERM, 1))
+        self.assertEqual(denial.first, denial.last)
+        self.assertLess(abs(denial.first.timestamp() - time.time()), 300)
+        sandbox.abort()
+
+    def test_features(self):
+        self.assertIn("ociVersionMax", features())
 
 
 class Transactions(Branch):
