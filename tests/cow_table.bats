@@ -685,6 +685,24 @@ sys.stdin.read()' <"$W/hold" >"$W/out" 3>&- &
 	eventually umount "$W/fs"
 }
 
+@test "row 64: links in a tree deeper than PATH_MAX are copied as such" {
+	skip_unless_root
+	mkdir "$W/fs"
+	mount -t tmpfs tmpfs "$W/fs"
+	mkdir "$W/fs/d"
+	sandlock run --name "$N" --workdir "$W/fs/d" --storage "$W/store2" -- \
+		python3 -c 'import os
+for i in range(200):
+    os.mkdir("a-directory-with-a-rather-long-name")
+    os.chdir("a-directory-with-a-rather-long-name")
+open("a", "w").close()
+os.link("a", "b")'
+	sandlock commit "$N"
+	equal links "$(find "$W/fs/d" -type f -links 2 | wc -l)" 2
+	rm -r "$W/fs/d"
+	eventually umount "$W/fs"
+}
+
 @test "row 66: redirect and metacopy in the upper are refused" {
 	skip_unless_root
 	for x in redirect metacopy; do

@@ -187,10 +187,20 @@ static int link_again(const struct tree_copy *t, const struct object *o,
 		      int to_dirfd, const char *to)
 {
 	const struct link *l = links_find(t->links, o->ino);
+	auto_close int dirfd = -1;
+	const char *name;
+	int r;
 
 	if (!l)
 		return 0;
-	return linkat(t->stage_fd, l->path, to_dirfd, to, 0) < 0 ? -errno : 1;
+	if (linkat(t->stage_fd, l->path, to_dirfd, to, 0) == 0)
+		return 1;
+	if (errno != ENAMETOOLONG)
+		return -errno;
+	r = walk_lookup(t->stage_fd, l->path, &dirfd, &name);
+	if (r == 0 && linkat(dirfd, name, to_dirfd, to, 0) < 0)
+		r = -errno;
+	return r < 0 ? r : 1;
 }
 
 struct copier {
