@@ -288,3 +288,16 @@ int branch_digest(struct branch *b, const char *path, enum change_content side,
 		(void)snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
 	return r;
 }
+
+int content_same_target(const struct walk_entry *e)
+{
+	auto_(buf) struct buf a = BUF_INIT;
+	auto_(buf) struct buf b = BUF_INIT;
+	int r = content_readlink(e->upper_dirfd, e->name, &a);
+
+	if (r == 0)
+		r = content_readlink(e->lower_dirfd, e->name, &b);
+	if (r < 0)
+		return r;
+	return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}

@@ -46,7 +46,7 @@ struct branch_record {
 	char *path; /* relative to the root, "" for the root */
 	uint64_t dev, ino;
 	uint32_t mode, uid, gid;
-	struct timespec mtime, ctime;
+	struct timespec mtime, ctime; /* ctime 0, of a base: whatever it is */
 	int64_t size; /* -1: of an older program, which did not note it */
 };
 

@@ -12,6 +12,7 @@
 #include "branch/internal.h"
 #include "branch/links.h"
 #include "branch/origin.h"
+#include "branch/tree.h"
 
 static int compare_inodes(const void *a, const void *b)
 {
@@ -21,22 +22,37 @@ static int compare_inodes(const void *a, const void *b)
 	return (x->ino > y->ino) - (x->ino < y->ino);
 }
 
+static bool is_record_of(const struct branch_record *r, const struct object *o)
+{
+	return r->mode == o->mode && r->uid == o->uid && r->gid == o->gid &&
+	       time_compare(&r->mtime, &o->mtime) == 0 &&
+	       (r->ctime.tv_sec == 0 ||
+		time_compare(&r->ctime, &o->ctime) == 0);
+}
+
 /*
  * Displacing one name of an inode changes the ctime of its other names; which
  * these are nobody knows, so they are recognised by inode and contents' time.
+ * What was put back has its own ctime, too: else the host has moved it.
  */
 static bool is_known_inode(const struct judge *j, const struct object *o)
 {
-	struct branch_record wanted = { .ino = o->ino };
-	const struct branch_record *key = &wanted, *const * found;
+	const struct branch_record *const *v = j->by_inode;
+	size_t low = 0, high = v ? j->branch->meta.n_bases : 0;
 
-	if (!j->by_inode)
-		return false;
-	found = bsearch(&key, j->by_inode, j->branch->meta.n_bases,
-			sizeof(*j->by_inode), compare_inodes);
-	return found && (*found)->mode == o->mode && (*found)->uid == o->uid &&
-	       (*found)->gid == o->gid &&
-	       time_compare(&(*found)->mtime, &o->mtime) == 0;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (v[middle]->ino < o->ino)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; v && low < j->branch->meta.n_bases && v[low]->ino == o->ino;
+	     low++)
+		if (is_record_of(v[low], o))
+			return true;
+	return false;
 }
 
 static int index_bases(struct judge *j)
@@ -203,18 +219,26 @@ static bool is_hosts(const struct judge *j, const char *path,
 	       time_compare(&o->mtime, base) <= 0;
 }
 
-static int next_below(struct walk *w, struct walk_entry **e, struct error *err)
+/*
+ * A directory that the host moved here and then changed looks like one that
+ * only lost entries; but the directory that it came to has changed, too. @path
+ * is cut at the last slash meanwhile.
+ */
+static bool may_be_moved(const struct judge *j, char *path,
+			 const struct walk_entry *e)
 {
-	int r = walk_next(w, e, err);
+	char *slash = strrchr(path, '/');
+	struct object above;
+	bool may;
 
-	if (r == 1 && !(*e)->leaving && S_ISDIR((*e)->lower.mode) &&
-	    !(*e)->lower.is_mount) {
-		int entered = walk_enter(w, WALK_DELETED, WALK_NO_TAG, err);
-
-		if (entered < 0)
-			return entered;
-	}
-	return r;
+	if (!S_ISDIR(e->lower.mode) || !judge_base_changed(j, path, &e->lower))
+		return false;
+	if (object_stat(e->lower_dirfd, "", &above) < 0)
+		return true;
+	*slash = '\0';
+	may = judge_base_changed(j, path, &above);
+	*slash = '/';
+	return may;
 }
 
 /* The first thing below a directory that must not go with it. */
@@ -230,9 +254,10 @@ static int scan_below(struct judge *j, const struct walk_entry *dir,
 	if (r < 0)
 		return fail(dir, -r, "look into", err);
 	r = walk_init(&w, -1, fd, j->prefix, err);
-	while (r >= 0 && (r = next_below(&w, &e, err)) == 1) {
+	while (r >= 0 && (r = walk_next_lower(&w, &e, err)) == 1) {
 		if (e->leaving || e->path_len == 0)
 			continue;
+		v->below = tree_hash_entry(v->below, e);
 		buf_clear(&path);
 		buf_printf(&path, "%s/%s", dir->path, e->path);
 		if (e->lower.is_mount || e->lower.is_locked) {
@@ -246,7 +271,8 @@ static int scan_below(struct judge *j, const struct walk_entry *dir,
 			v->locked = !e->lower.is_mount;
 			return 0;
 		}
-		if (!v->conflict && is_hosts(j, buf_str(&path), &e->lower))
+		if (!v->conflict && (is_hosts(j, buf_str(&path), &e->lower) ||
+				     may_be_moved(j, path.data, e)))
 			say_conflict(j, v, "new or changed on the host",
 				     buf_str(&path));
 	}
@@ -535,19 +561,6 @@ static int compare_xattrs(struct judge *j, const struct walk_entry *e,
 	return 0;
 }
 
-static int same_target(const struct walk_entry *e)
-{
-	auto_(buf) struct buf a = BUF_INIT;
-	auto_(buf) struct buf b = BUF_INIT;
-	int r = content_readlink(e->upper_dirfd, e->name, &a);
-
-	if (r == 0)
-		r = content_readlink(e->lower_dirfd, e->name, &b);
-	if (r < 0)
-		return r;
-	return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
-}
-
 /* 1 if what the two objects of one type hold is the same. */
 static int same_content(struct judge *j, const struct walk_entry *e)
 {
@@ -557,7 +570,7 @@ static int same_content(struct judge *j, const struct walk_entry *e)
 				       e->lower_dirfd, e->name, &e->lower,
 				       j->chunk);
 	case S_IFLNK:
-		return same_target(e);
+		return content_same_target(e);
 	case S_IFCHR:
 	case S_IFBLK:
 		return e->upper.rdev == e->lower.rdev;

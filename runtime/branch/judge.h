@@ -47,6 +47,7 @@ struct verdict {
 	bool locked;	      /* because of a flag that chattr(1) takes away */
 	const char *link_to;
 	const char *xattrs;
+	uint64_t below; /* tree_hash of the lower's directory that goes */
 };
 
 int judge_init(struct judge *j, const struct branch *b, struct error *err);
@@ -91,5 +92,8 @@ bool content_is_open_database(int dirfd, const char *name,
 
 /* content.c: a symlink's target, appended to @b. 0 or a negative errno. */
 int content_readlink(int dirfd, const char *name, struct buf *b);
+
+/* content.c: 1 if both symlinks have the same target, 0 if not. */
+int content_same_target(const struct walk_entry *e);
 
 #endif

@@ -31,7 +31,7 @@ struct origins {
 };
 
 /* FNV-1a; never 0, to begin with 0. */
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
+uint64_t origin_hash(uint64_t hash, const void *data, size_t len)
 {
 	const unsigned char *p = data;
 
@@ -45,8 +45,8 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
 uint64_t origin_hash_xattrs(uint64_t hash, const struct xattrs *x)
 {
 	for (size_t i = 0; i < x->n; i++) {
-		hash = hash_bytes(hash, x->v[i].key, strlen(x->v[i].key) + 1);
-		hash = hash_bytes(hash, x->v[i].value, x->v[i].len);
+		hash = origin_hash(hash, x->v[i].key, strlen(x->v[i].key) + 1);
+		hash = origin_hash(hash, x->v[i].value, x->v[i].len);
 	}
 	return hash;
 }
@@ -69,7 +69,7 @@ static uint64_t hash_looks(const struct object *o)
 				   (uint64_t)o->mtime.tv_sec,
 				   (uint64_t)o->mtime.tv_nsec };
 
-	return hash_bytes(0, looks, sizeof(looks));
+	return origin_hash(0, looks, sizeof(looks));
 }
 
 /* 0: the file system has none. */
@@ -85,8 +85,8 @@ static uint64_t hash_handle(int dirfd, const char *name)
 	if (name_to_handle_at(dirfd, name, &u.handle, &mount, 0) < 0)
 		return 0;
 	type = (unsigned char)u.handle.handle_type;
-	return hash_bytes(hash_bytes(0, &type, 1), u.handle.f_handle,
-			  u.handle.handle_bytes);
+	return origin_hash(origin_hash(0, &type, 1), u.handle.f_handle,
+			   u.handle.handle_bytes);
 }
 
 static const struct xattr *find_mark(const struct xattrs *private,
@@ -111,8 +111,8 @@ static uint64_t hash_origin(const struct xattr *origin)
 {
 	if (!origin || origin->len <= FB_HEADER)
 		return 0;
-	return hash_bytes(hash_bytes(0, origin->value + FB_TYPE, 1),
-			  origin->value + FB_HEADER, origin->len - FB_HEADER);
+	return origin_hash(origin_hash(0, origin->value + FB_TYPE, 1),
+			   origin->value + FB_HEADER, origin->len - FB_HEADER);
 }
 
 static int add(struct link_table *t, uint64_t hash)
@@ -194,7 +194,7 @@ static void read_hashes(int dir_fd, const char *name, struct buf *ret)
 
 static uint64_t hash_both(const char *path, size_t len, uint64_t ino)
 {
-	return hash_bytes(hash_bytes(0, path, len), &ino, sizeof(ino));
+	return origin_hash(origin_hash(0, path, len), &ino, sizeof(ino));
 }
 
 /* A number is given again to what is made next; 0: nothing is there. */
@@ -203,7 +203,7 @@ static uint64_t identity(const struct object *o)
 	const uint64_t parts[] = { o->ino, (uint64_t)o->btime.tv_sec,
 				   (uint64_t)o->btime.tv_nsec };
 
-	return o->mode ? hash_bytes(0, parts, sizeof(parts)) : 0;
+	return o->mode ? origin_hash(0, parts, sizeof(parts)) : 0;
 }
 
 static uint64_t hash_equal(const char *path, size_t len, const struct object *o,
@@ -220,18 +220,18 @@ static uint64_t hash_equal(const char *path, size_t len, const struct object *o,
 		(uint64_t)o->mtime.tv_sec,
 		(uint64_t)o->mtime.tv_nsec,
 	};
-	uint64_t hash = hash_bytes(0, parts, sizeof(parts));
+	uint64_t hash = origin_hash(0, parts, sizeof(parts));
 
 	/* Two changes may have one ctime. */
 	if (!is_dir)
-		hash = hash_bytes(hash, times, sizeof(times));
+		hash = origin_hash(hash, times, sizeof(times));
 	return is_dir ? origin_hash_xattrs(hash, x) : hash;
 }
 
 void origin_add_lower(struct buf *notes, const char *path, size_t len,
 		      const struct object *lower)
 {
-	const uint64_t both[] = { hash_bytes(0, path, len),
+	const uint64_t both[] = { origin_hash(0, path, len),
 				  hash_both(path, len, identity(lower)) };
 
 	/* Of what is not there, the second alone. */
@@ -241,7 +241,7 @@ void origin_add_lower(struct buf *notes, const char *path, size_t len,
 
 void origin_add_doubtful(struct buf *notes, const char *path, size_t len)
 {
-	uint64_t hash = hash_bytes(0, path, len);
+	uint64_t hash = origin_hash(0, path, len);
 
 	buf_add(notes, &hash, sizeof(hash));
 }
@@ -261,7 +261,7 @@ void origin_read_notes(int dir_fd, struct buf *ret)
 
 bool origin_is_noted(const struct buf *notes, const char *path, size_t len)
 {
-	return has_hash(notes, hash_bytes(0, path, len)) ||
+	return has_hash(notes, origin_hash(0, path, len)) ||
 	       has_hash(notes, hash_both(path, len, 0));
 }
 
@@ -341,7 +341,7 @@ int origin_had_lower(struct origins **origins, const struct branch *b,
 	int r = open_origins(origins, b, err);
 
 	return r < 0 ? r
-		     : has_hash(&(*origins)->notes, hash_bytes(0, path, len));
+		     : has_hash(&(*origins)->notes, origin_hash(0, path, len));
 }
 
 bool origin_was_seen(struct origins **origins, const struct branch *b,

@@ -31,7 +31,8 @@ struct walk_entry;
 struct xattr;
 struct xattrs;
 
-/* Goes on from @hash; 0 to begin with, and as long as there was nothing. */
+/* Both go on from @hash; 0 to begin with, and as long as there was nothing. */
+uint64_t origin_hash(uint64_t hash, const void *data, size_t len);
 uint64_t origin_hash_xattrs(uint64_t hash, const struct xattrs *x);
 
 /* The overlay's mark on what it has copied up; NULL: @e has none. */

@@ -390,6 +390,19 @@ static int add_op(struct planner *pl, const struct walk_entry *e,
 	return push_op(pl, &op, err);
 }
 
+/* One that displaces a directory notes what that holds. */
+static int add_change(struct planner *pl, const struct walk_entry *e,
+		      const struct verdict *v, enum op_kind kind, int flags,
+		      struct error *err)
+{
+	int r = add_op(pl, e, kind, flags | (v->conflict ? OP_FORCED : 0), err);
+
+	if (r == 0 && S_ISDIR(e->lower.mode))
+		pl->plan->ops[pl->plan->n_ops - 1].old_xattrs =
+			plan_fold_tree(v->below);
+	return r;
+}
+
 static void count(struct planner *pl, const struct walk_entry *e)
 {
 	pl->plan->n_published++;
@@ -534,7 +547,6 @@ static int visit_lazy(struct planner *pl, const struct walk_entry *e,
 static int visit_change(struct planner *pl, const struct walk_entry *e,
 			const struct verdict *v, struct error *err)
 {
-	bool forced = v->conflict;
 	uint32_t dir;
 	int r = meet_special(pl, e, err);
 
@@ -548,13 +560,11 @@ static int visit_change(struct planner *pl, const struct walk_entry *e,
 	if (!(v->flags & CHANGE_MTIME_ONLY))
 		count(pl, e);
 	if (v->kind == CHANGE_DELETE)
-		return add_op(pl, e, OP_DELETE,
-			      (forced ? OP_FORCED : 0) |
-				      (S_ISDIR(e->lower.mode) ? OP_IS_DIR : 0),
-			      err);
+		return add_change(pl, e, v, OP_DELETE,
+				  S_ISDIR(e->lower.mode) ? OP_IS_DIR : 0, err);
 	r = mark_link(pl, e, err);
 	if (r == 0)
-		r = add_op(pl, e, OP_PUT, forced ? OP_FORCED : 0, err);
+		r = add_change(pl, e, v, OP_PUT, 0, err);
 	if (r < 0 || !S_ISDIR(e->upper.mode))
 		return r;
 	/* Its mtime must survive an exchange: keep_mtimes. */

@@ -64,7 +64,7 @@ struct plan_op {
 	uint32_t old_mode; /* of a file: a directory's we may change */
 	/* Hashes, for there is one of these a change. */
 	uint32_t old_owner;  /* plan_hash_owner */
-	uint32_t old_xattrs; /* plan_hash_xattrs; of a file, too */
+	uint32_t old_xattrs; /* plan_hash_xattrs; of a directory tree_hash */
 };
 
 struct dir_state {
@@ -117,6 +117,13 @@ const char *plan_text(const struct plan *p, uint32_t offset);
  * when one of them is displaced, or removed from the trash.
  */
 bool plan_is_old(const struct plan_op *op, const struct object *o);
+/*
+ * The same of what a directory holds, at whatever depth; not of itself. True of
+ * anything else.
+ */
+bool plan_has_old_tree(const struct plan_op *op, int dirfd, const char *name);
+/* A tree_hash for the plan, which is never 0: older programs wrote that. */
+uint32_t plan_fold_tree(uint64_t hash);
 /* The same of its attributes, which have to be read: where time has passed. */
 bool plan_has_old_xattrs(const struct plan_op *op, int dirfd, const char *name,
 			 const char *prefix);

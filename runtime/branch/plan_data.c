@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "branch/origin.h"
 #include "branch/plan.h"
+#include "branch/tree.h"
 
 void plan_done(struct plan *p)
 {
@@ -78,6 +79,11 @@ int plan_add_xattrs(struct plan *p, const struct xattrs *x, uint32_t *ret)
 	return buf_failed(&p->text) ? -ENOMEM : 0;
 }
 
+static uint32_t fold(uint64_t hash)
+{
+	return (uint32_t)(hash ^ hash >> 32);
+}
+
 int plan_hash_xattrs(int dirfd, const char *name, const char *prefix,
 		     uint32_t *ret)
 {
@@ -88,8 +94,15 @@ int plan_hash_xattrs(int dirfd, const char *name, const char *prefix,
 	if (r < 0)
 		return r;
 	hash = origin_hash_xattrs(0, &x);
-	*ret = (uint32_t)(hash ^ hash >> 32);
+	*ret = fold(hash);
 	return 0;
+}
+
+uint32_t plan_fold_tree(uint64_t hash)
+{
+	uint32_t folded = fold(hash);
+
+	return folded ? folded : 1;
 }
 
 uint32_t plan_hash_owner(uid_t uid, gid_t gid)
@@ -116,6 +129,16 @@ bool plan_has_old_xattrs(const struct plan_op *op, int dirfd, const char *name,
 	return !op->old_mode ||
 	       (plan_hash_xattrs(dirfd, name, prefix, &now) == 0 &&
 		now == op->old_xattrs);
+}
+
+bool plan_has_old_tree(const struct plan_op *op, int dirfd, const char *name)
+{
+	uint64_t now;
+
+	if (!op->old_ino || op->old_mode || !op->old_xattrs)
+		return true;
+	return tree_hash(dirfd, name, &now) == 0 &&
+	       plan_fold_tree(now) == op->old_xattrs;
 }
 
 static int take_bytes(const char **at, size_t *left, void *to, size_t n)

@@ -362,8 +362,9 @@ static int add_dir_bases(struct keeper *k, struct bases *b, bool undone)
 }
 
 /*
- * Displaced for good, it matters only if the lower has other names of it. It
- * is where the op left it, or prune.
+ * Displaced for good, it matters only if the lower has other names of it, whose
+ * ctime changes once more when it is removed: recorded as 0. It is where the op
+ * left it, or prune.
  */
 static int find_displaced(struct keeper *k, const struct plan_op *op,
 			  char name[NUMBER_LEN], int *ret_dirfd,
@@ -382,7 +383,10 @@ static int find_displaced(struct keeper *k, const struct plan_op *op,
 		r = fstatat(s->stage_fd, number(k, op, "o", name), st,
 			    AT_SYMLINK_NOFOLLOW);
 	}
-	return r < 0 ? -errno : 0;
+	if (r < 0)
+		return -errno;
+	st->st_ctim = (struct timespec){ .tv_sec = 0 };
+	return 0;
 }
 
 /* The same of all that a directory took with it. */
@@ -413,6 +417,7 @@ static int add_bases_below(const struct keeper *k, const struct plan_op *op,
 		buf_printf(&path, "%s/%s", plan_text(k->plan, op->name),
 			   e->path);
 		r = fstatat(e->lower_dirfd, e->name, &st, AT_SYMLINK_NOFOLLOW);
+		st.st_ctim = (struct timespec){ .tv_sec = 0 };
 		r = r < 0 ? -errno
 			  : add_base(b, k->plan, op->dir, buf_str(&path), &st);
 	}

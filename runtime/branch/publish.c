@@ -178,6 +178,33 @@ static bool has_left(struct publisher *pub, const struct plan_op *op)
 	return op->kind == OP_PUT ? !there : there;
 }
 
+/* Where what an op has displaced is. */
+static int find_displaced(struct publisher *pub, const struct plan_op *op,
+			  struct place *ret)
+{
+	if (op->kind == OP_PUT && !find_aside(pub, op, ret))
+		return find_source(pub, op, ret);
+	numbered(pub, op, op->kind == OP_PUT ? "o" : "", ret);
+	return 0;
+}
+
+/*
+ * Whether that, which nobody will see again, is what the plan saw: the host may
+ * have changed it until it was moved, and through what it has open after that.
+ */
+static bool is_displaced_old(struct publisher *pub, const struct plan_op *op)
+{
+	struct place at;
+	struct object o;
+
+	if (!op->old_ino || find_displaced(pub, op, &at) < 0 ||
+	    object_stat(at.dirfd, at.name, &o) < 0 || !o.mode ||
+	    o.ino != op->old_ino)
+		return true;
+	return (S_ISDIR(o.mode) || plan_is_old(op, &o)) &&
+	       plan_has_old_tree(op, at.dirfd, at.name);
+}
+
 /* The exchange was atomic, so what it brought us was the lower's. */
 static int put(struct publisher *pub, const struct plan_op *op,
 	       const struct place *target, struct error *err)
@@ -200,12 +227,16 @@ static int put(struct publisher *pub, const struct plan_op *op,
 		return meddled(pub, op, err);
 	if (r < 0)
 		return fail(pub, op, -r, "cannot publish", err);
-	if (!op->old_ino || in_steps)
+	if (!op->old_ino)
 		return 0;
-	r = object_stat(source.dirfd, source.name, &o);
-	if (r == 0 && o.ino == op->old_ino)
+	r = in_steps ? 0 : object_stat(source.dirfd, source.name, &o);
+	if (r == 0 && (in_steps || o.ino == op->old_ino) &&
+	    is_displaced_old(pub, op))
 		return 0;
-	(void)move_exchange(&source, target);
+	if (in_steps)
+		(void)move_back(&source, target, &aside, op->new_ino);
+	else
+		(void)move_exchange(&source, target);
 	return meddled(pub, op, err);
 }
 
@@ -223,10 +254,23 @@ static int delete (struct publisher *pub, const struct plan_op *op,
 	if (r < 0)
 		return fail(pub, op, -r, "cannot delete", err);
 	r = object_stat(stage.dirfd, stage.name, &o);
-	if (r == 0 && o.ino == op->old_ino)
+	if (r == 0 && o.ino == op->old_ino && is_displaced_old(pub, op))
 		return 0;
 	(void)move_new(&stage, target);
 	return meddled(pub, op, err);
+}
+
+/*
+ * Carried out before the commit was killed, maybe before it could look at what
+ * it had displaced. What was to be overwritten in any case may go.
+ */
+static int was_done(struct publisher *pub, const struct plan_op *op,
+		    struct error *err)
+{
+	if (pub->strict ||
+	    (!(op->flags & OP_FORCED) && !is_displaced_old(pub, op)))
+		return meddled(pub, op, err);
+	return 0;
 }
 
 static int publish_op(struct publisher *pub, const struct plan_op *op,
@@ -249,11 +293,11 @@ static int publish_op(struct publisher *pub, const struct plan_op *op,
 	if (op->kind == OP_PUT && !o.mode && find_aside(pub, op, &aside))
 		return put(pub, op, &target, err);
 	if (op->kind == OP_PUT ? o.mode && o.ino == op->new_ino : !o.mode)
-		return pub->strict ? meddled(pub, op, err) : 0;
+		return was_done(pub, op, err);
 	planned = is_as_planned(pub, op, &target, &o);
 	/* It was carried out, and the host went on from there. */
 	if (!pub->strict && (!planned || !o.mode) && has_left(pub, op))
-		return 0;
+		return was_done(pub, op, err);
 	if (!planned)
 		return meddled(pub, op, err);
 	if (op->kind == OP_PUT)

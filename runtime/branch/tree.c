@@ -16,6 +16,7 @@
 #include "branch/judge.h"
 #include "branch/links.h"
 #include "branch/modes.h"
+#include "branch/origin.h"
 #include "branch/walk.h"
 
 enum { COPY_CHUNK = 1 << 30, READ_CHUNK = 128 * 1024 };
@@ -352,6 +353,42 @@ int tree_copy(struct tree_copy *t, int dirfd, const char *name, const char *to,
 		return r;
 	r = tree_set_metadata(t->prefix, dirfd, name, &o, t->stage_fd, to);
 	return r < 0 ? copy_failed(name, -r, err) : 0;
+}
+
+uint64_t tree_hash_entry(uint64_t hash, const struct walk_entry *e)
+{
+	const struct object *o = &e->lower;
+	bool is_dir = S_ISDIR(o->mode), is_alone = is_dir || o->nlink < 2;
+	const uint64_t parts[] = {
+		o->ino,
+		(uint64_t)o->mode << 32 | is_alone,
+		(uint64_t)o->uid << 32 | o->gid,
+		is_dir ? 0 : o->size,
+		(uint64_t)o->mtime.tv_sec,
+		(uint64_t)o->mtime.tv_nsec,
+		is_alone ? (uint64_t)o->ctime.tv_sec : 0,
+		is_alone ? (uint64_t)o->ctime.tv_nsec : 0,
+	};
+
+	hash = origin_hash(hash, e->path, e->path_len + 1);
+	return origin_hash(hash, parts, sizeof(parts));
+}
+
+int tree_hash(int dirfd, const char *name, uint64_t *ret)
+{
+	auto_(walk) struct walk w = { .depth = 0 };
+	auto_close int fd = openat(
+		dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct walk_entry *e;
+	uint64_t hash = 0;
+	int r = fd < 0 ? -errno : walk_init(&w, -1, fd, "", NULL);
+
+	while (r >= 0 && (r = walk_next_lower(&w, &e, NULL)) == 1)
+		if (!e->leaving && e->path_len > 0)
+			hash = tree_hash_entry(hash, e);
+	if (r == 0)
+		*ret = hash;
+	return r;
 }
 
 /* What goes has no mode that is to be kept. */

@@ -11,6 +11,7 @@
 struct error;
 struct link_table;
 struct object;
+struct walk_entry;
 
 struct tree_copy {
 	int stage_fd;	    /* where hard links are found again */
@@ -38,6 +39,14 @@ int tree_set_metadata(const char *prefix, int from_dirfd, const char *from,
 /* One object, which is @o: what it holds and its metadata, nothing below. */
 int tree_copy_object(const char *prefix, int from_dirfd, const char *from,
 		     const struct object *o, int to_dirfd, const char *to);
+
+/*
+ * A hash of what a directory of the lower's holds, by which a later change
+ * anywhere in it is told; 0: nothing. Entry by entry, or all at once. Of files
+ * with several names ctime does not count: it changes with any of these.
+ */
+uint64_t tree_hash_entry(uint64_t hash, const struct walk_entry *e);
+int tree_hash(int dirfd, const char *name, uint64_t *ret);
 
 /*
  * Removes a directory with all below it, and never crosses a mount. 0 also if

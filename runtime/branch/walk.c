@@ -743,3 +743,17 @@ int walk_next(struct walk *w, struct walk_entry **ret, struct error *err)
 		xattrs_done(&w->entry.private);
 	return r;
 }
+
+int walk_next_lower(struct walk *w, struct walk_entry **e, struct error *err)
+{
+	int r = walk_next(w, e, err);
+
+	if (r == 1 && !(*e)->leaving && S_ISDIR((*e)->lower.mode) &&
+	    !(*e)->lower.is_mount) {
+		int entered = walk_enter(w, WALK_DELETED, WALK_NO_TAG, err);
+
+		if (entered < 0)
+			return entered;
+	}
+	return r;
+}

@@ -126,6 +126,9 @@ int walk_add_upper(struct walk *w, int fd);
 /* 1 and the next entry, 0 at the end, or a negative errno. */
 int walk_next(struct walk *w, struct walk_entry **ret, struct error *err);
 
+/* Likewise of all that the lower has, which goes; mounts are told only. */
+int walk_next_lower(struct walk *w, struct walk_entry **ret, struct error *err);
+
 /*
  * Goes into the directory that walk_next just told. @region says which sides
  * to list: MERGED and NEW what upper has, REPLACED both, DELETED the lower.

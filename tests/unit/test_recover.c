@@ -233,6 +233,19 @@ static const struct meanwhile meanwhiles[] = {
 	  BACK, "M swapped CONFLICT", "grep -q h swapped" },
 	{ "the host added to what goes", "rename", "echo h > gone/h",
 	  BACK, "D gone/ CONFLICT", "grep -q h gone/h" },
+	{ "the host wrote deep in what goes", "rename", "echo h >> gone/deep/x",
+	  BACK, "D gone/ CONFLICT", "grep -q h gone/deep/x" },
+	{ "the host added deep in what goes", "rename", "echo h > gone/deep/h",
+	  BACK, "D gone/ CONFLICT", "grep -q h gone/deep/h" },
+	{ "the host wrote in what is replaced", "rename",
+	  "echo h >> replaced/old", BACK, "replaced/ CONFLICT",
+	  "grep -q h replaced/old" },
+	{ "the host had open what was deleted", "sync",
+	  "echo h >> $(find .. -path '*/deep/x')", BACK, "D gone/ CONFLICT",
+	  "grep -q h gone/deep/x" },
+	{ "the host had open what was replaced", "sync",
+	  "echo h >> $(find .. -path '*/upper/d/f')", BACK, "M d/f CONFLICT",
+	  "grep -q h d/f" },
 	{ "the host replaced what was published", "sync",
 	  "echo h > t.new; mv t.new d/f", FORWARD, NULL, "grep -q h d/f" },
 	{ "the host removed what was published", "sync", "rm d/f", FORWARD,
@@ -318,6 +331,24 @@ static void host_changes_dirs(void **state)
 			fail_msg("%s", diff);
 		free(diff);
 	}
+	fixture_close(&f);
+}
+
+/* What a rollback put back is no more known once the host has moved it. */
+static void host_moves_what_is_back(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct fixture f;
+	char *diff;
+
+	(void)state;
+	open_killed(&f, "sync");
+	assert_int_equal(run_verb(f.branch, BACK, &err), 0);
+	shell(f.lower, "mv meta gone/deep/");
+	diff = diff_lines(&f, CHANGE_WANT_CONFLICTS);
+	if (!strstr(diff, "D gone/ CONFLICT"))
+		fail_msg("%s", diff);
+	free(diff);
 	fixture_close(&f);
 }
 
@@ -423,6 +454,8 @@ int main(void)
 		  kill_and_go_on, NULL, reset, &no_exchange },
 		{ "kill_and_go_back, to another, without exchanges",
 		  kill_and_go_back, NULL, reset, &no_exchange },
+		{ "host_moves_what_is_back", host_moves_what_is_back, NULL,
+		  NULL, NULL },
 		{ "host_changes_dirs, and on", host_changes_dirs, NULL, NULL,
 		  &on },
 		{ "host_changes_dirs, and back", host_changes_dirs, NULL, NULL,
