@@ -18,7 +18,7 @@ teardown() { finish; }
 full_maps() {
 	local first count
 
-	IFS=: read -r _ first count < <(grep "^$(id -un):" /etc/subuid)
+	IFS=: read -r _ first count < <(grep "^$(id -un):" /etc/subuid) || :
 	[ -n "$first" ] || skip "no subordinate ids"
 	command -v newuidmap >/dev/null || skip "newuidmap is not installed"
 	config '.linux.uidMappings = [{containerID: 0, hostID: $u, size: 1},

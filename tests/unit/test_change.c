@@ -18,7 +18,7 @@ int main(void)
 	struct CMUnitTest tests[ARRAY_LEN(rows)];
 
 	if (geteuid() != 0)
-		return 0;
+		return unit_needs_root();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		tests[i] = (struct CMUnitTest){
 			.name = rows[i].name,

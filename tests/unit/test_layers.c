@@ -6,5 +6,5 @@ static struct error err;
 
 int main(void)
 {
-	return geteuid() == 0 ? run_cases(true) : 0;
+	return geteuid() == 0 ? run_cases(true) : unit_needs_root();
 }

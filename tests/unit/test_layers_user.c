@@ -8,7 +8,7 @@
 int main(void)
 {
 	if (geteuid() != 0)
-		return 0;
+		return unit_needs_root();
 	if (become_user(true) != 0 ||
 	    subid_default_maps(&fixture_map, &err) < 0)
 		return 1;

@@ -651,6 +651,6 @@ int main(void)
 	};
 
 	if (geteuid() != 0)
-		return 0;
+		return unit_needs_root();
 	return RUN_TESTS(tests);
 }

@@ -163,7 +163,7 @@ int main(void)
 	pid_t pid;
 
 	if (geteuid() != 0)
-		return 0;
+		return unit_needs_root();
 	pid = fork();
 	if (pid == 0)
 		return become_user(true) != 0 ||

@@ -226,6 +226,6 @@ int main(void)
 	};
 
 	if (geteuid() != 0)
-		return 0;
+		return unit_needs_root();
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
