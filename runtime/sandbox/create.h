@@ -77,6 +77,15 @@ int create_begin(struct create *c, const struct sandbox_env *env,
  * over the socket of create, who tells `start` by exec.status in its place.
  */
 bool create_is_relayed(const struct create *c);
+/*
+ * create_claim.c: opens the runtime directory and the store; a host command
+ * does without the former where it cannot be had.
+ */
+int create_open_places(struct create *c, struct error *err);
+/* Takes the name, or makes one up, and the branch of that name. */
+int create_claim_name(struct create *c, struct error *err);
+/* Makes that branch on disk, once. */
+int create_make_branch(struct create *c, struct error *err);
 /* Is it a later stage, which takes the branch of those before it? */
 bool create_is_later(const struct create *c);
 /* Says what the branch of a host command does not keep from the host. */
