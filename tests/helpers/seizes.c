@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { AHEAD = 8 };
+/* More than come and go while we do not run. */
+enum { AHEAD = 32 };
 
 static size_t read_proc(pid_t pid, const char *name, char *to, size_t room)
 {
@@ -60,16 +61,19 @@ static void look_into(pid_t pid)
 int main(void)
 {
 	pid_t next = getpid() + 1;
+	int status;
 
 	for (;;)
 		for (pid_t pid = next; pid < next + AHEAD; pid++) {
 			if (ptrace(PTRACE_SEIZE, pid, 0, 0) < 0)
 				continue;
 			if (ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0 &&
-			    waitpid(pid, NULL, __WALL) == pid) {
+			    waitpid(pid, &status, __WALL) == pid &&
+			    WIFSTOPPED(status)) {
 				look_into(pid);
 				(void)ptrace(PTRACE_DETACH, pid, 0, 0);
 			}
+			/* One that ended instead shows nothing any more. */
 			next = pid + 1;
 			break;
 		}
