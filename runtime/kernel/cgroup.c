@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,7 @@
 #include "kernel/cgroup_internal.h"
 #include "spec/spec.h"
 
-enum { REMOVE_TRIES = 200, REMOVE_WAIT_MS = 10, PROC_FILE_MAX = 64 * 1024 };
+enum { PROC_FILE_MAX = 64 * 1024 };
 
 /* clang-format off */
 const struct cgroup_ctl_row cgroup_ctls[CTL_COUNT] = {
@@ -389,59 +388,6 @@ int cgroup_make_membership(struct cgroup *c, struct error *err)
 			 CGROUP_ROOT);
 }
 
-/* Waits a little for the last tasks to be gone. */
-static void wait_unpopulated(const char *dir, bool v2)
-{
-	auto_close int fd = -1;
-	char path[PATH_MAX], text[256];
-	struct pollfd p = { .events = POLLPRI };
-
-	if (v2 && cgroup_file_path(dir, "cgroup.events", path) == 0)
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	p.fd = fd;
-	/* Only a change after a read wakes up; without a file we sleep. */
-	if (fd >= 0)
-		(void)!read(fd, text, sizeof(text));
-	(void)poll(&p, fd >= 0 ? 1 : 0, REMOVE_WAIT_MS);
-}
-
-static int remove_dir(const char *dir, bool v2)
-{
-	for (int i = 0; i < REMOVE_TRIES; i++) {
-		if (rmdir(dir) == 0 || errno == ENOENT)
-			return 0;
-		if (errno != EBUSY)
-			return -errno;
-		wait_unpopulated(dir, v2);
-	}
-	return -EBUSY;
-}
-
-static int remove_tree(const char *dir, bool v2)
-{
-	auto_(buf) struct buf paths = BUF_INIT;
-	size_t end;
-	int r;
-
-	if (rmdir(dir) == 0 || errno == ENOENT)
-		return 0;
-	r = cgroup_tree(dir, &paths);
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	/* From the last path to the first: children before parents. */
-	for (end = paths.len; end > 0;) {
-		size_t start = end - 1;
-
-		while (start > 0 && paths.data[start - 1] != '\0')
-			start--;
-		r = remove_dir(paths.data + start, v2);
-		if (r < 0)
-			return r;
-		end = start;
-	}
-	return 0;
-}
-
 static int remove_node(const struct cgroup_node *n, bool v2)
 {
 	auto_free char *dir = strdup(n->dir);
@@ -449,7 +395,7 @@ static int remove_node(const struct cgroup_node *n, bool v2)
 
 	if (!dir)
 		return -ENOMEM;
-	r = remove_tree(dir, v2);
+	r = cgroup_remove_tree(dir, v2);
 	if (r < 0)
 		return r;
 	/* Parents of ours, as far as nobody else lives in them. */

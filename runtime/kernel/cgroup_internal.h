@@ -144,6 +144,11 @@ bool cgroup_has_word(const char *text, const char *word);
 
 /* Paths of @dir and everything below, parents first; NUL-separated. */
 int cgroup_tree(const char *dir, struct buf *paths);
+/*
+ * Removes @dir and everything below, however deep, once the last tasks are
+ * gone; -EBUSY where they do not go. cgroup_remove.c.
+ */
+int cgroup_remove_tree(const char *dir, bool v2);
 
 /* Controllers that @r asks for, as bits. */
 unsigned int cgroup_needs(const struct spec_resources *r, bool rootless);

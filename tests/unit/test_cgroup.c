@@ -30,6 +30,31 @@ static void test_parents_that_we_made_go_too(void **state)
 	assert_false(exists(dir_in("unified/", name)));
 }
 
+/* Deeper than PATH_MAX, as who may divide it could. */
+static void test_what_was_made_below_goes_too(void **state)
+{
+	char part[NAME_MAX + 1] = "";
+	int at;
+
+	need(CGROUP_HYBRID);
+	assert_int_equal(make(NULL, NULL), 0);
+	at = dup(cgroup_membership_fd(cg));
+	(void)memset(part, 'd', NAME_MAX);
+	for (int i = 0; i < 20; i++) {
+		int below;
+
+		assert_int_equal(mkdirat(at, "beside", 0755), 0);
+		assert_int_equal(mkdirat(at, part, 0755), 0);
+		below = openat(at, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		assert_true(below >= 0);
+		(void)close(at);
+		at = below;
+	}
+	(void)close(at);
+	assert_int_equal(cgroup_remove(cg, &err), 0);
+	assert_false(exists(dir_in("unified/", name)));
+}
+
 static void test_parents_of_others_stay(void **state)
 {
 	const char *top;
@@ -529,6 +554,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CGROUP_TEST(test_nothing_asked_makes_one_cgroup),
 		CGROUP_TEST(test_parents_that_we_made_go_too),
+		CGROUP_TEST(test_what_was_made_below_goes_too),
 		CGROUP_TEST(test_parents_of_others_stay),
 		CGROUP_TEST(test_relative_paths_lie_below_the_root),
 		CGROUP_TEST(test_bad_paths_are_refused),
