@@ -234,6 +234,17 @@ joined_has_stopped() {
 	sandlock kill "$N-joined" TERM
 	eventually joined_has_stopped
 	sandlock delete "$N-joined"
+
+	# It has ended, and somebody keeps it.
+	exec 8<"/proc/$(pid_of "$N")/ns/pid"
+	config '.linux.namespaces |= map(if .type == "pid" then .path = $p else . end)' \
+		--arg p "/proc/$$/fd/8"
+	sandlock kill "$N" KILL
+	eventually has_status "$N" stopped
+	run sandlock create --bundle "$B" "$N-joined" </dev/null 3>&-
+	exec 8<&-
+	expect_status 1
+	expect_output "has its pid namespace ended?"
 }
 
 @test "exec where somebody inside may trace does as ever" {

@@ -92,6 +92,9 @@ int beside_follow(struct beside *b, struct error *err)
 		return error_hint(err, "it takes room for two processes for a "
 				       "moment: raise RLIMIT_NPROC of "
 				       "process.rlimits, or pids.limit");
+	if (said.clone.sys == ENOMEM)
+		return error_hint(err, "has its pid namespace ended? Nobody "
+				       "enters one whose first process has");
 	return error_hint(err, "somebody inside may have CAP_SYS_PTRACE: there "
 			       "the seccomp filter comes first, and has to "
 			       "allow clone and setsid");
