@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -79,7 +80,7 @@ static int remove_children(int dirfd, bool v2, char ret_name[NAME_MAX + 1])
 			continue;
 		r = remove_dir(dirfd, e->d_name, v2);
 		if (r > 0)
-			(void)strcpy(ret_name, e->d_name);
+			(void)snprintf(ret_name, NAME_MAX + 1, "%s", e->d_name);
 		if (r != 0)
 			return r;
 	}

@@ -38,7 +38,7 @@ static void test_what_was_made_below_goes_too(void **state)
 
 	need(CGROUP_HYBRID);
 	assert_int_equal(make(NULL, NULL), 0);
-	at = dup(cgroup_membership_fd(cg));
+	at = fcntl(cgroup_membership_fd(cg), F_DUPFD_CLOEXEC, 3);
 	(void)memset(part, 'd', NAME_MAX);
 	for (int i = 0; i < 20; i++) {
 		int below;
