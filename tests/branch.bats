@@ -689,8 +689,8 @@ is_locked() {
 	eventually sandlock exec "$N" cat /data/x
 	waiter=$(sed -n 2p "$W/run/$N/pid")
 	init=$(pid_of "$N")
-	kill -KILL "$waiter"
-	kill -KILL "$init"
+	# One command: init does not outlive its supervisor.
+	kill -KILL "$waiter" "$init"
 	eventually is_gone "$init"
 	# What a reboot takes with it.
 	rm -rf "$W/run"
