@@ -900,6 +900,36 @@ is_locked() {
 	eventually umount "$W/other"
 }
 
+@test "XFS, which lists access control lists twice, with a store elsewhere" {
+	local dir edits
+
+	skip_unless_root
+	mkdir "$W/other"
+	truncate -s 320M "$W/other.img"
+	mkfs.xfs -q "$W/other.img"
+	mount -t xfs -o loop "$W/other.img" "$W/other" ||
+		skip "the kernel has no XFS"
+	for dir in "$W/other/d" "$W/plain"; do
+		mkdir -p "$dir/sub"
+		echo 1 >"$dir/a"
+		echo 1 >"$dir/b"
+		setfacl -m u:1234:rw "$dir/a" "$dir/b"
+		setfacl -d -m u:1234:rwx "$dir/sub"
+	done
+	edits='setfacl -m u:77:r a; setfacl -b b; echo 2 >>b
+		setfacl -d -m g:88:rx sub; echo 3 >sub/new; setfacl -m u:99:r sub/new'
+	(cd "$W/plain" && sh -c "$edits")
+	sandlock run --name "$N" --workdir "$W/other/d" --storage "$W/plain.store" \
+		-- sh -c "$edits" 2>/dev/null
+	equal staged "$(jq .staged "$(branch_dir)/meta.json")" true
+	run sandlock commit "$N"
+	expect_status 0
+	(cd "$W/plain" && getfacl -n a b sub sub/new) >"$W/want"
+	(cd "$W/other/d" && getfacl -n a b sub sub/new) >"$W/have"
+	same "$W/want" "$W/have"
+	eventually umount "$W/other"
+}
+
 @test "the default store on another file system: the branch is at the top of the root's" {
 	skip_unless_root
 	mkdir "$W/other"

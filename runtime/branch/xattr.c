@@ -142,6 +142,16 @@ static const char *marker_of(const char *prefix)
 }
 
 /*
+ * XFS lists access control lists by these names, too. Copied up to another file
+ * system they are attributes of no meaning, which keep what the list was before.
+ */
+static bool is_second_acl(const char *key)
+{
+	return strcmp(key, "trusted.SGI_ACL_FILE") == 0 ||
+	       strcmp(key, "trusted.SGI_ACL_DEFAULT") == 0;
+}
+
+/*
  * The name under which the sandbox knows a stored attribute: allocated, or
  * NULL with *@ret_hidden set if it does not know it.
  */
@@ -153,7 +163,8 @@ static char *visible_key(const char *key, const char *prefix, bool *ret_hidden)
 
 	*ret_hidden = false;
 	if (!is_private(key, prefix)) {
-		*ret_hidden = strcmp(key, "security.selinux") == 0;
+		*ret_hidden = strcmp(key, "security.selinux") == 0 ||
+			      is_second_acl(key);
 		return *ret_hidden ? NULL : strdup(key);
 	}
 	rest = key + strlen(prefix);

@@ -46,8 +46,9 @@ const struct xattr *xattrs_find(const struct xattrs *x, const char *key);
 
 /*
  * What the sandbox sees: without private attributes, doubled prefixes undone,
- * without security.selinux (the label follows policy, not contents). 0 or a
- * negative errno; a file system without attributes has none.
+ * without security.selinux (the label follows policy, not contents) and the
+ * second names of access control lists on XFS. 0 or a negative errno; a file
+ * system without attributes has none.
  */
 int xattrs_read_visible(int dirfd, const char *name, const char *prefix,
 			struct xattrs *ret);
