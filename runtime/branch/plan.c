@@ -395,8 +395,13 @@ static int add_change(struct planner *pl, const struct walk_entry *e,
 		      const struct verdict *v, enum op_kind kind, int flags,
 		      struct error *err)
 {
-	int r = add_op(pl, e, kind, flags | (v->conflict ? OP_FORCED : 0), err);
+	int r;
 
+	if (v->conflict)
+		flags |= OP_FORCED;
+	if (pl->options->conflicts == CONFLICT_FORCE)
+		flags |= OP_ANYHOW;
+	r = add_op(pl, e, kind, flags, err);
 	if (r == 0 && S_ISDIR(e->lower.mode))
 		pl->plan->ops[pl->plan->n_ops - 1].old_xattrs =
 			plan_fold_tree(v->below);

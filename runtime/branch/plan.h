@@ -50,6 +50,7 @@ enum op_flag {
 	OP_MAYBE = 1 << 3,  /* unchanged: put only if a link to it is */
 	OP_FORCED = 1 << 4, /* a conflict was overridden */
 	OP_MKDIR = 1 << 5,  /* parent of a selected path: made for it */
+	OP_ANYHOW = 1 << 6, /* what it displaces goes as the host leaves it */
 };
 
 struct plan_op {

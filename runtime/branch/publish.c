@@ -151,7 +151,7 @@ static bool is_as_planned(const struct publisher *pub, const struct plan_op *op,
 			  const struct place *at, const struct object *o)
 {
 	/* Going back leaves it where it is. */
-	if (pub->undo && op->old_ino && o->mode)
+	if ((pub->undo || (op->flags & OP_ANYHOW)) && op->old_ino && o->mode)
 		return o->ino == op->old_ino;
 	return plan_is_old(op, o) &&
 	       (pub->strict || plan_has_old_xattrs(op, at->dirfd, at->name,
@@ -197,7 +197,8 @@ static bool is_displaced_old(struct publisher *pub, const struct plan_op *op)
 	struct place at;
 	struct object o;
 
-	if (!op->old_ino || find_displaced(pub, op, &at) < 0 ||
+	if (!op->old_ino || (op->flags & OP_ANYHOW) ||
+	    find_displaced(pub, op, &at) < 0 ||
 	    object_stat(at.dirfd, at.name, &o) < 0 || !o.mode ||
 	    o.ino != op->old_ino)
 		return true;

@@ -143,7 +143,8 @@ static const char *marker_of(const char *prefix)
 
 /*
  * XFS lists access control lists by these names, too. Copied up to another file
- * system they are attributes of no meaning, which keep what the list was before.
+ * system they are attributes of no meaning, which keep what the list was
+ * before.
  */
 static bool is_second_acl(const char *key)
 {

@@ -3,6 +3,7 @@
 
 #include "branch/internal.h"
 #include "branch/judge.h"
+#include "branch/publish.h"
 
 struct host_row {
 	const char *name, *lower, *inside;
@@ -247,19 +248,81 @@ static void in_the_first_tick(void **state)
 	fixture_close(&f);
 }
 
+/* What the host does while a commit that is forced is under way. */
+struct forced_row {
+	const char *name, *inside, *host, *expect;
+};
+static const struct forced_row forced_rows[] = {
+	{ "forced: written deep in what goes", "rm -r gone",
+	  "echo h >> gone/deep/f; echo h > gone/deep/h", "test ! -e gone" },
+	{ "forced: written in what goes", "rm -r gone", "echo h > gone/h",
+	  "test ! -e gone" },
+	{ "forced: removed from what goes", "rm -r gone", "rm gone/deep/f",
+	  "test ! -e gone" },
+	{ "forced: written deep in what is replaced",
+	  "rm -r gone; mkdir gone; echo n > gone/n",
+	  "echo h >> gone/deep/f; echo h > gone/h",
+	  "test -f gone/n; test ! -e gone/deep; test ! -e gone/h" },
+	{ "forced: a file is written", "echo n >> f", "echo h >> f; chmod 600 f",
+	  "test $(wc -l < f) = 2 && grep -q n f" },
+	{ "forced: a file that goes", "rm f", "echo h >> f", "test ! -e f" },
+};
+static const struct forced_row *meanwhile;
+static const char *meanwhile_step;
+static struct fixture *meanwhile_at;
+
+static void host_does(const char *step)
+{
+	if (strcmp(step, meanwhile_step) != 0)
+		return;
+	branch_step_hook = NULL;
+	shell(meanwhile_at->lower, meanwhile->host);
+}
+
+static void check_forced_meanwhile(void **state)
+{
+	static const char *const steps[] = { "intent", "rename" };
+	struct commit_result result;
+	struct error err;
+	struct fixture f;
+
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		meanwhile = *state;
+		meanwhile_step = steps[i];
+		meanwhile_at = &f;
+		fixture_open(&f, "mkdir -p gone/deep; echo 1 > gone/deep/f; "
+				 "echo 1 > f");
+		fixture_run(&f, meanwhile->inside, NULL);
+		branch_step_hook = host_does;
+		if (commit(&f, CONFLICT_FORCE, &result, &err) < 0)
+			fail_msg("%s: %s", steps[i], err.msg);
+		assert_null(branch_step_hook);
+		assert_true(result.gone);
+		shell(f.lower, meanwhile->expect);
+		fixture_close(&f);
+	}
+}
+
 int main(void)
 {
-	struct CMUnitTest tests[ARRAY_LEN(host_rows) + 1] = {
+	enum { N_ROWS = ARRAY_LEN(host_rows) };
+	struct CMUnitTest tests[N_ROWS + ARRAY_LEN(forced_rows) + 1] = {
 		cmocka_unit_test(in_the_first_tick),
 	};
 
 	if (geteuid() != 0)
 		return unit_needs_root();
-	for (size_t i = 0; i < ARRAY_LEN(host_rows); i++)
+	for (size_t i = 0; i < N_ROWS; i++)
 		tests[i + 1] = (struct CMUnitTest){
 			.name = host_rows[i].name,
 			.test_func = check_row,
 			.initial_state = (void *)&host_rows[i],
+		};
+	for (size_t i = 0; i < ARRAY_LEN(forced_rows); i++)
+		tests[i + 1 + N_ROWS] = (struct CMUnitTest){
+			.name = forced_rows[i].name,
+			.test_func = check_forced_meanwhile,
+			.initial_state = (void *)&forced_rows[i],
 		};
 	return RUN_TESTS(tests);
 }
