@@ -252,6 +252,22 @@ has_hint() {
 	done
 }
 
+@test "a relative SANDLOCK_ROOT or SANDLOCK_STORE is refused" {
+	cd "$W"
+	SANDLOCK_ROOT=here run --separate-stderr sandlock list
+	expect_status 2
+	equal stderr "${stderr_lines[0]}" \
+		"sandlock: SANDLOCK_ROOT 'here' is a relative path"
+	SANDLOCK_STORE=here run --separate-stderr sandlock branches
+	expect_status 2
+	equal stderr "${stderr_lines[0]}" \
+		"sandlock: SANDLOCK_STORE 'here' is a relative path"
+	SANDLOCK_STORE=here run sandlock run --workdir "$W" -- touch "$W/new"
+	expect_status 125
+	expect_output "SANDLOCK_STORE 'here' is a relative path"
+	[ ! -e "$W/here" ] && [ ! -e "$W/new" ]
+}
+
 @test "the pid file cannot be written: nothing is left" {
 	refused 1 "/no/such/dir/pid" create "$N" --pid-file /no/such/dir/pid
 }

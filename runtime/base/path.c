@@ -215,3 +215,15 @@ void path_copy(char ret[PATH_MAX], const char *path)
 	memmove(ret, path, len);
 	ret[len] = '\0';
 }
+
+int path_from_env(const char *name, const char **ret, struct error *err)
+{
+	const char *value = getenv(name);
+
+	*ret = value && *value ? value : NULL;
+	if (!*ret || value[0] == '/')
+		return 0;
+	(void)error_say(err, ERR_USAGE, EINVAL, "%s '%s' is a relative path",
+			name, value);
+	return error_hint(err, "set it to an absolute one");
+}

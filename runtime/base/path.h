@@ -47,6 +47,13 @@ void text_cut(struct buf *b, const char *s, size_t max);
 /* Appends @s with what path_quote escapes, broken UTF-8 too, as \xNN. */
 void text_escape(struct buf *b, const char *s, size_t n);
 
+/*
+ * The value of the environment variable @name, which has to be absolute: what
+ * is meant by it may not depend on where one is. ERR_USAGE; 0 with *@ret NULL
+ * if it is unset or empty.
+ */
+int path_from_env(const char *name, const char **ret, struct error *err);
+
 /* Copies a path whose length was checked; a longer one is cut. */
 void path_copy(char ret[PATH_MAX], const char *path);
 

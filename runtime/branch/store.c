@@ -312,6 +312,7 @@ int store_open(const char *dir, const struct log_sink *log, struct store **ret,
 {
 	auto_ptr(store_close) struct store *st = calloc(1, sizeof(*st));
 	auto_free char *path = NULL;
+	const char *env;
 	int r;
 
 	if (!st)
@@ -319,6 +320,8 @@ int store_open(const char *dir, const struct log_sink *log, struct store **ret,
 				 "cannot open the branch store");
 	st->home = (struct storage)STORAGE_INIT;
 	st->log = log;
+	if (!dir && path_from_env("SANDLOCK_STORE", &env, err) < 0)
+		return -EINVAL;
 	path = dir ? strdup(dir) : store_default_path();
 	st->wanted = path ? absolute_path(path) : NULL;
 	if (!st->wanted) {

@@ -128,11 +128,14 @@ int rundir_open(const char *root, bool create, struct rundir **ret,
 		struct error *err)
 {
 	auto_ptr(rundir_close) struct rundir *d = calloc(1, sizeof(*d));
+	const char *env;
 	int r;
 
 	if (!d)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "runtime directory");
 	d->fd = -1;
+	if (!root && path_from_env("SANDLOCK_ROOT", &env, err) < 0)
+		return -EINVAL;
 	if (root && (!*root || strcmp(root, "/") == 0))
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "'%s' cannot be the runtime directory", root);

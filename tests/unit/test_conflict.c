@@ -263,8 +263,8 @@ static const struct forced_row forced_rows[] = {
 	  "rm -r gone; mkdir gone; echo n > gone/n",
 	  "echo h >> gone/deep/f; echo h > gone/h",
 	  "test -f gone/n; test ! -e gone/deep; test ! -e gone/h" },
-	{ "forced: a file is written", "echo n >> f", "echo h >> f; chmod 600 f",
-	  "test $(wc -l < f) = 2 && grep -q n f" },
+	{ "forced: a file is written", "echo n >> f",
+	  "echo h >> f; chmod 600 f", "test $(wc -l < f) = 2 && grep -q n f" },
 	{ "forced: a file that goes", "rm f", "echo h >> f", "test ! -e f" },
 };
 static const struct forced_row *meanwhile;
