@@ -242,6 +242,44 @@ nobody_is_named() {
 	equal size "$(stat -c %s "$W/pid")" "$(pid_of "$N" | tr -d '\n' | wc -c)"
 }
 
+@test "pid-file: a device is written to and stays one" {
+	only_sandlock
+	set_args sleep 1000
+	mknod "$W/null" c 1 3
+	ln -s null "$W/link"
+	create "$N" --pid-file "$W/null"
+	sandlock start "$N"
+	sandlock exec --pid-file "$W/link" "$N" true
+	equal kind "$(stat -c '%F %t:%T' "$W/null")" "character special file 1:3"
+	equal link "$(readlink "$W/link")" null
+}
+
+@test "pid-file: a FIFO gets the pid once somebody reads it" {
+	only_sandlock
+	mkfifo "$W/fifo"
+	script 'exit 7'
+	(cat "$W/fifo" >"$W/read") 3>&- &
+	started $!
+	run sandlock run -b "$B" --pid-file "$W/fifo" "$N"
+	expect_status 7
+	wait $!
+	equal kind "$(stat -c %F "$W/fifo")" fifo
+	[[ $(cat "$W/read") =~ ^[1-9][0-9]*$ ]]
+}
+
+@test "pid-file: a descriptor of the caller, a pipe or a file" {
+	only_sandlock
+	script 'exit 7'
+	run bash -c '"$0" run -b "$1" --pid-file /dev/fd/9 "$2" 9> >(cat)' \
+		"$SANDLOCK" "$B" "$N"
+	expect_match '^[1-9][0-9]*$'
+	expect_status 7
+	echo old >"$W/file"
+	sandlock run -b "$B" --pid-file /proc/self/fd/9 "$N" 9>>"$W/file" ||
+		equal status $? 7
+	[[ $(cat "$W/file") =~ ^old.[1-9][0-9]*$ ]]
+}
+
 @test "create: changes of config.json afterwards have no effect" {
 	script 'echo first; exit 11'
 	detached create -b "$B" --pid-file "$W/pid" "$N"

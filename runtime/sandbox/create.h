@@ -164,7 +164,8 @@ int create_get_traps(unsigned int traps, struct seccomp_program *ret,
 int create_get_judged(const struct request *r, unsigned int traps,
 		      const struct log_sink *log, struct seccomp_program *ret,
 		      int *ret_fd, struct error *err);
-/* --pid-file: the bare number, by rename. */
+/* --pid-file: the bare number, by rename; what is no regular file is written
+ * to, a FIFO once somebody reads it, for 10 s. */
 int create_write_pid_file(const char *path, pid_t pid, struct error *err);
 /* --pidfd-socket: the pidfd in one message. */
 int create_send_pidfd(const char *path, int pidfd, struct error *err);

@@ -6,42 +6,99 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "base/uapi.h"
 #include "branch/branch.h"
 #include "branch/change.h"
 #include "kernel/tty.h"
 #include "sandbox/create.h"
 #include "spec/request.h"
 
+enum { PID_FILE_WAIT_MS = 10000 };
+
+/*
+ * /dev/null, a FIFO, /dev/fd/9 whatever that is: renaming a file over such a
+ * name takes from everybody what it stood for, or cannot be done.
+ */
+static bool is_written_through(int dir_fd, const char *name)
+{
+	auto_close int fd =
+		fd_openat2(dir_fd, name, O_PATH, 0, RESOLVE_NO_MAGICLINKS);
+	struct stat st;
+
+	if (fd < 0)
+		return fd == -ELOOP;
+	return fstat(fd, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* Who reads a FIFO may still be about to open it, or may never do so. */
+static int open_through(int dir_fd, const char *name)
+{
+	const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
+	int64_t end_ms = clock_now_ms() + PID_FILE_WAIT_MS;
+	int fd;
+
+	for (;;) {
+		fd = openat(dir_fd, name,
+			    O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK |
+				    O_CLOEXEC);
+		if (fd >= 0)
+			return fd;
+		if (errno != ENXIO || clock_now_ms() >= end_ms)
+			return -errno;
+		(void)nanosleep(&pause, NULL);
+	}
+}
+
+static int write_through(int dir_fd, const char *name, const char *text,
+			 size_t len)
+{
+	auto_close int fd = open_through(dir_fd, name);
+
+	return fd < 0 ? take_fd(&fd) : fd_write_full(fd, text, len);
+}
+
+static int write_pid(const char *path, const char *text, size_t len)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	auto_free char *dir =
+		slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	auto_close int dir_fd = -1;
+
+	if (!dir)
+		return -ENOMEM;
+	dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		return -errno;
+	return is_written_through(dir_fd, name)
+		       ? write_through(dir_fd, name, text, len)
+		       : fd_write_atomic(dir_fd, name, text, len, 0644, false);
+}
+
 int create_write_pid_file(const char *path, pid_t pid, struct error *err)
 {
 	char text[16];
 	int n = snprintf(text, sizeof(text), "%d", (int)pid);
-	const char *slash = strrchr(path, '/');
-	auto_free char *dir =
-		slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	auto_close int dir_fd = -1;
-	int r = 0;
+	int r = write_pid(path, text, (size_t)n);
 
-	if (!dir)
-		return error_set(err, ERR_SYSTEM, ENOMEM, "pid file");
-	dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir_fd < 0)
-		r = -errno;
-	else
-		r = fd_write_atomic(dir_fd, slash ? slash + 1 : path, text,
-				    (size_t)n, 0644, false);
-	if (r < 0)
-		return error_set(err, ERR_SYSTEM, -r,
-				 "cannot write pid file '%s'", path);
-	return 0;
+	if (r == 0)
+		return 0;
+	(void)error_set(err, ERR_SYSTEM, -r, "cannot write pid file '%s'",
+			path);
+	return r == -ENXIO
+		       ? error_hint(err, "has nobody opened it for reading?")
+		       : r;
 }
 
 int create_send_pidfd(const char *path, int pidfd, struct error *err)
