@@ -100,8 +100,8 @@ static int attach_view(struct rootfs *r, const struct spec_mount *m, int dir_fd,
  * A tmpfs with one directory for each hierarchy that the sandbox has a cgroup
  * in. Hierarchies it has none in would only show the host's cgroups.
  */
-static int mount_v1(struct rootfs *r, size_t at, const struct views *views,
-		    int target_fd, struct error *err)
+static int mount_views(struct rootfs *r, size_t at, const struct views *views,
+		       int target_fd, struct error *err)
 {
 	const struct spec_mount *m = &r->o.spec->mounts[at];
 	const struct mount_fs fs = {
@@ -133,7 +133,7 @@ static int mount_v1(struct rootfs *r, size_t at, const struct views *views,
  * With a cgroup namespace a mount of its own, whose root is the sandbox's
  * cgroup; where that is not allowed, and without one, a bind of that cgroup.
  */
-static int mount_v2(struct rootfs *r, const struct spec_mount *m,
+static int mount_unified(struct rootfs *r, const struct spec_mount *m,
 		    const struct views *views, int target_fd, struct error *err)
 {
 	const struct mount_fs fs = { .type = "cgroup2",
@@ -173,6 +173,7 @@ int rootfs_mount_cgroup(struct rootfs *r, size_t i, struct error *err)
 		n = rootfs_mount_target(r, m, false, false, &t, err);
 	if (n < 0)
 		return n;
-	return mode == CGROUP_V2 ? mount_v2(r, m, &views, t.fd, err)
-				 : mount_v1(r, i, &views, t.fd, err);
+	if (mode == CGROUP_V2 && (views.n || has_own_cgroupns(r)))
+		return mount_unified(r, m, &views, t.fd, err);
+	return mount_views(r, i, &views, t.fd, err);
 }
