@@ -1168,12 +1168,43 @@ nobody_is_named() {
 	[ -n "$had" ] || rmdir "/dev/shm/sandlock-$(id -u)" 2>/dev/null || true
 }
 
-@test "a runtime directory that is too open is closed" {
+@test "a given runtime directory keeps its mode, one that others write to is refused" {
 	only_sandlock
 	mkdir -m 755 "$W/run"
+	mkdir -m 1777 "$W/tmp"
 	set_args sleep 1000
 	create "$N"
-	equal mode "$(stat -c %a "$W/run")" 700
+	equal mode "$(stat -c %a "$W/run")" 755
+	equal mode "$(stat -c %a "$W/run/$N")" 700
+	refused 1 "runtime directory '$W/tmp' may be written to by others" \
+		sandlock --root "$W/tmp" list
+	expect_output "--root, '$W/tmp/sandlock' say"
+	SANDLOCK_ROOT=$W/tmp refused 1 "may be written to by others" \
+		sandlock create -b "$B" "$N-2"
+	equal mode "$(stat -c %a "$W/tmp")" 1777
+	equal entries "$(ls -A "$W/tmp")" ""
+	sandlock --root "$W/tmp/sandlock" run -b "$B" "$N-2" </dev/null 3>&- &
+	started $!
+	eventually has_status_below "$W/tmp/sandlock" "$N-2" running
+	sandlock --root "$W/tmp/sandlock" kill "$N-2" KILL
+	wait $! || equal status $? 137
+}
+
+has_status_below() {
+	[ "$(sandlock --root "$1" state "$2" | jq -r .status)" = "$3" ]
+}
+
+@test "the default runtime directory is closed where it is too open" {
+	only_sandlock
+	skip_unless_root
+	run unshare -m sh -ec 'mount -t tmpfs none /dev/shm
+		mkdir -m 755 /dev/shm/sandlock-0
+		chmod 777 /dev/shm/sandlock-0
+		unset SANDLOCK_ROOT
+		"$0" list -q
+		stat -c %a /dev/shm/sandlock-0' "$SANDLOCK"
+	expect_status 0
+	expect_exactly 700
 }
 
 @test "somebody else's runtime directory is refused with the way out" {

@@ -48,7 +48,12 @@ int rundir_default(const char *given, char **ret)
 	return 0;
 }
 
-static int check_owner(int fd, const char *path, struct error *err)
+/*
+ * Who may write there could give us a state to believe. Only our own default
+ * is known to be nobody else's: the mode of another, which may be /tmp, stays.
+ */
+static int check_owner(int fd, const char *path, bool is_default,
+		       struct error *err)
 {
 	struct stat st;
 
@@ -63,7 +68,18 @@ static int check_owner(int fd, const char *path, struct error *err)
 				(unsigned int)geteuid());
 		return error_hint(err, "choose another one with --root");
 	}
-	if ((st.st_mode & 077) && fchmod(fd, 0700) < 0)
+	if (!is_default && (st.st_mode & 022)) {
+		(void)error_say(err, ERR_SYSTEM, EPERM,
+				"runtime directory '%s' may be written to by "
+				"others: its mode is %04o",
+				path, (unsigned int)st.st_mode & 07777);
+		return error_hint(
+			err,
+			"choose another one with --root, '%s/sandlock'"
+			" say, or chmod go-w it if it is yours alone",
+			path);
+	}
+	if (is_default && (st.st_mode & 077) && fchmod(fd, 0700) < 0)
 		return error_set(err, ERR_SYSTEM, errno,
 				 "cannot close '%s' to other users", path);
 	return 0;
@@ -128,7 +144,7 @@ int rundir_open(const char *root, bool create, struct rundir **ret,
 		struct error *err)
 {
 	auto_ptr(rundir_close) struct rundir *d = calloc(1, sizeof(*d));
-	const char *env;
+	const char *env = NULL;
 	int r;
 
 	if (!d)
@@ -148,7 +164,7 @@ int rundir_open(const char *root, bool create, struct rundir **ret,
 	d->fd = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (d->fd < 0)
 		return cannot_open(d->path, errno, err);
-	r = check_owner(d->fd, d->path, err);
+	r = check_owner(d->fd, d->path, !root && !env, err);
 	if (r < 0)
 		return r;
 	*ret = take_ptr(&d);

@@ -1,7 +1,7 @@
 /*
  * The runtime directory: one directory a sandbox, found by name.
  *
- *	<root>/			0700, ours; default /dev/shm/sandlock-<uid>
+ *	<root>/			ours; default /dev/shm/sandlock-<uid>, 0700
  *	<root>/<name>/		0700, made exclusively: mkdir is the claim
  *	  lock			flock while somebody works on the sandbox
  *	  pid			two lines: init, and the process that serves it
@@ -29,9 +29,10 @@ struct rundir_slot; /* one sandbox's directory */
 int rundir_default(const char *given, char **ret);
 
 /*
- * Opens the root, which is made if @create. A directory that is ours but too
- * open is tightened; somebody else's is an error that names the owner. Where
- * it does not exist and is not to be made: -ENOENT with an error.
+ * Opens the root, which is made if @create. The default that is ours but too
+ * open is tightened. Somebody else's is an error that names the owner, and
+ * another one that others write to is one too. Where it does not exist and is
+ * not to be made: -ENOENT with an error.
  */
 int rundir_open(const char *root, bool create, struct rundir **ret,
 		struct error *err);

@@ -204,17 +204,29 @@ static void test_lock_excludes_others(void **state)
 	rundir_slot_close(b);
 }
 
-static void test_open_root_is_tightened(void **state)
+static void test_mode_of_given_root_stays(void **state)
 {
+	static const mode_t written[] = { 0720, 0702, 01777, 0775 };
 	struct fixture *f = *state;
 	struct rundir *again = NULL;
+	struct error err = ERROR_INIT;
 	struct stat st;
 
 	assert_int_equal(chmod(f->root, 0755), 0);
 	assert_int_equal(rundir_open(f->root, false, &again, NULL), 0);
+	rundir_close(take_ptr(&again));
 	assert_int_equal(stat(f->root, &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0700);
-	rundir_close(again);
+	assert_int_equal(st.st_mode & 07777, 0755);
+	for (size_t i = 0; i < ARRAY_LEN(written); i++) {
+		assert_int_equal(chmod(f->root, written[i]), 0);
+		assert_int_equal(rundir_open(f->root, true, &again, &err),
+				 -EPERM);
+		assert_null(again);
+		assert_non_null(strstr(err.hint, "--root"));
+		assert_int_equal(stat(f->root, &st), 0);
+		assert_int_equal(st.st_mode & 07777, written[i]);
+	}
+	assert_int_equal(chmod(f->root, 0700), 0);
 }
 
 static void test_foreign_root_is_refused(void **state)
@@ -277,7 +289,7 @@ int main(void)
 		T(test_pid_file_has_two_lines),
 		T(test_what_others_put_there_goes_too),
 		T(test_lock_excludes_others),
-		T(test_open_root_is_tightened),
+		T(test_mode_of_given_root_stays),
 		T(test_foreign_root_is_refused),
 		T(test_link_is_no_root),
 		T(test_names_are_sorted),
