@@ -166,7 +166,7 @@ $B/fuzz/%: $B/obj/tests/fuzz/%.o $B/obj/tests/fuzz/replay.o $B/obj/internal.a
 $B/tests/%: tests/helpers/%.c $B/libsandlock.a $(headers)
 	@mkdir -p $(@D)
 	$(call say,LD) $(cc) -Wno-pedantic $(base_ldflags) $(exe_ldflags) \
-		-o $@ $< $B/libsandlock.a $(static_libs)
+		$(LDFLAGS) -o $@ $< $B/libsandlock.a $(static_libs)
 
 # It starts sandboxes, which the program serves.
 $B/unit/test_cases: | $B/sandlock
@@ -176,8 +176,8 @@ example_bin := $(patsubst examples/c/%.c,$B/examples/%,$(wildcard examples/c/*.c
 
 $B/examples/%: examples/c/%.c $B/libsandlock.a $(headers)
 	@mkdir -p $(@D)
-	$(call say,LD) $(cc) $(base_ldflags) $(exe_ldflags) -o $@ $< \
-		$B/libsandlock.a $(static_libs)
+	$(call say,LD) $(cc) $(base_ldflags) $(exe_ldflags) $(LDFLAGS) \
+		-o $@ $< $B/libsandlock.a $(static_libs)
 
 examples: $(example_bin)
 

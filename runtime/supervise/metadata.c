@@ -90,12 +90,6 @@ static void utimensat_args(const struct call *c, struct object_args *ret)
 	ret->is_fd = !ret->addr;
 }
 
-static void futimesat_args(const struct call *c, struct object_args *ret)
-{
-	at_args(c, ret);
-	ret->is_fd = !ret->addr;
-}
-
 /* --------------------------------------------------------------- objects -- */
 
 static int open_fd(struct call *c, int number)
@@ -257,6 +251,15 @@ static int from_timespecs(struct call *c, int fd)
 	return r < 0 ? r : change_times(c, fd, addr ? ts : NULL);
 }
 
+/* Newer machines never had these. */
+#ifdef SYS_utime
+
+static void futimesat_args(const struct call *c, struct object_args *ret)
+{
+	at_args(c, ret);
+	ret->is_fd = !ret->addr;
+}
+
 static int from_timevals(struct call *c, int fd, uint64_t addr)
 {
 	struct timeval tv[2];
@@ -293,6 +296,8 @@ static int from_utimbuf(struct call *c, int fd)
 
 	return r < 0 ? r : change_times(c, fd, addr ? ts : NULL);
 }
+
+#endif
 
 static int read_name(struct call *c, char name[XATTR_NAME_SIZE])
 {

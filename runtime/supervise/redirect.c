@@ -13,7 +13,6 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "kernel/pidfd.h"
+#include "kernel/registers.h"
 #include "supervise/internal.h"
 
 enum {
@@ -66,8 +66,10 @@ struct job {
 	bool is_anew;
 	bool is_turned; /* path_at does not change any more */
 	bool is_made;	/* its caller stands still behind it */
-	/* The tracer's. */
-	struct user_regs_struct was; /* to be put back */
+			/* The tracer's. */
+#ifdef HAVE_REGISTERS
+	struct registers was; /* to be put back */
+#endif
 	uint64_t path_at;
 	int shelf, n_shelves; /* the first that it has, and how many */
 };
@@ -161,7 +163,7 @@ bool redirect_is_held(pid_t tid)
 	return is;
 }
 
-#ifdef __x86_64__
+#ifdef HAVE_REGISTERS
 
 /* By whoever is in between: there may be several threads of one memory. */
 static atomic_bool shelf_is_used[SHELVES];
@@ -268,7 +270,7 @@ static int write_memory(pid_t tid, uint64_t at, const void *data, size_t n)
 
 static uint64_t argv_of(const struct job *j)
 {
-	return j->nr == SYS_execveat ? j->was.rdx : j->was.rsi;
+	return registers_argument(&j->was, j->nr == SYS_execveat ? 2 : 1);
 }
 
 /* The arguments behind the first, with the NULL at their end. */
@@ -317,6 +319,7 @@ static int lay_out(const struct job *j, const struct buf *args, uint64_t base,
 static bool has_stack(const struct job *j, uint64_t *ret_main)
 {
 	unsigned long long from, to, before = 0;
+	uint64_t sp = registers_stack(&j->was);
 	char path[40], line[512], rights[8];
 	bool is_guard = false, found = false;
 	FILE *f;
@@ -333,7 +336,7 @@ static bool has_stack(const struct job *j, uint64_t *ret_main)
 			continue;
 		if (is_main && to - from >= STACK_MIN)
 			*ret_main = from;
-		if (j->was.rsp >= from && j->was.rsp < to)
+		if (sp >= from && sp < to)
 			found = is_main || (is_guard && before == from);
 		before = to;
 		is_guard = strncmp(rights, "---", 3) == 0 &&
@@ -416,69 +419,50 @@ static int write_on_shelf(struct job *j, uint64_t end, uint64_t *ret_argv)
 
 static int write_somewhere(struct job *j, uint64_t *ret_argv)
 {
-	uint64_t end;
+	uint64_t sp = registers_stack(&j->was), end;
 	int r;
 
 	if (has_stack(j, &end)) {
-		r = write_all(j, j->was.rsp - FAR_BELOW, ret_argv);
-		return r == -EFAULT
-			       ? write_all(j, j->was.rsp - NEAR_BELOW, ret_argv)
-			       : r;
+		r = write_all(j, sp - FAR_BELOW, ret_argv);
+		return r == -EFAULT ? write_all(j, sp - NEAR_BELOW, ret_argv)
+				    : r;
 	}
 	return end ? write_on_shelf(j, end, ret_argv) : -EOPNOTSUPP;
 }
 
 /* --------------------------------------------------------- its registers -- */
 
-static unsigned long long *path_of(const struct job *j,
-				   struct user_regs_struct *regs)
-{
-	switch (j->arg) {
-	case 0:
-		return &regs->rdi;
-	case 1:
-		return &regs->rsi;
-	case 2:
-		return &regs->rdx;
-	default:
-		return &regs->r10;
-	}
-}
-
 /* It is on its way out of the call, to make it again. */
 static int turn(struct job *j)
 {
-	struct user_regs_struct now;
+	struct registers now;
 	uint64_t argv = 0;
-	int r;
+	int set, r = registers_read(j->tid, &j->was);
 
-	if (ptrace(PTRACE_GETREGS, j->tid, NULL, &j->was) < 0)
-		return -errno;
-	if (j->was.orig_rax != (unsigned long long)j->nr ||
-	    (int64_t)j->was.rax != -OUTCOME_ALWAYS_RESTART_ERRNO)
-		return -ESRCH;
+	if (r == 0 && !registers_will_restart(j->tid, &j->was, j->nr,
+					      OUTCOME_ALWAYS_RESTART_ERRNO))
+		r = -ESRCH;
+	if (r < 0)
+		return r;
 	r = write_somewhere(j, &argv);
 	now = j->was;
-	if (r < 0) {
-		/* Nothing is made again. */
-		now.rax = (unsigned long long)(int64_t)r;
-		now.orig_rax = (unsigned long long)-1;
-	} else {
-		*path_of(j, &now) = j->path_at;
-	}
+	if (r < 0) /* Nothing is made again. */
+		registers_fail(&now, -r);
+	else
+		registers_set_argument(&now, j->arg, j->path_at);
 	if (r == 0 && j->nr == SYS_execveat) {
-		now.orig_rax = SYS_execve;
-		now.rsi = j->was.rdx;
-		now.rdx = j->was.r10;
+		registers_set_call(&now, SYS_execve);
+		for (unsigned int i = 1; i <= 2; i++)
+			registers_set_argument(
+				&now, i, registers_argument(&j->was, i + 1));
 	}
 	if (r == 0 && j->n_words)
-		now.rsi = argv;
+		registers_set_argument(&now, 1, argv);
 	(void)pthread_mutex_lock(&jobs_lock);
 	j->is_turned = r == 0;
 	(void)pthread_mutex_unlock(&jobs_lock);
-	if (ptrace(PTRACE_SETREGS, j->tid, NULL, &now) < 0)
-		return -errno;
-	return r;
+	set = registers_write(j->tid, &now);
+	return set < 0 ? set : r;
 }
 
 /* The way in, not what it was given back to by a signal's handler. */
@@ -493,15 +477,12 @@ static bool is_ours(const struct job *j)
 
 static void put_back(struct job *j)
 {
-	struct user_regs_struct now;
+	struct registers now;
 
-	if (ptrace(PTRACE_GETREGS, j->tid, NULL, &now) < 0)
+	if (registers_read(j->tid, &now) < 0)
 		return;
-	now.rdi = j->was.rdi;
-	now.rsi = j->was.rsi;
-	now.rdx = j->was.rdx;
-	now.r10 = j->was.r10;
-	(void)ptrace(PTRACE_SETREGS, j->tid, NULL, &now);
+	registers_put_back(&now, &j->was);
+	(void)registers_write(j->tid, &now);
 }
 
 /* --------------------------------------------------------------- stops -- */
@@ -577,17 +558,13 @@ static void pass(const struct job *j, int status)
 
 /* ------------------------------------------------------- what was lent -- */
 
-enum { SYSCALL_SIZE = 2 }; /* of the instruction, also where it is 32-bit */
-
 /* One call of its own, from where it stands behind another one. */
-static int make_call(struct job *j, struct user_regs_struct regs)
+static int make_call(struct job *j, const struct registers *regs)
 {
-	int stops = 0;
+	int stops = 0, r = registers_write(j->tid, regs);
 
-	regs.rip -= SYSCALL_SIZE;
-	regs.orig_rax = (unsigned long long)-1;
-	if (ptrace(PTRACE_SETREGS, j->tid, NULL, &regs) < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	let_run(j, PTRACE_SYSCALL, 0);
 	for (int i = 0; i < STOPS_MAX; i++) {
 		int status = wait_for_stop(j);
@@ -607,23 +584,22 @@ static int make_call(struct job *j, struct user_regs_struct regs)
  */
 static int take_back(struct job *j)
 {
-	struct user_regs_struct was, regs;
+	struct registers was, regs;
 	uint64_t all = UINT64_MAX, mask;
 	void *size = (void *)sizeof(mask);
 	int r;
 
 	if (j->lent < 0)
 		return 0;
-	if (ptrace(PTRACE_GETREGS, j->tid, NULL, &was) < 0 ||
+	if (registers_read(j->tid, &was) < 0 ||
 	    ptrace(PTRACE_GETSIGMASK, j->tid, size, &mask) < 0 ||
 	    ptrace(PTRACE_SETSIGMASK, j->tid, size, &all) < 0)
 		return -errno;
 	regs = was;
-	regs.rax = SYS_close;
-	regs.rdi = (unsigned long long)j->lent;
-	r = make_call(j, regs);
+	registers_make_call(&regs, SYS_close, (uint64_t)j->lent);
+	r = make_call(j, &regs);
 	if (r == 0) {
-		(void)ptrace(PTRACE_SETREGS, j->tid, NULL, &was);
+		(void)registers_write(j->tid, &was);
 		(void)ptrace(PTRACE_SETSIGMASK, j->tid, size, &mask);
 	}
 	return r;

@@ -10,7 +10,23 @@
 
 enum { LIMIT = 5, SHORT_FORKS = TRAP_TSAN ? 500 : 10000 };
 
-static const int trapped_nrs[] = { SYS_fork, SYS_vfork, SYS_clone, SYS_clone3 };
+static const int trapped_nrs[] = {
+#ifdef SYS_fork
+	SYS_fork,
+	SYS_vfork,
+#endif
+	SYS_clone,
+	SYS_clone3,
+};
+
+static pid_t raw_fork(void)
+{
+#ifdef SYS_fork
+	return (pid_t)syscall(SYS_fork);
+#else
+	return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+#endif
+}
 
 static struct error err;
 static _Atomic pid_t session;
@@ -142,7 +158,7 @@ static int short_ones(void *arg)
 
 	MUST(setsid() > 0);
 	for (int i = 0; i < SHORT_FORKS; i++) {
-		pid_t pid = i % 2 ? vfork() : (pid_t)syscall(SYS_fork);
+		pid_t pid = i % 2 ? vfork() : raw_fork();
 
 		MUST(pid >= 0);
 		if (pid == 0)
@@ -225,7 +241,7 @@ static atomic_int made;
 static void *fork_until_full(void *arg)
 {
 	for (;;) {
-		pid_t pid = (pid_t)syscall(SYS_fork);
+		pid_t pid = raw_fork();
 
 		if (pid < 0)
 			return NULL;

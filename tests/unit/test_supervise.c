@@ -8,6 +8,10 @@
 #include "supervise/account.h"
 #include "supervise/supervisor.h"
 
+#ifndef SYS_fork
+#define SYS_fork SYS_clone
+#endif
+
 /* Calls that libc makes for nobody, so that a child traps only on purpose. */
 enum {
 	NR_A = SYS_getpgid,

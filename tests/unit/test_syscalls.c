@@ -205,10 +205,14 @@ static int no_interfaces(int fd)
 	return 0;
 }
 
+#ifdef __x86_64__
+
 static int call_x32(int fd)
 {
 	return syscall(SYS_getpid | 0x40000000) > 0 ? 1 : 2;
 }
+
+#endif
 
 static const struct request none;
 
