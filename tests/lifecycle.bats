@@ -665,6 +665,41 @@ nobody_is_named() {
 	eventually has_status "$N" stopped
 }
 
+# What the payload and all that it has made are members of.
+members() {
+	find /sys/fs/cgroup -path "*$N*" -name cgroup.procs -exec cat {} + 2>/dev/null
+}
+
+@test "kill: --all KILL ends whoever forks, without a pid namespace too" {
+	only_sandlock
+	drop_ns pid
+	# Each ends once it has started the next one.
+	script 'trap "" TERM; f() { f & }; f; f; f; f; exec sleep 1000'
+	create_running "$N"
+	[ -n "$(members)" ] || skip "no cgroup to signal by"
+	sandlock kill --all "$N" KILL
+	equal members "$(members)" ""
+	equal status "$(status_of "$N")" stopped
+}
+
+@test "kill: --all KILL ends what is left after the program, and what is paused" {
+	only_sandlock
+	drop_ns pid
+	script 'setsid sleep 1001 & exit'
+	create_running "$N"
+	eventually has_status "$N" stopped
+	[ -n "$(members)" ] || skip "no cgroup to signal by"
+	sandlock kill --all "$N" KILL
+	equal members "$(members)" ""
+	sandlock delete "$N"
+	script 'exec sleep 1002'
+	create_running "$N"
+	sandlock pause "$N"
+	sandlock kill --all "$N" KILL
+	equal members "$(members)" ""
+	equal status "$(status_of "$N")" stopped
+}
+
 # ------------------------------------------------------------------ exec --
 
 @test "exec: runs beside the program, with its own status" {

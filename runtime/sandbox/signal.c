@@ -13,6 +13,14 @@
 
 enum { KILL_WAIT_MS = 10000 };
 
+/* A list of who is there is old by the time it is read: who forks outruns it.
+ */
+static int signal_all(const struct cgroup *c, int sig, struct error *err)
+{
+	return sig == SIGKILL ? cgroup_kill(c, KILL_WAIT_MS, err)
+			      : cgroup_signal(c, sig, err);
+}
+
 static int signal_found(struct found *f, int sig, bool all, struct error *err)
 {
 	auto_close int pidfd = -1;
@@ -23,13 +31,13 @@ static int signal_found(struct found *f, int sig, bool all, struct error *err)
 	if (all && f->status == STATUS_STOPPED)
 		return !f->state->pid_ns && f->state->cgroup &&
 				       cgroup_has_membership(f->state->cgroup)
-			       ? cgroup_signal(f->state->cgroup, sig, err)
+			       ? signal_all(f->state->cgroup, sig, err)
 			       : 0;
 	pidfd = found_pidfd(f, err);
 	if (pidfd < 0)
 		return pidfd;
 	if (all && f->state->cgroup && cgroup_has_membership(f->state->cgroup))
-		return cgroup_signal(f->state->cgroup, sig, err);
+		return signal_all(f->state->cgroup, sig, err);
 	r = pidfd_signal(pidfd, sig);
 	if (r == -ESRCH)
 		return error_say(err, ERR_STATE, ESRCH,
