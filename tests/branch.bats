@@ -930,6 +930,31 @@ is_locked() {
 	eventually umount "$W/other"
 }
 
+@test "a directory of another project, with a quota of its own" {
+	skip_unless_root
+	mkdir "$W/other"
+	truncate -s 320M "$W/other.img"
+	mkfs.xfs -q "$W/other.img"
+	mount -t xfs -o loop "$W/other.img" "$W/other" ||
+		skip "the kernel has no XFS"
+	mkdir -p "$W/other/d/sub"
+	echo 1 | tee "$W/other/d/a" >"$W/other/d/gone"
+	xfs_io -c "chproj -R 42" -c "chattr -R +P" "$W/other/d"
+	sandlock run --name "$N" --workdir "$W/other/d" -- sh -c 'echo 2 >>a
+		mkdir -p n/e; echo 3 >n/e/f; ln -s f n/s; mkfifo n/p; ln a n/l
+		rm gone; mv sub moved; ls -lAR --full-time' >"$W/inside" 2>/dev/null
+	[[ $(branch_dir) == "$W/other/.sandlock-0/"* ]]
+	run sandlock commit "$N"
+	expect_status 0
+	(cd "$W/other/d" && ls -lAR --full-time) >"$W/after"
+	same <(grep -v ^total "$W/inside") <(grep -v ^total "$W/after")
+	for path in a n n/e n/e/f n/l moved; do
+		equal "$path" "$(xfs_io -r -c lsproj "$W/other/d/$path")" \
+			'projid = 42'
+	done
+	eventually umount "$W/other"
+}
+
 @test "the default store on another file system: the branch is at the top of the root's" {
 	skip_unless_root
 	mkdir "$W/other"

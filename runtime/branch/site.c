@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -149,6 +151,26 @@ static int join_mounts(struct site *s)
 	return 0;
 }
 
+/* The project that a directory belongs to, which may hand it on. */
+static uint32_t project_of(int fd, bool *ret_inherited)
+{
+	struct fsxattr x = { 0 };
+
+	*ret_inherited = ioctl(fd, FS_IOC_FSGETXATTR, &x) == 0 &&
+			 (x.fsx_xflags & FS_XFLAG_PROJINHERIT);
+	return x.fsx_projid;
+}
+
+/* Then a rename from the one to the other is EXDEV. */
+static bool has_other_project(const struct site *s)
+{
+	bool lower, upper;
+
+	return project_of(s->lower_fd, &lower) !=
+		       project_of(s->upper_fd, &upper) &&
+	       (lower || upper);
+}
+
 static int find_mounts(struct site *s)
 {
 	uint64_t lower_mnt, upper_mnt, lower_dev, upper_dev;
@@ -162,6 +184,8 @@ static int find_mounts(struct site *s)
 		s->staged = true;
 	else if (lower_mnt != upper_mnt)
 		s->staged = join_mounts(s) < 0;
+	if (!s->staged)
+		s->staged = has_other_project(s);
 	return 0;
 }
 
