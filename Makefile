@@ -39,8 +39,9 @@ base_cflags := -std=gnu17 -D_GNU_SOURCE -Iinclude -Iruntime -I. -fPIC \
 base_ldflags := -Wl,--as-needed -Wl,--gc-sections -Wl,-z,relro,-z,now \
 	-Wl,-z,noexecstack
 exe_ldflags := -pie
-# Sanitizers are shared objects.
-cmd_ldflags := $(if $(SAN),-pie,-static-pie)
+# Sanitizers are shared objects; some machines' libc has no start for static-pie.
+cmd_ldflags := $(if $(SAN),-pie,$(if \
+	$(filter /%,$(shell $(CC) -print-file-name=rcrt1.o)),-static-pie,-static))
 ifdef DEVELOPER
 base_cflags += -Werror
 endif

@@ -77,17 +77,50 @@ void registers_put_back(struct registers *r, const struct registers *was)
 	r->user.r10 = was->user.r10;
 }
 
-/* ------------------------------------------------------------------ arm64 --
- */
+/* -------------------------------------------------------- arm64, RISC-V -- */
 
-#elif defined(__aarch64__)
+#elif defined(HAVE_REGISTERS)
 
-enum {
-	SYSCALL_SIZE = 4,
-	NUMBER = 8, /* the register that has it */
-};
+enum { SYSCALL_SIZE = 4 };
 
-static const uint32_t svc_instruction = 0xd4000001; /* svc #0 */
+#ifdef __aarch64__
+
+static const uint32_t call_instruction = 0xd4000001; /* svc #0 */
+
+static unsigned long long *argument(struct registers *r, unsigned int n)
+{
+	return &r->user.regs[n < 3 ? n : 3];
+}
+
+static unsigned long long *number(struct registers *r)
+{
+	return &r->user.regs[8];
+}
+
+#else
+
+static const uint32_t call_instruction = 0x00000073; /* ecall */
+
+static unsigned long *argument(struct registers *r, unsigned int n)
+{
+	switch (n) {
+	case 0:
+		return &r->user.a0;
+	case 1:
+		return &r->user.a1;
+	case 2:
+		return &r->user.a2;
+	default:
+		return &r->user.a3;
+	}
+}
+
+static unsigned long *number(struct registers *r)
+{
+	return &r->user.a7;
+}
+
+#endif
 
 int registers_read(pid_t tid, struct registers *ret)
 {
@@ -109,18 +142,14 @@ int registers_write(pid_t tid, const struct registers *r)
 bool registers_will_restart(pid_t tid, const struct registers *r, int nr,
 			    int error)
 {
+	struct registers copy = *r;
 	long word;
 
 	(void)error;
 	errno = 0;
 	word = ptrace(PTRACE_PEEKTEXT, tid, r->user.pc, NULL);
-	return !errno && (uint32_t)word == svc_instruction &&
-	       r->user.regs[NUMBER] == (unsigned long long)nr;
-}
-
-static unsigned long long *argument(struct registers *r, unsigned int n)
-{
-	return &r->user.regs[n < 3 ? n : 3];
+	return !errno && (uint32_t)word == call_instruction &&
+	       (long)*number(&copy) == nr;
 }
 
 uint64_t registers_stack(const struct registers *r)
@@ -130,28 +159,30 @@ uint64_t registers_stack(const struct registers *r)
 
 void registers_set_call(struct registers *r, int nr)
 {
-	r->user.regs[NUMBER] = (unsigned long long)nr;
+	*number(r) = (unsigned int)nr;
 }
 
 void registers_fail(struct registers *r, int error)
 {
 	r->user.pc += SYSCALL_SIZE;
-	r->user.regs[0] = (unsigned long long)(int64_t)-error;
+	registers_set_argument(r, 0, (uint64_t)(int64_t)-error);
 }
 
 void registers_make_call(struct registers *r, int nr, uint64_t arg)
 {
 	r->user.pc -= SYSCALL_SIZE;
-	r->user.regs[NUMBER] = (unsigned long long)nr;
-	r->user.regs[0] = arg;
+	registers_set_call(r, nr);
+	registers_set_argument(r, 0, arg);
 }
 
 /* The first argument's register has the result. */
 void registers_put_back(struct registers *r, const struct registers *was)
 {
-	for (int i = 1; i < 4; i++)
-		r->user.regs[i] = was->user.regs[i];
-	r->user.regs[NUMBER] = was->user.regs[NUMBER];
+	struct registers copy = *was;
+
+	for (unsigned int i = 1; i < 4; i++)
+		*argument(r, i) = *argument(&copy, i);
+	*number(r) = *number(&copy);
 }
 
 #endif

@@ -1,11 +1,12 @@
 /*
  * The registers of a task that ptrace(2) holds, by what they mean to a system
- * call. Known for x86-64, 32-bit programs too, and for arm64; elsewhere there
- * is no HAVE_REGISTERS and nothing of this. Called by the tracer's thread.
+ * call. Known for x86-64, 32-bit programs too, arm64 and 64-bit RISC-V;
+ * elsewhere there is no HAVE_REGISTERS and nothing of this. Called by the
+ * tracer's thread.
  *
  * A call that is to be restarted differs where the task stops on its way out
- * of it: x86-64 still has the error in its result and goes back later, arm64
- * has gone back to the instruction already.
+ * of it: x86-64 still has the error in its result and goes back later, the
+ * others have gone back to the instruction already.
  */
 #ifndef SANDLOCK_KERNEL_REGISTERS_H
 #define SANDLOCK_KERNEL_REGISTERS_H
@@ -14,8 +15,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/user.h>
+#ifdef __riscv
+#include <asm/ptrace.h>
+#endif
 
-#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(__x86_64__) || defined(__aarch64__) || \
+	(defined(__riscv) && __riscv_xlen == 64)
 #define HAVE_REGISTERS 1
 #endif
 

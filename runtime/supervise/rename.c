@@ -487,7 +487,9 @@ size_t renames_rows(struct renames *r, struct handler ret[RENAMES_ROWS])
 #ifdef SYS_rename
 		{ "rename", SYS_rename },
 #endif
+#ifdef SYS_renameat
 		{ "renameat", SYS_renameat },
+#endif
 		{ "renameat2", SYS_renameat2 },
 	};
 

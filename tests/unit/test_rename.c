@@ -18,7 +18,9 @@ static const int trapped_nrs[] = {
 #ifdef SYS_rename
 	SYS_rename,
 #endif
+#ifdef SYS_renameat
 	SYS_renameat,
+#endif
 	SYS_renameat2,
 };
 

@@ -504,10 +504,13 @@ static void test_trap_numbers(void **state)
 #ifdef SYS_rename
 	assert_int_equal(n, 3);
 	assert_int_equal(nrs[0], SYS_rename);
-#else
-	assert_int_equal(n, 2);
 #endif
+#ifdef SYS_renameat
+	assert_in_range(n, 2, 3);
 	assert_int_equal(nrs[n - 2], SYS_renameat);
+#else
+	assert_int_equal(n, 1);
+#endif
 	assert_int_equal(nrs[n - 1], SYS_renameat2);
 	assert_int_equal(policy_trap_numbers(TRAP_RENAME, nrs, 1), 1);
 	assert_int_equal(policy_trap_numbers(0, nrs, ARRAY_LEN(nrs)), 0);
