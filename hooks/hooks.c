@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/uapi.h"
+#include "kernel/interrupt.h"
 #include "kernel/pidfd.h"
 #include "kernel/process.h"
 
@@ -56,6 +57,7 @@ struct run {
 	int err_fd; /* -1 after its end */
 	int status_fd;
 	bool timed_out;
+	int interrupted; /* by this signal, or 0 */
 	struct tail tail;
 	struct failure failure;
 	struct exit_status status;
@@ -273,7 +275,6 @@ static void kill_hook(struct run *r)
 {
 	(void)kill(-r->pid, SIGKILL);
 	(void)pidfd_signal(r->pid_fd, SIGKILL);
-	r->timed_out = true;
 	(void)pidfd_wait(r->pid_fd, KILL_WAIT_MS);
 }
 
@@ -281,27 +282,39 @@ static void kill_hook(struct run *r)
  * Until the hook itself ends: what it started in the background may hold the
  * pipe for ever.
  */
-static int wait_for_end(struct run *r, int timeout_s)
+static int wait_for_end(struct run *r, int timeout_s,
+			struct interrupt *interrupt)
 {
 	int64_t deadline = clock_now_ms() + (int64_t)timeout_s * 1000;
 
 	for (;;) {
-		struct pollfd fds[2] = {
+		struct pollfd fds[] = {
 			{ .fd = r->pid_fd, .events = POLLIN },
 			{ .fd = r->err_fd, .events = POLLIN },
+			{ .fd = interrupt_fd(interrupt), .events = POLLIN },
 		};
 		int64_t left = timeout_s ? deadline - clock_now_ms() : -1;
 
 		if (timeout_s && left <= 0) {
+			r->timed_out = true;
 			kill_hook(r);
 			return 0;
 		}
 		if (left > INT_MAX)
 			left = INT_MAX;
-		if (poll(fds, 2, (int)left) < 0 && errno != EINTR)
-			return -errno;
+		if (poll(fds, ARRAY_LEN(fds), (int)left) < 0) {
+			if (errno != EINTR)
+				return -errno;
+			continue;
+		}
 		if (fds[0].revents)
 			return 0;
+		if (fds[2].revents)
+			r->interrupted = interrupt_take(interrupt);
+		if (r->interrupted) {
+			kill_hook(r);
+			return 0;
+		}
 		if (fds[1].revents)
 			drain(r, sizeof(r->tail.data) * 16);
 	}
@@ -335,11 +348,21 @@ static void add_tail(struct buf *b, struct tail *t)
 	text_escape(b, t->data + start, n - start);
 }
 
+static void describe_signal(struct buf *b, const char *what, int sig)
+{
+	const char *name = spec_signal_name(sig);
+
+	buf_printf(b, "was %s by signal %d%s%s", what, sig, name ? ", SIG" : "",
+		   name ? name : "");
+}
+
 static void describe_end(struct buf *b, const struct run *r,
 			 const struct spec_hook *hook)
 {
-	const char *name;
-
+	if (r->interrupted) {
+		describe_signal(b, "interrupted", r->interrupted);
+		return;
+	}
 	if (r->timed_out) {
 		buf_printf(b, "did not end within its timeout of %d s",
 			   hook->timeout_s);
@@ -350,9 +373,7 @@ static void describe_end(struct buf *b, const struct run *r,
 		buf_printf(b, "exited with status %d", r->status.value);
 		break;
 	case EXIT_SIGNAL:
-		name = spec_signal_name(r->status.value);
-		buf_printf(b, "was killed by signal %d%s%s", r->status.value,
-			   name ? ", SIG" : "", name ? name : "");
+		describe_signal(b, "killed", r->status.value);
 		break;
 	case EXIT_UNKNOWN:
 	case EXIT_TIMEOUT:
@@ -373,7 +394,7 @@ static int judge(struct run *r, const struct spec_hook *hook,
 	if (r->failure.sys)
 		return error_set(err, ERR_HOOK, r->failure.sys,
 				 "cannot execute '%s'", hook->path);
-	if (!r->timed_out && r->status.kind == EXIT_CODE &&
+	if (!r->timed_out && !r->interrupted && r->status.kind == EXIT_CODE &&
 	    r->status.value == 0)
 		return 0;
 	describe_end(&b, r, hook);
@@ -391,7 +412,7 @@ static int run_hook(const struct spec_hook *hook,
 	if (e < 0)
 		return error_set(err, ERR_HOOK, -e, "cannot start '%s'",
 				 hook->path);
-	e = wait_for_end(&r, hook->timeout_s);
+	e = wait_for_end(&r, hook->timeout_s, ctx->interrupt);
 	if (e < 0) {
 		kill_hook(&r);
 		finish(&r);

@@ -3,8 +3,9 @@
  * order, the state on standard input. An "env" that is empty is empty.
  * Standard output is discarded; the tail of standard error goes into the
  * message. A hook that outlives its timeout is killed (with its process
- * group) and counts as failed. A hook that does not read its input is no
- * failure (SIGPIPE is blocked for the write).
+ * group) and counts as failed, and so is one during which a signal comes that
+ * interrupts what we do (kernel/interrupt.h). A hook that does not read its
+ * input is no failure (SIGPIPE is blocked for the write).
  */
 #ifndef SANDLOCK_HOOKS_H
 #define SANDLOCK_HOOKS_H
@@ -14,6 +15,7 @@
 #include "spec/spec.h"
 
 struct error;
+struct interrupt;
 struct log_sink;
 
 struct hook_context {
@@ -22,6 +24,8 @@ struct hook_context {
 	const char *cwd; /* NULL: unchanged */
 	/* What hooks without "env" get; NULL: our own, as runc has it. */
 	char *const *envp;
+	/* What ends a hook that is waited for; or NULL. */
+	struct interrupt *interrupt;
 	const struct log_sink *log;
 };
 

@@ -20,6 +20,7 @@
 #include "base/path.h"
 #include "hooks/hooks.h"
 #include "kernel/cgroup.h"
+#include "kernel/interrupt.h"
 #include "kernel/netdev.h"
 #include "kernel/process.h"
 #include "kernel/tty.h"
@@ -341,7 +342,9 @@ static int run_runtime_hooks(struct create *c, struct error *err)
 {
 	const struct spec *s = c->plan->spec;
 	auto_(buf) struct buf state = BUF_INIT;
-	struct hook_context ctx = { .cwd = s->bundle, .log = c->env->log };
+	struct hook_context ctx = { .cwd = s->bundle,
+				    .interrupt = c->interrupt,
+				    .log = c->env->log };
 	int r = state_to_json(c->state, s, "creating", c->state->init.pid,
 			      false, &state, err);
 
@@ -354,6 +357,16 @@ static int run_runtime_hooks(struct create *c, struct error *err)
 	if (r == 0)
 		r = hooks_run(&s->hooks, SPEC_HOOK_CREATE_RUNTIME, &ctx, err);
 	return r;
+}
+
+int create_check_interrupt(const struct create *c, struct error *err)
+{
+	int sig = interrupt_came(c->interrupt);
+
+	return sig ? error_say(err, ERR_SYSTEM, EINTR,
+			       "SIG%s interrupted the making of '%s'",
+			       spec_signal_name(sig), c->plan->name)
+		   : 0;
 }
 
 int create_say_child_died(struct create *c, struct error *err)
@@ -440,6 +453,11 @@ static int pump(struct create *c, int until, struct error *err)
 	if (!m)
 		return error_set(err, ERR_SYSTEM, ENOMEM, "messages");
 	do {
+		(void)interrupt_wait(c->interrupt, c->sync_fd);
+		r = create_check_interrupt(c, err);
+		if (r < 0)
+			break;
+		m->fd = -1;
 		r = sync_recv(c->sync_fd, m);
 		if (r < 0)
 			(void)error_set(err, ERR_SYSTEM, -r,
@@ -574,12 +592,15 @@ static int drive_init(struct create *c, struct error *err)
 		return r;
 	s->ready = true;
 	log_debug(c->env->log, "'%s': ready", s->name);
+	r = create_check_interrupt(c, err);
+	if (r < 0)
+		return r;
 	/* In a foreground run start_inline does it, beside the exec. */
 	if (!c->die_with_parent)
 		r = state_write(c->slot, s, err);
 	if (r == 0 && c->bundle->pid_file)
 		r = create_write_pid_file(c->bundle->pid_file, s->init.pid,
-					  err);
+					  c->interrupt, err);
 	if (r == 0 && c->bundle->pidfd_socket)
 		r = create_send_pidfd(c->bundle->pidfd_socket, c->pidfd, err);
 	if (r == 0 && !c->inline_start && sync_send(c->sync_fd, SYNC_GO, 0) < 0)
@@ -597,8 +618,6 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	c->env = env;
 	c->bundle = b;
 	create_init(c);
-	if (!c->mask_is_saved)
-		(void)sigprocmask(SIG_SETMASK, NULL, &c->original_mask);
 	r = fd_ensure_std();
 	if (r < 0)
 		return error_set(e, ERR_SYSTEM, -r, "cannot open /dev/null");
@@ -617,20 +636,36 @@ int create_begin(struct create *c, const struct sandbox_env *env,
 	return 0;
 }
 
+static int create_detached(struct create *c, const struct sandbox_env *env,
+			   const struct sandbox_bundle *b, struct error *err)
+{
+	int r = create_begin(c, env, b, err);
+
+	if (r == 0 && waiter_is_due(c)) {
+		r = waiter_spawn(c, err);
+		if (r < 0)
+			create_undo(c);
+	}
+	create_done(c);
+	return r;
+}
+
 int sandbox_create(const struct sandbox_env *env,
 		   const struct sandbox_bundle *b, struct error *err)
 {
+	struct interrupt interrupt = INTERRUPT_INIT;
+	struct create c = { .interrupt = &interrupt };
 	struct sandbox_bundle detached = *b;
-	struct create c = { 0 };
+	sigset_t set;
 	int r;
 
 	detached.detach = true;
-	r = create_begin(&c, env, &detached, err);
-	if (r == 0 && waiter_is_due(&c)) {
-		r = waiter_spawn(&c, err);
-		if (r < 0)
-			create_undo(&c);
-	}
-	create_done(&c);
+	run_forwarded_signals(&set);
+	(void)sigprocmask(SIG_BLOCK, &set, &c.original_mask);
+	r = interrupt_open(&interrupt);
+	r = r < 0 ? error_set(err, ERR_SYSTEM, -r, "signalfd")
+		  : create_detached(&c, env, &detached, err);
+	interrupt_close(&interrupt);
+	(void)sigprocmask(SIG_SETMASK, &c.original_mask, NULL);
 	return r;
 }

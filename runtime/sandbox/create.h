@@ -16,6 +16,7 @@
 #include "sandbox/watching.h"
 
 struct clone_args;
+struct interrupt;
 struct request;
 
 struct create {
@@ -61,12 +62,12 @@ struct create {
 	int notify_fd;		/* of sd_notify, or -1: sdnotify.h */
 	bool hooks_begun;	/* a failure has to run poststop */
 	bool executed;		/* the payload has run: its branch is kept */
-	sigset_t original_mask; /* the payload's */
-	bool mask_is_saved;
+	sigset_t original_mask; /* the payload's, saved before create_begin */
 	int pidfd;
-	struct watching watching; /* of what a foreground run writes, */
-	struct quota quota;	  /* and how much that is */
-	struct buf made;	  /* NUL-separated paths that init reported */
+	struct watching watching;    /* of what a foreground run writes, */
+	struct quota quota;	     /* and how much that is */
+	struct interrupt *interrupt; /* what ends the making; or NULL */
+	struct buf made; /* NUL-separated paths that init reported */
 };
 
 /* Makes everything up to READY. On failure all is undone. */
@@ -147,6 +148,8 @@ int init_console(struct create *c, struct error *err);
 void guard_adopt(bool yes);
 int guard_wait_rest(const char *name, struct error *err);
 
+/* An error where somebody wants the making to end. */
+int create_check_interrupt(const struct create *c, struct error *err);
 /* The error of a child that died and said nothing. */
 int create_say_child_died(struct create *c, struct error *err);
 
@@ -166,7 +169,8 @@ int create_get_judged(const struct request *r, unsigned int traps,
 		      int *ret_fd, struct error *err);
 /* --pid-file: the bare number, by rename; what is no regular file is written
  * to, a FIFO once somebody reads it, for 10 s. */
-int create_write_pid_file(const char *path, pid_t pid, struct error *err);
+int create_write_pid_file(const char *path, pid_t pid,
+			  struct interrupt *interrupt, struct error *err);
 /* --pidfd-socket: the pidfd in one message. */
 int create_send_pidfd(const char *path, int pidfd, struct error *err);
 

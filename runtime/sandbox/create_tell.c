@@ -20,6 +20,7 @@
 #include "base/uapi.h"
 #include "branch/branch.h"
 #include "branch/change.h"
+#include "kernel/interrupt.h"
 #include "kernel/tty.h"
 #include "sandbox/create.h"
 #include "spec/request.h"
@@ -42,7 +43,8 @@ static bool is_written_through(int dir_fd, const char *name)
 }
 
 /* Who reads a FIFO may still be about to open it, or may never do so. */
-static int open_through(int dir_fd, const char *name)
+static int open_through(int dir_fd, const char *name,
+			struct interrupt *interrupt)
 {
 	const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
 	int64_t end_ms = clock_now_ms() + PID_FILE_WAIT_MS;
@@ -56,19 +58,22 @@ static int open_through(int dir_fd, const char *name)
 			return fd;
 		if (errno != ENXIO || clock_now_ms() >= end_ms)
 			return -errno;
+		if (interrupt_came(interrupt))
+			return -EINTR;
 		(void)nanosleep(&pause, NULL);
 	}
 }
 
 static int write_through(int dir_fd, const char *name, const char *text,
-			 size_t len)
+			 size_t len, struct interrupt *interrupt)
 {
-	auto_close int fd = open_through(dir_fd, name);
+	auto_close int fd = open_through(dir_fd, name, interrupt);
 
 	return fd < 0 ? take_fd(&fd) : fd_write_full(fd, text, len);
 }
 
-static int write_pid(const char *path, const char *text, size_t len)
+static int write_pid(const char *path, const char *text, size_t len,
+		     struct interrupt *interrupt)
 {
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
@@ -82,15 +87,16 @@ static int write_pid(const char *path, const char *text, size_t len)
 	if (dir_fd < 0)
 		return -errno;
 	return is_written_through(dir_fd, name)
-		       ? write_through(dir_fd, name, text, len)
+		       ? write_through(dir_fd, name, text, len, interrupt)
 		       : fd_write_atomic(dir_fd, name, text, len, 0644, false);
 }
 
-int create_write_pid_file(const char *path, pid_t pid, struct error *err)
+int create_write_pid_file(const char *path, pid_t pid,
+			  struct interrupt *interrupt, struct error *err)
 {
 	char text[16];
 	int n = snprintf(text, sizeof(text), "%d", (int)pid);
-	int r = write_pid(path, text, (size_t)n);
+	int r = write_pid(path, text, (size_t)n, interrupt);
 
 	if (r == 0)
 		return 0;

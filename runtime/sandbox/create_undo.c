@@ -6,6 +6,7 @@
 
 #include "hooks/hooks.h"
 #include "kernel/cgroup.h"
+#include "kernel/interrupt.h"
 #include "kernel/pidfd.h"
 #include "sandbox/create.h"
 #include "sandbox/guard.h"
@@ -35,8 +36,11 @@ static void run_poststop(struct create *c)
 {
 	auto_(buf) struct buf state = BUF_INIT;
 	struct hook_context ctx = { .cwd = c->plan->spec->bundle,
+				    .interrupt = c->interrupt,
 				    .log = c->env->log };
 
+	/* It is for the hooks only what comes while one runs. */
+	(void)interrupt_take(c->interrupt);
 	if (state_to_json(c->state, c->plan->spec, "stopped", 0, false, &state,
 			  NULL) < 0)
 		return;

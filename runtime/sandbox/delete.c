@@ -46,7 +46,7 @@ int found_delete(const struct sandbox_env *env, struct found *f, bool force,
 		return r;
 	}
 	server = found_server(f);
-	r = finish_remove(env, f->slot, f->state, spec, err);
+	r = finish_remove(env, f->slot, f->state, spec, NULL, err);
 	spec_free(spec);
 	if (r < 0 || !f->state->store)
 		return r;

@@ -566,7 +566,7 @@ static int launch(struct exec *e, struct error *err)
 	if (r == 0 && e->beside)
 		r = exec_follow_beside(e, err);
 	if (r == 0 && x->pid_file)
-		r = create_write_pid_file(x->pid_file, e->pid, err);
+		r = create_write_pid_file(x->pid_file, e->pid, NULL, err);
 	if (r == 0 && x->pidfd_socket)
 		r = create_send_pidfd(x->pidfd_socket, e->pidfd, err);
 	if (r == 0 && sync_send(e->sync_fd, SYNC_GO, 0) < 0)

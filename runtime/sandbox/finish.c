@@ -147,11 +147,13 @@ int finish_unrecorded(const struct sandbox_env *env, struct rundir_slot *slot,
 }
 
 int finish_hooks(const struct sandbox_state *s, const struct spec *spec,
-		 int point, const char *status, const struct log_sink *log,
-		 struct error *err)
+		 int point, const char *status, struct interrupt *interrupt,
+		 const struct log_sink *log, struct error *err)
 {
 	auto_(buf) struct buf state = BUF_INIT;
-	struct hook_context ctx = { .cwd = spec->bundle, .log = log };
+	struct hook_context ctx = { .cwd = spec->bundle,
+				    .interrupt = interrupt,
+				    .log = log };
 	bool stopped = point == SPEC_HOOK_POSTSTOP;
 	int r;
 
@@ -168,7 +170,7 @@ int finish_hooks(const struct sandbox_state *s, const struct spec *spec,
 
 int finish_remove(const struct sandbox_env *env, struct rundir_slot *slot,
 		  const struct sandbox_state *s, const struct spec *spec,
-		  struct error *err)
+		  struct interrupt *interrupt, struct error *err)
 {
 	int r = s->cgroup ? cgroup_remove(s->cgroup, err) : 0;
 	bool ours = false;
@@ -183,6 +185,6 @@ int finish_remove(const struct sandbox_env *env, struct rundir_slot *slot,
 	 * who delete it, a run and a delete --force; only warned about. */
 	if (spec && ours)
 		(void)finish_hooks(s, spec, SPEC_HOOK_POSTSTOP, "stopped",
-				   env->log, NULL);
+				   interrupt, env->log, NULL);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include "sandbox/sandbox.h"
 #include "sandbox/state.h"
 
+struct interrupt;
 struct spec;
 
 /*
@@ -35,14 +36,15 @@ void finish_left_branch(const struct sandbox_env *env, const char *store,
 int finish_unrecorded(const struct sandbox_env *env, struct rundir_slot *slot,
 		      struct error *err);
 
-/* Hooks of a point where a state document goes along. */
+/* Hooks of a point where a state document goes along. @interrupt (or NULL)
+ * ends one that hangs. */
 int finish_hooks(const struct sandbox_state *s, const struct spec *spec,
-		 int point, const char *status, const struct log_sink *log,
-		 struct error *err);
+		 int point, const char *status, struct interrupt *interrupt,
+		 const struct log_sink *log, struct error *err);
 
 /* cgroups, poststop hooks, the runtime directory. */
 int finish_remove(const struct sandbox_env *env, struct rundir_slot *slot,
 		  const struct sandbox_state *s, const struct spec *spec,
-		  struct error *err);
+		  struct interrupt *interrupt, struct error *err);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/quiet_thread.h"
 #include "kernel/cgroup.h"
+#include "kernel/interrupt.h"
 #include "kernel/tty.h"
 #include "sandbox/asked_bundle.h"
 #include "sandbox/asktty.h"
@@ -177,6 +178,7 @@ static void wait_and_answer(void *data, int fd)
 		{ .fd = fd, .events = POLLIN },
 		{ .fd = mediation_idle_fd(c->mediation), .events = POLLIN },
 		{ .fd = h->watch ? h->watch_fd : -1, .events = POLLIN },
+		{ .fd = interrupt_fd(c->interrupt), .events = POLLIN },
 	};
 
 	while (!p[0].revents) {
@@ -192,6 +194,10 @@ static void wait_and_answer(void *data, int fd)
 		if (p[2].revents && h->watch(h->data, c) != 0) {
 			(void)pidfd_signal(c->pidfd, SIGKILL);
 			p[2].fd = -1;
+		}
+		if (p[3].revents && interrupt_take(c->interrupt)) {
+			(void)pidfd_signal(c->pidfd, SIGKILL);
+			p[3].fd = -1;
 		}
 	}
 }
@@ -265,12 +271,27 @@ static void use_wait(struct create *c)
 	create_warn_of_branch(c);
 }
 
+/* Its startContainer hooks may take their time. */
+static int wait_executed(struct create *c, struct error *err)
+{
+	const struct create_listening listening = { create_take_first,
+						    wait_and_answer, c };
+	const struct spec *s = c->plan->spec;
+	bool listens = c->mediation && awaits_listener(c);
+	int r;
+
+	if (!listens && interrupt_wait(c->interrupt, c->sync_fd))
+		(void)pidfd_signal(c->pidfd, SIGKILL);
+	r = create_wait_exec(c->sync_fd,
+			     s->has_process ? s->process.args.v[0] : "",
+			     listens ? &listening : NULL, err);
+	/* Else it seems to have ended by itself. */
+	return create_check_interrupt(c, err) < 0 ? -EINTR : r;
+}
+
 static int start_inline(struct create *c, struct error *err)
 {
 	const struct command_hooks *h = hooks_of(c);
-	const struct spec *s = c->plan->spec;
-	const struct create_listening listening = { create_take_first,
-						    wait_and_answer, c };
 	int sent, r;
 
 	r = begin_mediation(c, err);
@@ -292,9 +313,7 @@ static int start_inline(struct create *c, struct error *err)
 		return r;
 	if (c->mediation)
 		use_wait(c);
-	r = create_wait_exec(
-		c->sync_fd, s->has_process ? s->process.args.v[0] : "",
-		c->mediation && awaits_listener(c) ? &listening : NULL, err);
+	r = wait_executed(c, err);
 	if (r == 0 && sent < 0)
 		r = create_say_child_died(c, err);
 	if (r < 0)
@@ -302,8 +321,8 @@ static int start_inline(struct create *c, struct error *err)
 	c->executed = true;
 	if (c->die_with_parent)
 		let_go_hold(c);
-	r = finish_hooks(c->state, s, SPEC_HOOK_POSTSTART, "running",
-			 c->env->log, err);
+	r = finish_hooks(c->state, c->plan->spec, SPEC_HOOK_POSTSTART,
+			 "running", c->interrupt, c->env->log, err);
 	/* Nobody else says the name, which may be one that we made up. */
 	if (r < 0 && c->branch)
 		return error_hint(err,
@@ -508,7 +527,8 @@ static int hand_on(struct create *c, struct sandbox_result *ret,
 	if (r < 0)
 		return r;
 	ret->outcome = SANDBOX_PENDING;
-	return finish_remove(c->env, c->slot, c->state, c->plan->spec, err);
+	return finish_remove(c->env, c->slot, c->state, c->plan->spec,
+			     c->interrupt, err);
 }
 
 /* Beside a foreground run: the manager goes on watching us. */
@@ -621,7 +641,8 @@ static int run_foreground(struct create *c, int signal_fd,
 	denied_finish(c, ret->outcome == SANDBOX_PENDING);
 	if (keep)
 		return 0;
-	return finish_remove(c->env, c->slot, c->state, c->plan->spec, err);
+	return finish_remove(c->env, c->slot, c->state, c->plan->spec,
+			     c->interrupt, err);
 }
 
 static int begin_run(struct create *c, const struct sandbox_env *env,
@@ -655,13 +676,14 @@ static int start_relayed(const struct sandbox_env *env, const char *name,
 
 /*
  * @c has its plan or gets one from @b. What arrives from now on is the
- * payload's: signals are kept until there is one, so that an interrupted run
- * still cleans up.
+ * payload's, once there is one; until then what would end us ends the making,
+ * so that an interrupted run still cleans up.
  */
 static int run_whole(struct create *c, const struct sandbox_env *env,
 		     const struct sandbox_bundle *b, struct sandbox_result *ret,
 		     struct error *err)
 {
+	struct interrupt interrupt = INTERRUPT_INIT;
 	auto_close int signal_fd = -1;
 	bool is_relayed = false;
 	sigset_t set, old;
@@ -672,12 +694,13 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 	c->inline_start = true;
 	c->die_with_parent = !b->detach;
 	c->original_mask = old;
-	c->mask_is_saved = true;
+	c->interrupt = &interrupt;
 	if (c->plan && c->plan->notify)
 		guard_adopt(true);
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	r = signal_fd < 0 ? error_set(err, ERR_SYSTEM, errno, "signalfd")
-			  : begin_run(c, env, b, err);
+	r = signal_fd < 0 ? -errno : interrupt_open(&interrupt);
+	r = r < 0 ? error_set(err, ERR_SYSTEM, -r, "signalfd")
+		  : begin_run(c, env, b, err);
 	if (r == 0)
 		(void)snprintf(ret->name, sizeof(ret->name), "%s",
 			       c->plan->name);
@@ -689,6 +712,7 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 	if (c->plan && c->plan->notify)
 		guard_adopt(false);
 	create_done(c);
+	interrupt_close(&interrupt);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	return is_relayed ? start_relayed(env, ret->name, err) : r;
 }

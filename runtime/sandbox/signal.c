@@ -95,7 +95,7 @@ static int kill_found(const struct sandbox_env *env, struct found *f,
 	if (rundir_lock(f->slot, 1000, NULL) < 0)
 		return 0;
 	(void)state_load_spec(f->slot, f->state, NULL, &spec, NULL);
-	r = finish_remove(env, f->slot, f->state, spec, err);
+	r = finish_remove(env, f->slot, f->state, spec, NULL, err);
 	spec_free(spec);
 	return r;
 }

@@ -117,7 +117,7 @@ int stale_prune(const struct sandbox_env *env, struct rundir *d,
 	log_debug(env->log, "removed what is left of '%s'", name);
 	r = rundir_take(slot, &ours, NULL);
 	if (spec && ours)
-		(void)finish_hooks(s, spec, SPEC_HOOK_POSTSTOP, "stopped",
+		(void)finish_hooks(s, spec, SPEC_HOOK_POSTSTOP, "stopped", NULL,
 				   env->log, NULL);
 	spec_free(spec);
 	return r == 0;

@@ -89,7 +89,7 @@ static int follow(const struct sandbox_env *env, struct found *f, int status_fd,
 	while (r > 0);
 	if (r == 0 && loaded == 0)
 		loaded = finish_hooks(f->state, spec, SPEC_HOOK_POSTSTART,
-				      "running", env->log, err);
+				      "running", NULL, env->log, err);
 	spec_free(spec);
 	return r < 0 ? r : loaded;
 }
