@@ -209,6 +209,23 @@ inside() {
 	expect_exactly $'kept\n0 1 2 3 4 '
 }
 
+@test "--preserve-fds of what is not open is refused before anything is made" {
+	only_sandlock
+	script 'echo ran'
+	for verb in run create; do
+		[ $verb = create ] && want=2 || want=125
+		refused $want "--preserve-fds 1: fd 3 is not open" \
+			sandlock $verb -b "$B" --preserve-fds 1 "$N" 3<&- 4<&-
+		refused $want "--preserve-fds 3: fd 4 is not open" \
+			sandlock $verb -b "$B" --preserve-fds 3 "$N" 3</dev/null 4<&-
+		expect_output "hint: 1 would be right"
+	done
+	set_args sleep 1000
+	create_running "$N"
+	refused 125 "--preserve-fds 2: fd 4 is not open" \
+		sandlock exec --preserve-fds 2 "$N" true 3</dev/null 4<&-
+}
+
 @test "personality LINUX32 is applied" {
 	only_sandlock
 	config '.linux.personality = {domain: "LINUX32"}'

@@ -32,6 +32,7 @@
 #include "sandbox/launcher.h"
 #include "sandbox/listener.h"
 #include "sandbox/mediate.h"
+#include "sandbox/process.h"
 #include "sandbox/scratch.h"
 #include "sandbox/sdnotify.h"
 #include "sandbox/sync.h"
@@ -660,6 +661,9 @@ int sandbox_create(const struct sandbox_env *env,
 	int r;
 
 	detached.detach = true;
+	r = plan_check_preserved(b->preserve_fds + process_listen_fds(), err);
+	if (r < 0)
+		return r;
 	run_forwarded_signals(&set);
 	(void)sigprocmask(SIG_BLOCK, &set, &c.original_mask);
 	r = interrupt_open(&interrupt);

@@ -649,8 +649,6 @@ static int open_all(struct exec *e, struct error *err)
 	if (r == 0)
 		r = exec_process_spec(x, e->spec, e->found->state->host,
 				      &e->process, err);
-	if (r == 0)
-		r = plan_check_preserved(x->preserve_fds, err);
 	if (r < 0)
 		return r;
 	if (x->console_socket && !(e->process->terminal && x->detach))
@@ -739,6 +737,8 @@ int sandbox_exec(const struct sandbox_env *env, const char *name,
 	int r = fd_ensure_std();
 
 	*ret = (struct sandbox_result){ .outcome = SANDBOX_NO_BRANCH };
+	if (r == 0)
+		r = plan_check_preserved(x->preserve_fds, &local);
 	if (r == 0)
 		r = found_open(env, name, false, &f, &local);
 	if (r == 0)

@@ -290,18 +290,21 @@ static int check_supported(const struct spec *s, struct error *err)
 	return 0;
 }
 
-/* Fds that are to be kept must exist now, or the container would get ours. */
 int plan_check_preserved(unsigned int n, struct error *err)
 {
 	if (n > LIMIT_PRESERVE_FDS)
 		return error_say(err, ERR_USAGE, EINVAL,
 				 "--preserve-fds %u is more than %d", n,
 				 LIMIT_PRESERVE_FDS);
-	for (unsigned int i = 0; i < n; i++)
-		if (fcntl((int)(3 + i), F_GETFD) < 0)
-			return error_set(err, ERR_USAGE, errno,
-					 "--preserve-fds %u: fd %u is not open",
-					 n, 3 + i);
+	for (unsigned int i = 0; i < n; i++) {
+		if (fcntl((int)(3 + i), F_GETFD) >= 0)
+			continue;
+		(void)error_set(err, ERR_USAGE, errno,
+				"--preserve-fds %u: fd %u is not open", n,
+				3 + i);
+		return i ? error_hint(err, "%u would be right", i)
+			 : error_code(err);
+	}
 	return 0;
 }
 
@@ -332,9 +335,7 @@ int plan_make(const struct sandbox_env *env, const struct sandbox_bundle *b,
 			return r;
 		(void)snprintf(p->name, sizeof(p->name), "%s", b->name);
 	}
-	r = plan_check_preserved(b->preserve_fds + process_listen_fds(), err);
-	if (r == 0)
-		r = read_config(b, p, env->log, err);
+	r = read_config(b, p, env->log, err);
 	if (r < 0)
 		return r;
 	r = check_supported(p->spec, err);

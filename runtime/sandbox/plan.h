@@ -122,7 +122,10 @@ CLEANUP_PTR(struct plan, plan_free);
 /* "adjective-noun", at random; @attempt > 8 adds digits. */
 void plan_make_name(char ret[256], unsigned int attempt);
 
-/* The fds 3 .. 2+@n must be open: the payload would get ours else. */
+/*
+ * The fds 3 .. 2+@n must be open, and so before anything of ours is, which the
+ * payload would get else.
+ */
 int plan_check_preserved(unsigned int n, struct error *err);
 
 /* True for root with CAP_SYS_ADMIN in the user namespace we are in. */

@@ -721,10 +721,12 @@ int sandbox_run(const struct sandbox_env *env, const struct sandbox_bundle *b,
 		struct sandbox_result *ret, struct error *err)
 {
 	struct error local = ERROR_INIT;
+	struct error *e = err ? err : &local;
 	struct create c = { 0 };
+	int r = plan_check_preserved(b->preserve_fds + process_listen_fds(), e);
 
 	*ret = (struct sandbox_result){ .outcome = SANDBOX_NO_BRANCH };
-	return run_whole(&c, env, b, ret, err ? err : &local);
+	return r < 0 ? r : run_whole(&c, env, b, ret, e);
 }
 
 int sandbox_run_command(const struct sandbox_env *env,
@@ -735,8 +737,12 @@ int sandbox_run_command(const struct sandbox_env *env,
 	struct sandbox_bundle b = { .preserve_fds = o->preserve_fds };
 	struct error local = ERROR_INIT;
 	struct error *e = err ? err : &local;
-	int r = -EEXIST;
+	int r = plan_check_preserved(
+		b.preserve_fds + (q->bundle ? process_listen_fds() : 0), e);
 
+	if (r < 0)
+		return r;
+	r = -EEXIST;
 	/* A made-up name that is taken is replaced by another one. */
 	for (int i = 0; r == -EEXIST && i < (q->name ? 1 : RUN_ATTEMPTS); i++) {
 		struct create c = { .command = o };
