@@ -39,11 +39,30 @@ static unsigned long field(const char *status, const char *name)
 	return at ? strtoul(at + strlen(name), NULL, 10) : 0;
 }
 
+/* "Name:" is the first line of a status file. */
+static bool is_marked(const char *status)
+{
+	static const char line[] = "Name:\t" PEER_MARK "\n";
+
+	return strncmp(status, line, strlen(line)) == 0;
+}
+
+int peer_mark(void)
+{
+	auto_close int fd = open("/proc/self/comm", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	return write(fd, PEER_MARK, strlen(PEER_MARK)) < 0 ? -errno : 0;
+}
+
+enum look { LOOK_FREE, LOOK_CONFINED, LOOK_MARKED };
+
 /*
  * Who may be confined by us, without namespaces: a filter more than we have,
  * and no_new_privs. Who cannot be looked at is taken for such a one.
  */
-static bool is_confined(pid_t pid)
+static enum look look_at(pid_t pid)
 {
 	auto_(buf) struct buf theirs = BUF_INIT;
 	auto_(buf) struct buf ours = BUF_INIT;
@@ -52,10 +71,15 @@ static bool is_confined(pid_t pid)
 	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	if (fd_read_file(AT_FDCWD, path, STATUS_MAX, &theirs) < 0 ||
 	    fd_read_file(AT_FDCWD, "/proc/self/status", STATUS_MAX, &ours) < 0)
-		return true;
+		return LOOK_CONFINED;
+	if (is_marked(buf_str(&theirs)))
+		return LOOK_MARKED;
 	return field(buf_str(&theirs), "\nNoNewPrivs:") &&
-	       field(buf_str(&theirs), "\nSeccomp_filters:") >
-		       field(buf_str(&ours), "\nSeccomp_filters:");
+			       field(buf_str(&theirs), "\nSeccomp_filters:") >
+				       field(buf_str(&ours),
+					     "\nSeccomp_filters:")
+		       ? LOOK_CONFINED
+		       : LOOK_FREE;
 }
 
 void peer_proofs_done(struct peer_proofs *p)
@@ -157,8 +181,16 @@ int peer_check(int sock, struct peer_proofs *p)
 	if (!is_same(c.pid, "ns/user") || !is_same(c.pid, "ns/pid") ||
 	    !is_same(c.pid, "root"))
 		return -EACCES;
-	if (is_confined(c.pid))
+	switch (look_at(c.pid)) {
+	case LOOK_FREE:
+		break;
+	case LOOK_CONFINED:
 		r = check_confined(c.pid, p);
+		break;
+	case LOOK_MARKED:
+		r = -EACCES;
+		break;
+	}
 	/* Still there: so it was this process that was looked at. */
 	return pidfd < 0 || pidfd_signal(pidfd, 0) == 0 ? r : -EACCES;
 }

@@ -9,6 +9,9 @@
  * on every kernel keeps it from looking into processes outside (ptrace access).
  * So who looks like that has to prove that it can: it writes its name into a
  * pipe of ours, opened through /proc/PID/fd, and comes again.
+ *
+ * What connects sockets for a sandbox, a supervisor, is none of the host's
+ * processes there, whoever it is: it has marked itself before the first call.
  */
 #ifndef SANDLOCK_CONTROL_PEER_H
 #define SANDLOCK_CONTROL_PEER_H
@@ -30,6 +33,14 @@ struct peer_proofs {
 	}
 
 void peer_proofs_done(struct peer_proofs *p);
+
+/*
+ * This process connects for others from now on, so that no control socket
+ * answers it: its main thread, which the kernel names as a peer, is called
+ * PEER_MARK. 0 or a negative errno.
+ */
+#define PEER_MARK "sandlock-judge"
+int peer_mark(void);
 
 /* 0, -EACCES, or -EAGAIN: it may prove it, by p->write_fd of this process; with
  * NULL that is refused. */

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 
 #include "base/error.h"
+#include "control/peer.h"
 #include "policy/syscalls.h"
 #include "sandbox/confine.h"
 #include "sandbox/create.h"
@@ -133,6 +134,10 @@ static int begin(struct mediation *m, struct error *err)
 	r = mediation_own(m, net, free_net, err);
 	if (r < 0)
 		return r;
+	r = peer_mark();
+	if (r < 0)
+		return error_set(err, ERR_SYSTEM, -r,
+				 "cannot mark the supervisor");
 	mediation_set_net(m, net);
 	mediation_set_state(m, net);
 	n = net_rows(net, rows);

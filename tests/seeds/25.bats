@@ -52,6 +52,26 @@ DECIDE='{"v":1,"verb":"decide","args":{"id":1,"verdict":"allow"}}'
 	unharmed
 }
 
+@test "row 25: a supervisor that connects for its sandbox is refused like that" {
+	local option verb
+
+	mkdir "$W/other"
+	cp "$PROBE" "$W/other/probe"
+	for option in --no-supervisor "--net-allow 127.0.0.1" --isolation=notify \
+		"--isolation=notify --net-allow 127.0.0.1"; do
+		for verb in "$KILL" "$DECIDE"; do
+			# shellcheck disable=SC2086
+			run sandlock --root "$W/elsewhere" run --workdir "$W/other" \
+				--on-exit=abort --on-error=abort \
+				--fs-write "$SANDLOCK_ROOT" $option -- \
+				./probe ask "$SOCKET" "$verb"
+			refute_output '"ok":true'
+			expect_output 'permission denied'
+		done
+	done
+	unharmed
+}
+
 # A directory of ours that a bundle was handed as an open descriptor.
 from_bundle() {
 	sandlock run --branch=none --preserve-fds 1 -b "$B" "$N-b" \
