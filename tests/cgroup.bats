@@ -96,6 +96,19 @@ value() {
 	[ "$status" -ne 124 ]
 }
 
+@test "memory: an init that the limit ends is told of, whenever that is" {
+	only_sandlock
+	need_controller memory
+	for limit in 4096 65536 81920 98304 114688 131072; do
+		config '.linux.resources.memory = {limit: $l}' --argjson l $limit
+		run sandlock run -b "$B" "$N"
+		[ $limit = 4096 ] || [ "$status" -eq 125 ] || continue
+		expect_status 125
+		expect_output "init was killed by signal 9 while '$N' was made"
+		expect_output "hint: is the memory limit of $limit bytes too low?"
+	done
+}
+
 @test "pids: the limit is set and enforced" {
 	need_controller pids
 	config '.linux.resources.pids = {limit: 10}'

@@ -736,6 +736,22 @@ kill_run() {
 	done
 }
 
+@test "hooks: one that kills init fails the create, which says so" {
+	only_sandlock
+	local pid='kill -9 $(sed "s/.*.pid.://; s/,.*//")'
+
+	for point in prestart createRuntime; do
+		config 'del(.hooks)'
+		hook $point "$pid"
+		for verb in run create; do
+			[ $verb = create ] && want=1 || want=125
+			refused $want "init was killed by signal 9 while '$N' was made" \
+				sandlock $verb -b "$B" "$N"
+			expect_output "hint: somebody has killed it"
+		done
+	done
+}
+
 @test "hooks: a program that is not there is an error that names it" {
 	config '.hooks.createRuntime = [{path: "/no/such/hook"}]'
 	refused 1 /no/such/hook create "$N"

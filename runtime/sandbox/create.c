@@ -370,6 +370,20 @@ int create_check_interrupt(const struct create *c, struct error *err)
 		   : 0;
 }
 
+/* The kernel, for want of memory, or somebody. */
+static int hint_killed(const struct create *c, struct error *err)
+{
+	const struct spec *s = c->plan->spec;
+
+	if (s->has_resources && s->resources.has_mem_limit &&
+	    s->resources.mem_limit >= 0)
+		return error_hint(err,
+				  "is the memory limit of %lld bytes too low?",
+				  (long long)s->resources.mem_limit);
+	return error_hint(err, "somebody has killed it, or memory is short: "
+			       "dmesg knows of the latter");
+}
+
 int create_say_child_died(struct create *c, struct error *err)
 {
 	struct exit_status st = { EXIT_UNKNOWN, 0 };
@@ -381,10 +395,19 @@ int create_say_child_died(struct create *c, struct error *err)
 				"init was killed by signal %d while '%s' was "
 				"made",
 				st.value, c->plan->name);
-		return error_hint(err, "is the memory limit too low?");
+		return st.value == SIGKILL ? hint_killed(c, err) : -ECHILD;
 	}
 	return error_say(err, ERR_SYSTEM, ECHILD,
 			 "init ended while '%s' was made", c->plan->name);
+}
+
+static int answer(struct create *c, enum sync_type type, struct error *err)
+{
+	int r = sync_send(c->sync_fd, type, 0);
+
+	if (r == -EPIPE || r == -ECONNRESET)
+		return create_say_child_died(c, err);
+	return r < 0 ? error_set(err, ERR_SYSTEM, -r, "cannot answer init") : 0;
 }
 
 static int handle_message(struct create *c, struct sync_msg *m,
@@ -401,7 +424,7 @@ static int handle_message(struct create *c, struct sync_msg *m,
 				c->state->init.pid, err);
 		if (r == 0)
 			r = run_runtime_hooks(c, err);
-		return r == 0 ? sync_send(c->sync_fd, SYNC_HOOKED, 0) : r;
+		return r == 0 ? answer(c, SYNC_HOOKED, err) : r;
 	case SYNC_CONSOLE:
 		cleanup_close(&c->console_master);
 		c->console_master = m->fd;
@@ -410,7 +433,7 @@ static int handle_message(struct create *c, struct sync_msg *m,
 	case SYNC_SECCOMP:
 		r = listener_hand_over(c->pidfd, c->state->init.pid, m->value,
 				       c->state, c->plan->spec, err);
-		return r == 0 ? sync_send(c->sync_fd, SYNC_SECCOMP_SENT, 0) : r;
+		return r == 0 ? answer(c, SYNC_SECCOMP_SENT, err) : r;
 	case SYNC_TRAPS:
 		cleanup_close(&c->traps_fd);
 		cleanup_close(&c->notify_fd);

@@ -285,8 +285,9 @@ static int wait_executed(struct create *c, struct error *err)
 	r = create_wait_exec(c->sync_fd,
 			     s->has_process ? s->process.args.v[0] : "",
 			     listens ? &listening : NULL, err);
-	/* Else it seems to have ended by itself. */
-	return create_check_interrupt(c, err) < 0 ? -EINTR : r;
+	if (create_check_interrupt(c, err) < 0)
+		return -EINTR;
+	return r == -ECHILD ? create_say_child_died(c, err) : r;
 }
 
 static int start_inline(struct create *c, struct error *err)
