@@ -258,11 +258,11 @@ static int make_dirs(struct cgroup_node *n, size_t from, bool cpuset)
 	}
 }
 
-static int count_procs(const char *dir, size_t *ret)
+static int count_procs(int dirfd, const char *path, size_t *ret)
 {
 	auto_(buf) struct buf b = BUF_INIT;
 	size_t n = 0;
-	int r = cgroup_read(dir, "cgroup.procs", &b);
+	int r = fd_read_file(dirfd, path, CGROUP_FILE_MAX, &b);
 
 	if (r < 0)
 		return r;
@@ -277,10 +277,12 @@ static int check_unused(const struct cgroup *c, const struct cgroup_node *n,
 			bool v2, struct error *err)
 {
 	uint64_t frozen = 0;
+	char path[PATH_MAX];
 	size_t procs = 0;
 
 	/* A scope is ours alone, and our holder is in it. */
-	if (!c->unit && count_procs(n->dir, &procs) == 0 && procs > 0)
+	if (!c->unit && cgroup_file_path(n->dir, "cgroup.procs", path) == 0 &&
+	    count_procs(AT_FDCWD, path, &procs) == 0 && procs > 0)
 		return error_say(err, ERR_STATE, EBUSY,
 				 "container's cgroup is not empty: %zu "
 				 "process(es) found",
@@ -541,21 +543,25 @@ static int join_error(const char *dir, int sys, struct error *err)
  * A cgroup whose controllers are given on to its children takes no processes:
  * the init inside has moved itself below, and there a newcomer goes too.
  */
+static int attach_to_first(int dirfd, void *data)
+{
+	const char *const *pid = data;
+	size_t n;
+	int r;
+
+	if (count_procs(dirfd, "cgroup.procs", &n) < 0 || n == 0)
+		return 0;
+	r = fd_write_file(dirfd, "cgroup.procs", *pid);
+	return r < 0 ? r : 1;
+}
+
 static int attach_below(const char *dir, const char *pid)
 {
-	auto_(buf) struct buf paths = BUF_INIT;
-	int r = cgroup_tree(dir, &paths);
+	int r = cgroup_walk(dir, attach_to_first, &pid);
 
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < paths.len; i += strlen(paths.data + i) + 1) {
-		size_t n;
-
-		if (count_procs(paths.data + i, &n) < 0 || n == 0)
-			continue;
-		return cgroup_write_raw(paths.data + i, "cgroup.procs", pid);
-	}
-	return -EBUSY;
+	if (r == 0)
+		return -EBUSY;
+	return r < 0 ? r : 0;
 }
 
 /*

@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,8 +11,6 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "kernel/cgroup_internal.h"
-
-enum { TREE_MAX_BYTES = 16 * 1024 * 1024 };
 
 int cgroup_file_path(const char *dir, const char *file, char *ret)
 {
@@ -230,44 +227,4 @@ bool cgroup_has_word(const char *text, const char *word)
 		p += n;
 	}
 	return false;
-}
-
-static int add_children(const char *dir, struct buf *paths)
-{
-	auto_dir DIR *d = opendir(dir);
-	struct dirent *e;
-
-	if (!d)
-		return -errno;
-	while ((e = readdir(d))) {
-		if (e->d_type != DT_DIR || strcmp(e->d_name, ".") == 0 ||
-		    strcmp(e->d_name, "..") == 0)
-			continue;
-		buf_printf(paths, "%s/%s%c", dir, e->d_name, 0);
-	}
-	return 0;
-}
-
-int cgroup_tree(const char *dir, struct buf *paths)
-{
-	size_t start = paths->len;
-
-	buf_add(paths, dir, strlen(dir) + 1);
-	for (size_t i = start; i < paths->len;) {
-		auto_free char *path = strdup(paths->data + i);
-		int r;
-
-		if (!path)
-			return -ENOMEM;
-		r = add_children(path, paths);
-		if (buf_failed(paths))
-			return -ENOMEM;
-		/* A child may have gone meanwhile; the top must be there. */
-		if (r < 0 && (r != -ENOENT || i == start))
-			return r;
-		if (paths->len - start > TREE_MAX_BYTES)
-			return -E2BIG;
-		i += strlen(path) + 1;
-	}
-	return 0;
 }

@@ -142,8 +142,12 @@ void cgroup_journal_end(struct cgroup_journal *j, bool undo, struct error *err);
 bool cgroup_has_file(const char *dir, const char *file);
 bool cgroup_has_word(const char *text, const char *word);
 
-/* Paths of @dir and everything below, parents first; NUL-separated. */
-int cgroup_tree(const char *dir, struct buf *paths);
+/*
+ * Calls @fn with a descriptor of @dir and of each below it, parents first,
+ * until it returns anything but 0, which is returned. cgroup_walk.c.
+ */
+typedef int cgroup_walk_fn(int dirfd, void *data);
+int cgroup_walk(const char *dir, cgroup_walk_fn *fn, void *data);
 /*
  * Removes @dir and everything below, however deep, once the last tasks are
  * gone; -EBUSY where they do not go. cgroup_remove.c.

@@ -53,11 +53,13 @@ static int add_pid(struct pid_list *l, pid_t pid)
 	return 0;
 }
 
-static int add_pids_of(const char *dir, struct pid_list *l)
+/* A cgroup_walk_fn of a struct pid_list. */
+static int add_pids_of(int dirfd, void *data)
 {
+	struct pid_list *l = data;
 	auto_(buf) struct buf b = BUF_INIT;
 	char *p, *end;
-	int r = cgroup_read(dir, "cgroup.procs", &b);
+	int r = fd_read_file(dirfd, "cgroup.procs", CGROUP_FILE_MAX, &b);
 
 	/* Gone, or a threaded one, whose processes the parent shows. */
 	if (r == -ENOENT || r == -ENODEV || r == -EOPNOTSUPP)
@@ -100,16 +102,10 @@ static void sort_unique(struct pid_list *l)
 
 static int list_pids(const char *dir, struct pid_list *ret)
 {
-	auto_(buf) struct buf paths = BUF_INIT;
 	struct pid_list l = { .v = NULL };
-	int r = cgroup_tree(dir, &paths);
+	int r = cgroup_walk(dir, add_pids_of, &l);
 
-	if (r == -ENOENT)
-		r = 0;
-	for (size_t i = 0; r == 0 && i < paths.len;
-	     i += strlen(paths.data + i) + 1)
-		r = add_pids_of(paths.data + i, &l);
-	if (r < 0) {
+	if (r < 0 && r != -ENOENT) {
 		free(l.v);
 		return r;
 	}
@@ -337,36 +333,61 @@ int cgroup_thaw(const struct cgroup *c, struct error *err)
 			 cgroup_member_node(c)->dir);
 }
 
+struct signalling {
+	const struct cgroup *c;
+	int sig;
+	size_t n;
+};
+
+/* The kernel does not say one that is deeper than a path can be. */
+static bool is_member(const struct cgroup *c, int dirfd, pid_t pid)
+{
+	auto_free char *path = NULL;
+	struct pid_list l = { .v = NULL };
+	int r = cgroup_path_of(pid, is_v2(c) ? "" : "freezer", &path);
+	bool found = r == 0 && path_is_under(path, c->path);
+
+	if (r == -ENAMETOOLONG && add_pids_of(dirfd, &l) == 0)
+		for (size_t i = 0; i < l.n; i++)
+			found = found || l.v[i] == pid;
+	free(l.v);
+	return found;
+}
+
 /*
  * Between the list and the signal the pid may have been given to a stranger:
  * what the pidfd stands for is signalled only if the pid is in the cgroup
  * after it was opened.
  */
-static void signal_member(const struct cgroup *c, pid_t pid, int sig)
+static void signal_member(const struct cgroup *c, int dirfd, pid_t pid, int sig)
 {
 	auto_close int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	auto_free char *path = NULL;
 
-	if (fd < 0)
-		return;
-	if (cgroup_path_of(pid, is_v2(c) ? "" : "freezer", &path) < 0)
-		return;
-	if (path_is_under(path, c->path))
+	if (fd >= 0 && is_member(c, dirfd, pid))
 		(void)syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
+}
+
+static int signal_members(int dirfd, void *data)
+{
+	struct pid_list l = { .v = NULL };
+	struct signalling *s = data;
+	int r = add_pids_of(dirfd, &l);
+
+	sort_unique(&l);
+	for (size_t i = 0; r == 0 && i < l.n; i++)
+		signal_member(s->c, dirfd, l.v[i], s->sig);
+	s->n += l.n;
+	free(l.v);
+	return r;
 }
 
 static int signal_all(const struct cgroup *c, int sig, size_t *ret_n)
 {
-	struct pid_list l;
-	int r = list_pids(cgroup_member_node(c)->dir, &l);
+	struct signalling s = { .c = c, .sig = sig };
+	int r = cgroup_walk(cgroup_member_node(c)->dir, signal_members, &s);
 
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < l.n; i++)
-		signal_member(c, l.v[i], sig);
-	*ret_n = l.n;
-	free(l.v);
-	return 0;
+	*ret_n = s.n;
+	return r == -ENOENT ? 0 : r;
 }
 
 int cgroup_signal(const struct cgroup *c, int sig, struct error *err)

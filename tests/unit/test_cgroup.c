@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include "base/fd.h"
 #include "base/json.h"
 
 static void test_nothing_asked_makes_one_cgroup(void **state)
@@ -30,15 +31,12 @@ static void test_parents_that_we_made_go_too(void **state)
 	assert_false(exists(dir_in("unified/", name)));
 }
 
-/* Deeper than PATH_MAX, as who may divide it could. */
-static void test_what_was_made_below_goes_too(void **state)
+/* Deeper than PATH_MAX, as who may divide it could; the fd of the last. */
+static int nest_deeply(void)
 {
+	int at = fcntl(cgroup_membership_fd(cg), F_DUPFD_CLOEXEC, 3);
 	char part[NAME_MAX + 1] = "";
-	int at;
 
-	need(CGROUP_HYBRID);
-	assert_int_equal(make(NULL, NULL), 0);
-	at = fcntl(cgroup_membership_fd(cg), F_DUPFD_CLOEXEC, 3);
 	(void)memset(part, 'd', NAME_MAX);
 	for (int i = 0; i < 20; i++) {
 		int below;
@@ -50,9 +48,41 @@ static void test_what_was_made_below_goes_too(void **state)
 		(void)close(at);
 		at = below;
 	}
-	(void)close(at);
+	return at;
+}
+
+static void test_what_was_made_below_goes_too(void **state)
+{
+	need(CGROUP_HYBRID);
+	assert_int_equal(make(NULL, NULL), 0);
+	(void)close(nest_deeply());
 	assert_int_equal(cgroup_remove(cg, &err), 0);
 	assert_false(exists(dir_in("unified/", name)));
+}
+
+static void test_members_far_below_are_met(void **state)
+{
+	auto_free pid_t *pids = NULL;
+	pid_t top, deep;
+	char text[16];
+	size_t n;
+	int at;
+
+	need(CGROUP_HYBRID);
+	assert_int_equal(make(NULL, NULL), 0);
+	at = nest_deeply();
+	top = sleeper();
+	deep = sleeper();
+	(void)snprintf(text, sizeof(text), "%d", (int)deep);
+	assert_int_equal(fd_write_file(at, "cgroup.procs", text), 0);
+	(void)close(at);
+	assert_int_equal(cgroup_pids(cg, &pids, &n, &err), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(cgroup_freeze(cg, &err), 0);
+	assert_int_equal(cgroup_thaw(cg, &err), 0);
+	assert_int_equal(cgroup_signal(cg, SIGTERM, &err), 0);
+	assert_int_equal(WTERMSIG(wait_status(deep)), SIGTERM);
+	assert_int_equal(WTERMSIG(wait_status(top)), SIGTERM);
 }
 
 static void test_parents_of_others_stay(void **state)
@@ -555,6 +585,7 @@ int main(void)
 		CGROUP_TEST(test_nothing_asked_makes_one_cgroup),
 		CGROUP_TEST(test_parents_that_we_made_go_too),
 		CGROUP_TEST(test_what_was_made_below_goes_too),
+		CGROUP_TEST(test_members_far_below_are_met),
 		CGROUP_TEST(test_parents_of_others_stay),
 		CGROUP_TEST(test_relative_paths_lie_below_the_root),
 		CGROUP_TEST(test_bad_paths_are_refused),
