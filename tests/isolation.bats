@@ -518,6 +518,31 @@ hook() {
 	expect_match '^[^ ]+ +1 5 +6 '
 }
 
+@test "mounts: a /dev that is bound is not filled, however its place is written" {
+	only_sandlock
+	mkdir "$W/dev"
+	for n in null:3 zero:5 full:7 random:8 urandom:9; do
+		mknod -m 666 "$W/dev/${n%:*}" c 1 "${n#*:}"
+	done
+	mkdir "$W/dev/pts"
+	ls -A "$W/dev" >"$W/before"
+	ln -s dev "$R/link"
+	cp "$B/config.json" "$W/config.json"
+	for place in /dev /dev/ /./dev //dev /proc/../dev /link; do
+		cp "$W/config.json" "$B/config.json"
+		config '.mounts |= map(select(.destination | startswith("/dev") | not))
+			| .mounts += [{destination: $d, source: $s, type: "bind",
+				options: ["rbind"]}]
+			| .linux.devices = [{path: "/dev/fuse", type: "c", major: 10, minor: 229}]' \
+			--arg d "$place" --arg s "$W/dev"
+		script 'echo fine >/dev/null && echo ran'
+		run sandlock run -b "$B" "$N"
+		expect_status 0
+		expect_exactly ran
+		same "$W/before" <(ls -A "$W/dev")
+	done
+}
+
 @test "hooks: all points run in order with the state on standard input" {
 	for p in prestart createRuntime createContainer poststart poststop; do
 		hook $p "jq -r '\"$p \" + .status + \" \" + .id + \" \" + .bundle' >>\$OUT"
@@ -780,6 +805,27 @@ with_console() {
 	expect_output "33 77"
 	expect_output "ctty: ok"
 	expect_output "got typed"
+}
+
+@test "terminal: in a /dev that is bound no console is made" {
+	only_sandlock
+	mkdir -p "$W/dev/pts"
+	mknod -m 666 "$W/dev/null" c 1 3
+	mknod -m 666 "$W/dev/tty" c 5 0
+	config '.process.terminal = true
+		| .mounts |= map(select(.destination | startswith("/dev") | not))
+		| .mounts += [{destination: "/dev/", source: $s, type: "bind", options: ["rbind"]},
+			{destination: "/dev/pts", source: "devpts", type: "devpts",
+				options: ["newinstance", "ptmxmode=0666"]}]' --arg s "$W/dev"
+	script 'probe ctty; exit 6'
+	with_console
+	create "$N" --console-socket "$W/console.sock"
+	sandlock start "$N"
+	eventually has_status "$N" stopped
+	wait $console
+	run cat "$W/console.out"
+	expect_output "ctty: ok"
+	equal "what is there" "$(ls -A "$W/dev" | tr '\n' ' ')" "null pts tty "
 }
 
 @test "terminal: exec --tty with a console socket" {

@@ -209,16 +209,28 @@ static int make_device(struct rootfs *r, const struct spec_device *d,
 	return n < 0 ? n : make_node(r, d, &other, name, err);
 }
 
-/* A host's /dev that was bound has what it has; it is not ours to fill. */
-static bool is_dev_bound(const struct spec *s)
+static bool is_same_place(const struct rootfs *r, const char *path, int fd)
 {
-	size_t i;
+	auto_close int at =
+		fd_open_in_root(r->root_fd, path, O_PATH | O_DIRECTORY, 0);
+	struct stat a, b;
 
-	for (i = 0; i < s->n_mounts; i++) {
+	return at >= 0 && fstat(at, &a) == 0 && fstat(fd, &b) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/*
+ * A host's /dev that was bound has what it has; it is not ours to fill. However
+ * its place is written: "/dev/", or a link of the image.
+ */
+static bool is_dev_bound(const struct rootfs *r, const struct target *dev)
+{
+	const struct spec *s = r->o.spec;
+
+	for (size_t i = 0; i < s->n_mounts; i++)
 		if (s->mounts[i].kind == SPEC_MOUNT_BIND &&
-		    strcmp(s->mounts[i].destination, "/dev") == 0)
+		    is_same_place(r, s->mounts[i].destination, dev->fd))
 			return true;
-	}
 	return false;
 }
 
@@ -333,11 +345,13 @@ static int make_links(struct rootfs *r, const struct target *dev,
 int rootfs_make_devices(struct rootfs *r, struct error *err)
 {
 	auto_(target) struct target dev = TARGET_INIT;
-	bool is_bound = is_dev_bound(r->o.spec);
 	int n = rootfs_open_target(r, "/dev", 0, &dev, err);
+	bool is_bound;
 
-	if (n == 0)
-		n = make_listed(r, &dev, is_bound, err);
+	if (n < 0)
+		return n;
+	is_bound = is_dev_bound(r, &dev);
+	n = make_listed(r, &dev, is_bound, err);
 	if (n < 0 || is_bound)
 		return n;
 	n = make_defaults(r, &dev, err);
@@ -375,6 +389,10 @@ static int bind_console(struct rootfs *r, int slave_fd, struct error *err)
 
 	if (n < 0)
 		return n;
+	/* The terminal is one without that name, too. */
+	if (faccessat(dev.fd, "console", F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    errno == ENOENT && is_dev_bound(r, &dev))
+		return 0;
 	if (mknodat(dev.fd, "console", S_IFREG | 0600, 0) == 0)
 		n = rootfs_note_made(r, dev.fd, dev.path, "console");
 	else if (errno == EEXIST)
