@@ -338,6 +338,23 @@ overlay /mnt overlay
 	accepted one
 }
 
+@test "mounts: tmpcopyup makes FIFOs, sockets and devices; no device where none may be" {
+	only_sandlock
+	mkfifo "$R/data/fifo"
+	mknod "$R/data/null" c 1 3
+	python3 -c 'import socket, sys
+socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$R/data/socket"
+	config '.mounts += [{destination: "/data", type: "tmpfs",
+		source: "tmpfs", options: ["tmpcopyup"]}]'
+	script 'cd /data && stat -c "%n %F" *'
+	accepted $'a regular file\nb regular file\nfifo fifo\nnull character special file\nsocket socket'
+	chown -R 100000:100000 "$R"
+	config '.linux.namespaces += [{type: "user"}]
+		| .linux.uidMappings = [{containerID: 0, hostID: 100000, size: 65536}]
+		| .linux.gidMappings = .linux.uidMappings'
+	accepted $'a regular file\nb regular file\nfifo fifo\nsocket socket'
+}
+
 @test "a root given as an absolute path works" {
 	config '.root.path = $r' --arg r "$R"
 	accepted ""
