@@ -204,7 +204,7 @@ static const struct field cpu_fields[] = {
 	{ "shares",	     FIELD_UINT, 0, HV(cpu_shares) },
 	{ "quota",	     FIELD_INT, 0, HV(cpu_quota), .min = -1,
 	  .max = INT64_MAX },
-	{ "burst",	     FIELD_UINT, 0, HV(cpu_burst) },
+	{ "burst",	     FIELD_UINT, 0, HV(cpu_burst), .max = INT64_MAX },
 	{ "period",	     FIELD_UINT, 0, HV(cpu_period) },
 	{ "realtimeRuntime", FIELD_INT, 0, HV(cpu_rt_runtime), .min = -1,
 	  .max = INT64_MAX },

@@ -109,6 +109,20 @@ value() {
 	done
 }
 
+@test "cpu: a burst that cannot be is refused by its name" {
+	only_sandlock
+	need_controller cpu
+	config '.linux.resources.cpu = {quota: 10000, period: 100000, burst: 20000}'
+	refused 125 "linux.resources.cpu.burst: 20000 is more than the quota, '10000'" \
+		sandlock run -b "$B" "$N"
+	config '.linux.resources.cpu = {burst: 9223372036854776000}'
+	refused 125 "linux.resources.cpu.burst: 9223372036854776000 is out of range" \
+		sandlock run -b "$B" "$N"
+	config '.linux.resources.cpu = {quota: 10000, period: 100000, burst: 10000}'
+	run sandlock run -b "$B" "$N"
+	expect_status 0
+}
+
 @test "pids: the limit is set and enforced" {
 	need_controller pids
 	config '.linux.resources.pids = {limit: 10}'

@@ -148,6 +148,14 @@ int cgroup_burst_before(const struct cgroup_target *to, const char *file,
 	*ret_later = false;
 	if (!r->has_cpu_burst)
 		return 0;
+	/* Without a quota any is taken, and the quota is refused then. */
+	if (r->has_cpu_quota && r->cpu_quota > 0 &&
+	    r->cpu_burst > (uint64_t)r->cpu_quota)
+		return error_say(err, ERR_BUNDLE, EINVAL,
+				 "linux.resources.cpu.burst: %llu is more than "
+				 "the quota, '%lld'",
+				 (unsigned long long)r->cpu_burst,
+				 (long long)r->cpu_quota);
 	e = write_number(to, file, (int64_t)r->cpu_burst);
 	*ret_later = e == -EINVAL;
 	if (e < 0 && !*ret_later)
