@@ -627,8 +627,8 @@ static int drive_init(struct create *c, struct error *err)
 					  c->interrupt, err);
 	if (r == 0 && c->bundle->pidfd_socket)
 		r = create_send_pidfd(c->bundle->pidfd_socket, c->pidfd, err);
-	if (r == 0 && !c->inline_start && sync_send(c->sync_fd, SYNC_GO, 0) < 0)
-		r = create_say_child_died(c, err);
+	if (r == 0 && !c->inline_start)
+		r = answer(c, SYNC_GO, err);
 	return r;
 }
 
