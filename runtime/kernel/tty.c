@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -31,6 +32,12 @@ enum {
 	RELAY_BUF = 16 * 1024,
 	DRAIN_MS = 200,
 	HUNG_MS = 50,
+	/* How often a background job looks whether it is one still, and one in
+	 * the foreground whether the inside has stopped: sooner for a while
+	 * after a key that may have stopped it. */
+	BACKGROUND_MS = 200,
+	STOPPED_MS = 1000,
+	STOPPED_SOON_MS = 10,
 	END_OF_FILE = 4, /* ^D */
 };
 
@@ -125,6 +132,12 @@ int tty_use(int slave_fd, struct error *err)
 					 "cannot use the terminal");
 	}
 	return 0;
+}
+
+void tty_make_job(void)
+{
+	if (tcgetpgrp(STDIN_FILENO) >= 0 && setpgid(0, 0) == 0)
+		(void)tcsetpgrp(STDIN_FILENO, getpid());
 }
 
 static int console_error(const char *path, int sys, struct error *err)
@@ -232,9 +245,9 @@ static void copy_size(int from, int to)
 		(void)ioctl(to, TIOCSWINSZ, &ws);
 }
 
-/* The caller's terminal, as it was. */
+/* The caller's terminal: as it was, and what we made of it. */
 struct raw_mode {
-	struct termios saved;
+	struct termios saved, raw;
 	bool on;
 };
 
@@ -250,14 +263,25 @@ static void raw_mode_done(struct raw_mode *m)
 
 static void raw_mode_enter(struct raw_mode *m)
 {
-	struct termios raw;
+	struct termios now;
 
-	if (!isatty(0) || tcgetattr(0, &m->saved) < 0)
+	if (tcgetattr(0, &now) < 0)
 		return;
-	raw = m->saved;
-	cfmakeraw(&raw);
+	/* Nobody has put it back since. */
+	if (memcmp(&now, &m->raw, sizeof(now)) != 0)
+		m->saved = now;
+	m->raw = m->saved;
+	cfmakeraw(&m->raw);
 	/* What the inside prints is cooked by its own terminal. */
-	m->on = tcsetattr(0, TCSADRAIN, &raw) == 0;
+	m->on = tcsetattr(0, TCSADRAIN, &m->raw) == 0;
+}
+
+/* True also where our terminal is none of a session that we are in. */
+static bool is_in_foreground(void)
+{
+	pid_t group = tcgetpgrp(0);
+
+	return group < 0 || group == getpgrp();
 }
 
 enum { ON_IN, ON_MASTER, ON_OUT, ON_PIDFD, ON_SIGNAL, ON_PROMPT, ON_COUNT };
@@ -270,24 +294,65 @@ enum {
 };
 
 struct relay {
-	int master_fd, pidfd, signal_fd;
+	struct tty_session s;
+	struct raw_mode mode;
 	struct pump in, out;
 	bool ended; /* the process has */
-	const struct tty_prompt *prompt;
 	bool is_asking;
 	int64_t deaf_until_ms;
+	/* Of our own terminal, if fd 0 is one. */
+	bool has_tty, is_back, was_continued;
+	int typed_before; /* bytes that came before raw mode */
+	int64_t stops_until_ms;
 };
+
+/*
+ * What was typed in a line that was no raw one: an end of file is a byte of 0
+ * by now, and is for the inside to take.
+ */
+static void take_typed(struct relay *r)
+{
+	if (ioctl(0, FIONREAD, &r->typed_before) < 0)
+		r->typed_before = 0;
+}
+
+/* At the start, and whenever that may have changed. */
+static void look_at_job(struct relay *r)
+{
+	bool was_back = r->is_back;
+
+	if (!r->has_tty)
+		return;
+	r->is_back = !is_in_foreground();
+	if (r->is_back) {
+		/* It is somebody else's now. */
+		r->mode.on = false;
+		return;
+	}
+	raw_mode_enter(&r->mode);
+	if (was_back)
+		take_typed(r);
+	copy_size(0, r->s.master_fd);
+}
 
 static void forward_signal(struct relay *r)
 {
 	struct signalfd_siginfo si;
 
-	if (read(r->signal_fd, &si, sizeof(si)) != (ssize_t)sizeof(si))
+	if (read(r->s.signal_fd, &si, sizeof(si)) != (ssize_t)sizeof(si))
 		return;
+	if (si.ssi_signo == SIGCONT)
+		r->was_continued = true;
 	if (si.ssi_signo == SIGWINCH)
-		copy_size(0, r->master_fd);
+		copy_size(0, r->s.master_fd);
 	else if (si.ssi_signo != SIGCHLD && si.ssi_signo != SIGPIPE)
-		(void)pidfd_signal(r->pidfd, (int)si.ssi_signo);
+		(void)pidfd_signal(r->s.pidfd, (int)si.ssi_signo);
+}
+
+static bool wants_input(const struct relay *r)
+{
+	return !r->is_back && (r->is_asking || (!r->in.eof && r->in.len == 0 &&
+						!r->in.closed && !r->ended));
 }
 
 static void set_polls(const struct relay *r, struct pollfd p[ON_COUNT])
@@ -296,46 +361,78 @@ static void set_polls(const struct relay *r, struct pollfd p[ON_COUNT])
 
 	for (int i = 0; i < ON_COUNT; i++)
 		p[i] = (struct pollfd){ .fd = -1 };
-	if (r->prompt && !r->ended)
-		p[ON_PROMPT] = (struct pollfd){ .fd = r->prompt->fd,
+	if (r->s.prompt && !r->ended)
+		p[ON_PROMPT] = (struct pollfd){ .fd = r->s.prompt->fd,
 						.events = POLLIN };
-	if (r->is_asking ||
-	    (!r->in.eof && r->in.len == 0 && !r->in.closed && !r->ended))
+	if (wants_input(r))
 		p[ON_IN] = (struct pollfd){ .fd = 0, .events = POLLIN };
 	if (r->in.len)
 		master |= POLLOUT;
 	if (!r->out.eof && r->out.len == 0 && !r->out.hung && !r->is_asking)
 		master |= POLLIN;
 	if (master)
-		p[ON_MASTER] =
-			(struct pollfd){ .fd = r->master_fd, .events = master };
+		p[ON_MASTER] = (struct pollfd){ .fd = r->s.master_fd,
+						.events = master };
 	if (r->out.len)
 		p[ON_OUT] = (struct pollfd){ .fd = 1, .events = POLLOUT };
 	if (!r->ended)
 		p[ON_PIDFD] =
-			(struct pollfd){ .fd = r->pidfd, .events = POLLIN };
-	p[ON_SIGNAL] = (struct pollfd){ .fd = r->signal_fd, .events = POLLIN };
+			(struct pollfd){ .fd = r->s.pidfd, .events = POLLIN };
+	p[ON_SIGNAL] =
+		(struct pollfd){ .fd = r->s.signal_fd, .events = POLLIN };
 }
 
 /*
  * A pipe that ends does not end what it was typed into: the inside reads
  * end-of-file from its own terminal, where ^D gives it in an empty line only.
  */
-static void fill_input(struct pump *p)
+static void end_input(struct pump *p)
 {
 	char last = p->last;
 
-	pump_fill(p);
-	if (!p->eof) {
-		if (p->len)
-			p->last = p->data[p->len - 1];
-		return;
-	}
 	if (isatty(p->from))
 		return;
 	p->start = 0;
 	p->len = last && last != '\n' ? 2 : 1;
 	p->data[0] = p->data[1] = END_OF_FILE;
+}
+
+static void put_ends_back(struct relay *r)
+{
+	struct pump *p = &r->in;
+
+	for (size_t i = 0; i < p->len && r->typed_before > 0; i++) {
+		if (!p->data[i])
+			p->data[i] = END_OF_FILE;
+		r->typed_before--;
+	}
+}
+
+/* The key by which the inside stops what is in its foreground. */
+static bool has_stop_key(const struct relay *r)
+{
+	struct termios t;
+
+	return r->s.init && tcgetattr(r->s.master_fd, &t) == 0 &&
+	       (t.c_lflag & ISIG) && t.c_cc[VSUSP] &&
+	       memchr(r->in.data, t.c_cc[VSUSP], r->in.len);
+}
+
+static void fill_input(struct relay *r)
+{
+	struct pump *p = &r->in;
+
+	pump_fill(p);
+	if (p->eof) {
+		end_input(p);
+		return;
+	}
+	if (!p->len)
+		return;
+	put_ends_back(r);
+	p->last = p->data[p->len - 1];
+	if (has_stop_key(r))
+		r->stops_until_ms = clock_now_ms() + STOPPED_MS;
 }
 
 /* In raw mode a line does not begin by itself. */
@@ -372,7 +469,7 @@ static void print_legibly(const struct buf *b)
 /* What was printed before a question was asked stands before it. */
 static void drain_output(struct relay *r)
 {
-	struct pollfd p = { .fd = r->master_fd, .events = POLLIN };
+	struct pollfd p = { .fd = r->s.master_fd, .events = POLLIN };
 
 	for (int i = 0; i < PROMPT_DRAINS && !r->out.eof && !r->out.hung; i++) {
 		if (r->out.len)
@@ -392,7 +489,7 @@ static void ask(struct relay *r)
 
 	if (!was)
 		drain_output(r);
-	r->is_asking = r->prompt->show(r->prompt->data, &text);
+	r->is_asking = r->s.prompt->show(r->s.prompt->data, &text);
 	if (r->is_asking && !was) {
 		(void)tcflush(0, TCIFLUSH);
 		r->in.len = 0;
@@ -419,7 +516,8 @@ static void take_keys(struct relay *r)
 		return;
 	/* What was typed behind an answer is not meant for the next one. */
 	for (ssize_t i = 0; i < n && r->is_asking; i++)
-		r->is_asking = r->prompt->key(r->prompt->data, keys[i], &text);
+		r->is_asking =
+			r->s.prompt->key(r->s.prompt->data, keys[i], &text);
 	print_raw(&text);
 	if (!r->is_asking)
 		ask(r);
@@ -438,7 +536,7 @@ static void serve(struct relay *r, const struct pollfd p[ON_COUNT])
 	if (p[ON_IN].revents && r->is_asking)
 		take_keys(r);
 	else if (p[ON_IN].revents)
-		fill_input(&r->in);
+		fill_input(r);
 	if (p[ON_MASTER].revents & POLLOUT)
 		pump_drain(&r->in);
 	if (p[ON_MASTER].revents & (POLLIN | POLLHUP | POLLERR) &&
@@ -461,48 +559,108 @@ static bool is_over(const struct relay *r, int n_ready)
 	return r->out.len == 0 && (r->out.eof || r->out.hung || n_ready == 0);
 }
 
-/* Milliseconds for poll(2); -1 where nothing ends the wait. */
-static int poll_timeout(const struct relay *r, int64_t end_ms)
+/* ---------------------------------------------------------- job control -- */
+
+/* The job that has stopped in the foreground inside; 0: none. A shell there
+ * takes its terminal back, and is none. */
+static pid_t stopped_job(const struct relay *r)
 {
+	pid_t job = r->s.init && !r->is_back ? tcgetpgrp(r->s.master_fd) : 0;
+	struct proc_stat st;
+
+	return job > 0 && proc_read_stat(job, &st) == 0 && st.state == 'T' &&
+			       st.ppid == r->s.init
+		       ? job
+		       : 0;
+}
+
+/* As the inside has stopped, so do we, with all that is in our job. */
+static void stop(struct relay *r, pid_t job)
+{
+	drain_output(r);
+	raw_mode_done(&r->mode);
+	(void)kill(0, SIGTSTP);
+	/* Continued, or nobody is there who would do that. */
+	look_at_job(r);
+	(void)kill(-job, SIGCONT);
+}
+
+static void mind_jobs(struct relay *r)
+{
+	pid_t job;
+
+	if (!r->has_tty || r->ended)
+		return;
+	if (r->is_back || r->was_continued)
+		look_at_job(r);
+	r->was_continued = false;
+	job = stopped_job(r);
+	if (job)
+		stop(r, job);
+}
+
+/* -1: nothing is to be looked at. */
+static int job_ms(const struct relay *r)
+{
+	if (!r->has_tty)
+		return -1;
+	if (r->is_back)
+		return BACKGROUND_MS;
+	if (!r->s.init)
+		return -1;
+	return clock_now_ms() < r->stops_until_ms ? STOPPED_SOON_MS
+						  : STOPPED_MS;
+}
+
+/* Milliseconds for poll(2); -1 where nothing ends the wait. */
+static int poll_timeout(const struct relay *r)
+{
+	int most = r->out.hung ? HUNG_MS : job_ms(r);
 	int64_t left;
 
 	if (r->ended)
 		return DRAIN_MS;
-	if (end_ms < 0)
-		return r->out.hung ? HUNG_MS : -1;
-	left = end_ms - clock_now_ms();
+	if (r->s.end_ms < 0)
+		return most;
+	left = r->s.end_ms - clock_now_ms();
 	if (left < 0)
 		return 0;
-	if (r->out.hung && left > HUNG_MS)
-		return HUNG_MS;
+	if (most >= 0 && left > most)
+		return most;
 	return left > INT_MAX ? INT_MAX : (int)left;
 }
 
-int tty_relay(int master_fd, int pidfd, int signal_fd, int64_t end_ms,
-	      const struct tty_prompt *prompt, struct error *err)
+static void free_relay(struct relay **r)
 {
-	auto_(raw_mode) struct raw_mode mode = { .on = false };
-	auto_free struct relay *r = calloc(1, sizeof(*r));
+	if (*r)
+		raw_mode_done(&(*r)->mode);
+	free(*r);
+}
+
+int tty_relay(const struct tty_session *s, struct error *err)
+{
+	__attribute__((cleanup(free_relay))) struct relay *r =
+		calloc(1, sizeof(*r));
 
 	if (!r)
 		return error_set(err, ERR_SYSTEM, ENOMEM,
 				 "cannot relay the terminal");
-	r->master_fd = master_fd;
-	r->pidfd = pidfd;
-	r->signal_fd = signal_fd;
-	r->prompt = prompt;
+	r->s = *s;
 	r->in.from = 0;
-	r->in.to = master_fd;
-	r->out.from = master_fd;
+	r->in.to = s->master_fd;
+	r->out.from = s->master_fd;
 	r->out.to = 1;
-	copy_size(0, master_fd);
-	raw_mode_enter(&mode);
+	r->has_tty = isatty(0);
+	copy_size(0, s->master_fd);
+	look_at_job(r);
+	if (r->mode.on)
+		take_typed(r);
 	for (;;) {
 		struct pollfd p[ON_COUNT];
 		int n;
 
 		set_polls(r, p);
-		n = poll(p, ON_COUNT, poll_timeout(r, end_ms));
+		n = poll(p, ON_COUNT, poll_timeout(r));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -511,7 +669,8 @@ int tty_relay(int master_fd, int pidfd, int signal_fd, int64_t end_ms,
 		/* Looked at again: a slave that is opened wakes nobody. */
 		r->out.hung = false;
 		serve(r, p);
-		if (!r->ended && poll_timeout(r, end_ms) == 0)
+		mind_jobs(r);
+		if (!r->ended && poll_timeout(r) == 0)
 			return 1;
 		if (is_over(r, n))
 			return 0;

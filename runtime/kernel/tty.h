@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct buf;
 struct error;
@@ -33,6 +34,13 @@ int tty_make_controlling(int slave_fd, struct error *err);
 int tty_use(int slave_fd, struct error *err);
 
 /*
+ * If fd 0 is the terminal of our session, we are a job in its foreground from
+ * now on, and one that a key can stop: its parent is in another group. All
+ * signals are blocked. The launcher does the same for pid 1.
+ */
+void tty_make_job(void);
+
+/*
  * Connects to the AF_UNIX stream socket at @path (any length, through
  * /proc/self/fd) and returns it: early, before anything is made.
  */
@@ -53,15 +61,25 @@ struct tty_prompt {
 	void *data;
 };
 
+struct tty_session {
+	int master_fd, pidfd; /* of the process behind it */
+	/* A signalfd for what is to be forwarded to @pidfd, SIGWINCH and
+	 * SIGCONT among it, or -1. */
+	int signal_fd;
+	int64_t end_ms; /* CLOCK_MONOTONIC; -1: never */
+	/* The process whose children are the jobs of the terminal inside, so
+	 * that we stop when one of them has stopped in its foreground; 0. */
+	pid_t init;
+	const struct tty_prompt *prompt; /* or NULL */
+};
+
 /*
- * Copies between our terminal (fds 0 and 1) and @master_fd until the process
- * behind @pidfd has ended and its output is drained. Raw mode meanwhile, put
- * back on every way out; SIGWINCH is passed on; SIGTSTP is left to the inside.
- * @signal_fd is a signalfd of the caller's for what is to be forwarded to
- * @pidfd, or -1. Returns 1 at @end_ms (CLOCK_MONOTONIC; -1: never) if the
- * process still runs, else 0. @prompt may be NULL.
+ * Copies between our terminal (fds 0 and 1) and the master until the process
+ * has ended and its output is drained. Raw mode while we are in the foreground
+ * of our terminal, put back on every way out and while we are stopped; in the
+ * background nothing is read from it. Returns 1 at @end_ms if the process still
+ * runs, else 0. By the main thread.
  */
-int tty_relay(int master_fd, int pidfd, int signal_fd, int64_t end_ms,
-	      const struct tty_prompt *prompt, struct error *err);
+int tty_relay(const struct tty_session *s, struct error *err);
 
 #endif

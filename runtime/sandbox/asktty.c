@@ -171,15 +171,14 @@ static bool on_key(void *data, char key, struct buf *text)
 	return t->is_open;
 }
 
-int asktty_relay(struct create *c, int master_fd, int pidfd, int signal_fd,
-		 int64_t end_ms, struct error *err)
+int asktty_relay(struct create *c, struct tty_session s, struct error *err)
 {
 	struct asktty t = { .create = c };
 	struct tty_prompt p = { .show = show, .key = on_key, .data = &t };
-	bool asks = c && c->approvals && strcmp(ask_by(c), "tty") == 0;
 
-	if (asks)
+	if (c && c->approvals && strcmp(ask_by(c), "tty") == 0) {
 		p.fd = approvals_fd(c->approvals);
-	return tty_relay(master_fd, pidfd, signal_fd, end_ms, asks ? &p : NULL,
-			 err);
+		s.prompt = &p;
+	}
+	return tty_relay(&s, err);
 }

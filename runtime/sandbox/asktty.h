@@ -11,13 +11,11 @@
 #ifndef SANDLOCK_SANDBOX_ASKTTY_H
 #define SANDLOCK_SANDBOX_ASKTTY_H
 
-#include <stdint.h>
+#include "kernel/tty.h"
 
 struct create;
-struct error;
 
 /* tty_relay, with questions where @c (or NULL) has somebody to ask there. */
-int asktty_relay(struct create *c, int master_fd, int pidfd, int signal_fd,
-		 int64_t end_ms, struct error *err);
+int asktty_relay(struct create *c, struct tty_session s, struct error *err);
 
 #endif

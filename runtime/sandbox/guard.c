@@ -42,6 +42,7 @@
 #include "kernel/cgroup.h"
 #include "kernel/landlock.h"
 #include "kernel/process.h"
+#include "kernel/tty.h"
 #include "sandbox/create.h"
 #include "sandbox/guard.h"
 #include "sandbox/launcher.h"
@@ -159,6 +160,7 @@ static void __attribute__((noreturn)) payload_main(struct guard *g)
 		.log = c->env->log,
 	};
 
+	tty_make_job();
 	process_reset_signals(&c->original_mask);
 	guard_prepare(c, &s, c->child_sync_fd);
 	guard_execute(c, &s, c->child_sync_fd, g->tell[1]);

@@ -134,7 +134,8 @@ static int mount_views(struct rootfs *r, size_t at, const struct views *views,
  * cgroup; where that is not allowed, and without one, a bind of that cgroup.
  */
 static int mount_unified(struct rootfs *r, const struct spec_mount *m,
-		    const struct views *views, int target_fd, struct error *err)
+			 const struct views *views, int target_fd,
+			 struct error *err)
 {
 	const struct mount_fs fs = { .type = "cgroup2",
 				     .source = "cgroup",

@@ -473,6 +473,15 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 	     int64_t end_ms, struct create *c, struct exit_status *ret,
 	     struct error *err)
 {
+	const struct tty_session session = {
+		.master_fd = console_master,
+		.pidfd = pidfd,
+		.signal_fd = signal_fd,
+		.end_ms = end_ms,
+		/* Else the program is pid 1, which the kernel lets nobody
+		 * inside stop. */
+		.init = c && c->plan->host ? c->state->init.pid : 0,
+	};
 	int status = 0, sig = 0, r = 0;
 
 	/* The relay waits for its own. */
@@ -483,8 +492,7 @@ int run_wait(pid_t pid, int pidfd, int console_master, int signal_fd,
 		watching_plan(&c->watching);
 	}
 	if (console_master >= 0)
-		r = asktty_relay(c, console_master, pidfd, signal_fd, end_ms,
-				 err);
+		r = asktty_relay(c, session, err);
 	if (r == 0)
 		r = wait_end(pidfd, signal_fd, end_ms, c, err);
 	if (r < 0)

@@ -197,6 +197,7 @@ static int run_relay(const char *script)
 {
 	auto_close int master = -1, slave = -1, pts = open_devpts();
 	auto_close int pidfd = -1, sigfd = -1;
+	struct tty_session session;
 	sigset_t set;
 	pid_t pid;
 	int status;
@@ -218,7 +219,13 @@ static int run_relay(const char *script)
 	}
 	(void)close(take_fd(&slave));
 	pidfd = pidfd_open_pid(pid);
-	if (tty_relay(master, pidfd, sigfd, -1, NULL, &err) < 0)
+	session = (struct tty_session){
+		.master_fd = master,
+		.pidfd = pidfd,
+		.signal_fd = sigfd,
+		.end_ms = -1,
+	};
+	if (tty_relay(&session, &err) < 0)
 		return 93;
 	(void)waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 94;

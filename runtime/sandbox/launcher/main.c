@@ -269,13 +269,31 @@ static void go_beside(struct launch *l, unsigned long traps)
 		fail(l->status_fd, r, traps);
 }
 
+/*
+ * On a terminal of its own the payload is a job: only what has its parent in
+ * another group of the session can be stopped by a key. All signals are
+ * blocked, SIGTTOU too.
+ */
+static void become_job(void)
+{
+	int group = 0;
+
+	if (raw_call6(__NR_ioctl, 0, TIOCGPGRP, (long)&group, 0, 0, 0) < 0 ||
+	    raw_call6(__NR_setpgid, 0, 0, 0, 0, 0, 0) < 0)
+		return;
+	group = (int)raw_call6(__NR_getpid, 0, 0, 0, 0, 0, 0);
+	(void)raw_call6(__NR_ioctl, 0, TIOCSPGRP, (long)&group, 0, 0, 0);
+}
+
 static void __attribute__((noreturn, noinline)) execute(struct launch *l)
 {
 	unsigned long traps = 0;
 	long r;
 
-	if (l->init & LAUNCH_INIT)
+	if (l->init & LAUNCH_INIT) {
+		become_job();
 		(void)set_mask(l->mask);
+	}
 	map_filter(&l->filters[0]);
 	map_filter(&l->filters[1]);
 	for (int i = 0; i < 2; i++) {
@@ -322,6 +340,8 @@ static void __attribute__((noreturn)) become_init(struct launch *l)
 	/* All of them: standard streams too, so that readers of the payload's
 	 * output see its end. */
 	(void)raw_call6(__NR_close_range, 0, ~0U, 0, 0, 0, 0);
+	(void)raw_call6(__NR_prctl, PR_SET_NAME, (long)"sandlock-init", 0, 0, 0,
+			0);
 	serve(pid);
 }
 
