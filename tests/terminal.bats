@@ -27,7 +27,7 @@ at_shell() {
 > in-back-42
 < wait %1; echo status=$?\r
 > status=3
-> ready> 
+> ready>
 < stty -a | grep -o ' -*icanon'\r
 >  icanon
 END
@@ -44,7 +44,7 @@ END
 ~ 0.5
 < hello\r
 > got-hello
-> ready> 
+> ready>
 END
 }
 
@@ -54,7 +54,7 @@ stops_and_goes_on() {
 > begun\\r
 < \\x1a
 > Stopped
-> ready> 
+> ready>
 < stty -a | grep -o ' -*icanon'; jobs\\r
 >  icanon
 > Stopped.*sandlock
@@ -62,7 +62,7 @@ stops_and_goes_on() {
 > fg\\r
 < hello\\r
 > got-hello
-> ready> 
+> ready>
 < echo after-\$?\\r
 > after-4
 END
@@ -83,7 +83,7 @@ END
 > begun\r
 < \x1a
 > Stopped
-> ready> 
+> ready>
 < bg\r
 > ended-5
 < wait; echo all-$((3+4))\r
@@ -98,39 +98,39 @@ END
 < sandlock run -- sh -c 'echo begun; kill -TSTP $$; echo on; exit 3'\r
 > begun\r
 > Stopped
-> ready> 
+> ready>
 < fg; echo status=$?\r
 > on
 > status=3
-> ready> 
+> ready>
 < sandlock run -- python3 -c 'import signal, time; signal.signal(signal.SIGTSTP, lambda *a: print("caught")); print("begun"); time.sleep(2); print("ended-%d" % 5)'\r
 > begun\r
 < \x1a
 > caught
 > ended-5
 ! Stopped
-> ready> 
+> ready>
 END
 }
 
 @test "terminal: a shell inside has jobs of its own" {
 	at_shell <<'END'
 < PS1=out; PS1+="er> "\r
-> outer> 
+> outer>
 < sandlock run --env 'PS1=inner> ' -- bash --norc -i; echo status=$?\r
-> inner> 
+> inner>
 < cat /proc/1/comm; sh -c 'echo inner-$((1+1)); sleep 100'\r
 > sandlock-init
 > inner-2
 < \x1a
 > Stopped
 ! outer
-> inner> 
+> inner>
 < jobs\r
 > Stopped.*inner
 < kill -9 %1; sleep 0.5\r
 > Killed
-> inner> 
+> inner>
 < exit 5\r
 > status=5
 ! Stopped.*sandlock

@@ -452,6 +452,15 @@ for p in glob.glob('$SANDLOCK_ROOT/*/control.sock') + ['$SANDLOCK_ROOT/$N/contro
 	expect_status 125
 }
 
+@test "tier C: children that a shell left us are not waited for" {
+	# shellcheck disable=SC2016
+	run timeout 9 sh -c 'sleep 60 & echo $! >"$1"; shift; exec "$@"' - \
+		"$W/stranger" "$SANDLOCK" run --isolation=notify --branch=none -- \
+		/bin/sh -c 'setsid sleep 50 & exit 3'
+	expect_status 3
+	kill "$(cat "$W/stranger")"
+}
+
 # ------------------------------------------------------------- questions --
 
 @test "tier C: rules that ask hold here, too" {

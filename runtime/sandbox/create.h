@@ -19,6 +19,11 @@ struct clone_args;
 struct interrupt;
 struct request;
 
+struct strangers {
+	pid_t *v;
+	size_t n;
+};
+
 struct create {
 	const struct sandbox_env *env;
 	const struct sandbox_bundle *bundle;
@@ -66,6 +71,7 @@ struct create {
 	int pidfd;
 	struct watching watching;    /* of what a foreground run writes, */
 	struct quota quota;	     /* and how much that is */
+	struct strangers strangers;  /* tier C: our children before it */
 	struct interrupt *interrupt; /* what ends the making; or NULL */
 	struct buf made; /* NUL-separated paths that init reported */
 };
@@ -142,11 +148,14 @@ int init_console(struct create *c, struct error *err);
 
 /*
  * After the guard of tier C has ended, whatever ended it: waits until nothing
- * is left of what it held together. Reaps every child of this process, which
- * must have been their subreaper (guard_adopt) and have no others.
+ * is left of what it held together, and reaps that. This process has been its
+ * subreaper since guard_adopt, which notes the children that it has already:
+ * a shell that executes us leaves us its own.
  */
-void guard_adopt(bool yes);
-int guard_wait_rest(const char *name, struct error *err);
+int guard_adopt(struct strangers *ret);
+void guard_disown(struct strangers *s);
+int guard_wait_rest(const struct strangers *s, const char *name,
+		    struct error *err);
 
 /* An error where somebody wants the making to end. */
 int create_check_interrupt(const struct create *c, struct error *err);

@@ -65,7 +65,8 @@ void create_undo(struct create *c)
 		/* From here on there are clones again, so one thread. */
 		mediation_end(c->mediation);
 		if (c->plan->notify)
-			(void)guard_wait_rest(c->state->name, NULL);
+			(void)guard_wait_rest(&c->strangers, c->state->name,
+					      NULL);
 		scratch_remove(c->state);
 		if (c->state->cgroup)
 			(void)cgroup_remove(c->state->cgroup, NULL);

@@ -49,7 +49,7 @@
 #include "sandbox/process.h"
 #include "sandbox/sync.h"
 
-enum { REST_MS = 10000, NAP_NS = 5 * 1000 * 1000, GUESTS_MAX = 256 };
+enum { GUESTS_MAX = 256 };
 
 struct guard {
 	struct create *c;
@@ -429,28 +429,4 @@ void guard_main(struct create *c)
 	if (set_up(&g, &err) < 0 || start(&g, &err) < 0)
 		guard_die(c->child_sync_fd, &err);
 	serve(&g);
-}
-
-/* ----------------------------------------------------------------- run -- */
-
-void guard_adopt(bool yes)
-{
-	(void)prctl(PR_SET_CHILD_SUBREAPER, yes, 0, 0, 0);
-}
-
-int guard_wait_rest(const char *name, struct error *err)
-{
-	const struct timespec nap = { .tv_nsec = NAP_NS };
-	pid_t pid;
-
-	for (int64_t ms = 0; ms < REST_MS; ms += NAP_NS / 1000000) {
-		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-			;
-		if (pid < 0 && errno == ECHILD)
-			return 0;
-		(void)nanosleep(&nap, NULL);
-	}
-	return error_say(err, ERR_TIMEOUT, ETIMEDOUT,
-			 "what '%s' started did not die within %d ms", name,
-			 REST_MS);
 }

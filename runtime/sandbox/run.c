@@ -633,7 +633,7 @@ static int run_foreground(struct create *c, int signal_fd,
 	serve_stop(c);
 	mediation_end(c->mediation);
 	if (r == 0 && c->plan->notify)
-		r = guard_wait_rest(c->state->name, err);
+		r = guard_wait_rest(&c->strangers, c->state->name, err);
 	if (r < 0)
 		return r;
 	r = finish_processes(c->state, -1, 10000, err);
@@ -692,7 +692,6 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 		     const struct sandbox_bundle *b, struct sandbox_result *ret,
 		     struct error *err)
 {
-	struct interrupt interrupt = INTERRUPT_INIT;
 	auto_close int signal_fd = -1;
 	bool is_relayed = false;
 	sigset_t set, old;
@@ -703,12 +702,11 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 	c->inline_start = true;
 	c->die_with_parent = !b->detach;
 	c->original_mask = old;
-	c->interrupt = &interrupt;
-	if (c->plan && c->plan->notify)
-		guard_adopt(true);
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	r = signal_fd < 0 ? -errno : interrupt_open(&interrupt);
-	r = r < 0 ? error_set(err, ERR_SYSTEM, -r, "signalfd")
+	r = signal_fd < 0 ? -errno : interrupt_open(c->interrupt);
+	if (r == 0 && c->plan && c->plan->notify)
+		r = guard_adopt(&c->strangers);
+	r = r < 0 ? error_set(err, ERR_SYSTEM, -r, "cannot wait for processes")
 		  : begin_run(c, env, b, err);
 	if (r == 0)
 		(void)snprintf(ret->name, sizeof(ret->name), "%s",
@@ -719,9 +717,9 @@ static int run_whole(struct create *c, const struct sandbox_env *env,
 	if (r == 0 && !b->detach)
 		r = run_foreground(c, signal_fd, ret, err);
 	if (c->plan && c->plan->notify)
-		guard_adopt(false);
+		guard_disown(&c->strangers);
 	create_done(c);
-	interrupt_close(&interrupt);
+	interrupt_close(c->interrupt);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	return is_relayed ? start_relayed(env, ret->name, err) : r;
 }
@@ -731,7 +729,8 @@ int sandbox_run(const struct sandbox_env *env, const struct sandbox_bundle *b,
 {
 	struct error local = ERROR_INIT;
 	struct error *e = err ? err : &local;
-	struct create c = { 0 };
+	struct interrupt interrupt = INTERRUPT_INIT;
+	struct create c = { .interrupt = &interrupt };
 	int r = plan_check_preserved(b->preserve_fds + process_listen_fds(), e);
 
 	*ret = (struct sandbox_result){ .outcome = SANDBOX_NO_BRANCH };
@@ -754,7 +753,8 @@ int sandbox_run_command(const struct sandbox_env *env,
 	r = -EEXIST;
 	/* A made-up name that is taken is replaced by another one. */
 	for (int i = 0; r == -EEXIST && i < (q->name ? 1 : RUN_ATTEMPTS); i++) {
-		struct create c = { .command = o };
+		struct interrupt interrupt = INTERRUPT_INIT;
+		struct create c = { .command = o, .interrupt = &interrupt };
 
 		*ret = (struct sandbox_result){ .outcome = SANDBOX_NO_BRANCH };
 		r = q->bundle ? asked_bundle_plan(env, o, &b, &c.plan, e)
