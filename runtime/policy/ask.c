@@ -14,14 +14,12 @@ static bool matches_path(const char *rule, const char *path)
 
 	if (!path)
 		return false;
-	/* "/dir/": the directory and all that is below it. */
-	if (n > 1 && rule[n - 1] == '/' && strncmp(rule, path, n - 1) == 0 &&
-	    (path[n - 1] == '/' || path[n - 1] == '\0'))
+	/* "/dir", "/dir/", "/": the directory and all that is below it. */
+	if (n > 0 && rule[n - 1] == '/')
+		n--;
+	if (strncmp(rule, path, n) == 0 && (path[n] == '/' || path[n] == '\0'))
 		return true;
-	if (strcmp(rule, "/") == 0)
-		return true;
-	return strcmp(rule, path) == 0 ||
-	       fnmatch(rule, path, FNM_PATHNAME | FNM_PERIOD) == 0;
+	return fnmatch(rule, path, FNM_PATHNAME | FNM_PERIOD) == 0;
 }
 
 static bool matches_name(const char *rule, const char *path)

@@ -138,28 +138,41 @@ static bool add_words(const struct event *e, size_t max, struct buf *b)
 	return false;
 }
 
-static bool add_text(const char *s, size_t max, struct buf *b)
+/*
+ * A name in quotes: one within it would seem to be its end, and what follows
+ * our words.
+ */
+static bool add_name(const char *s, size_t max, struct buf *b)
 {
-	size_t len = s ? strlen(s) : 0;
+	size_t len = s ? strlen(s) : 0, left = len < max ? len : max;
 
-	text_escape(b, s ? s : "", len < max ? len : max);
-	if (len <= max)
-		return false;
-	buf_add_str(b, "...");
-	return true;
+	buf_add_char(b, '\'');
+	while (left > 0) {
+		const char *quote = memchr(s, '\'', left);
+		size_t n = quote ? (size_t)(quote - s) : left;
+
+		text_escape(b, s, n);
+		if (quote)
+			buf_printf(b, "\\x%02x", '\'');
+		n += quote != NULL;
+		s += n;
+		left -= n;
+	}
+	if (len > max)
+		buf_add_str(b, "...");
+	buf_add_char(b, '\'');
+	return len > max;
 }
 
 static bool describe_process(const struct event *e, size_t max, struct buf *b)
 {
 	bool cut;
 
-	buf_add_str(b, "run '");
-	cut = add_text(e->path, max, b);
-	buf_add_char(b, '\'');
+	buf_add_str(b, "run ");
+	cut = add_name(e->path, max, b);
 	if (e->interpreter) {
-		buf_add_str(b, " by '");
-		cut = add_text(e->interpreter, max, b) || cut;
-		buf_add_char(b, '\'');
+		buf_add_str(b, " by ");
+		cut = add_name(e->interpreter, max, b) || cut;
 	}
 	if (!e->argv_len)
 		return cut;
@@ -173,16 +186,11 @@ static bool describe_network(const struct event *e, size_t max, struct buf *b)
 {
 	bool is_bind = e->syscall && strcmp(e->syscall, "bind") == 0;
 	bool is_send = e->syscall && strncmp(e->syscall, "send", 4) == 0;
-	bool cut;
 
 	buf_add_str(b,
 		    is_bind ? "bind " : (is_send ? "send to " : "connect to "));
-	if (!e->host) {
-		buf_add_char(b, '\'');
-		cut = add_text(e->path, max, b);
-		buf_add_char(b, '\'');
-		return cut;
-	}
+	if (!e->host)
+		return add_name(e->path, max, b);
 	buf_printf(b, strchr(e->host, ':') ? "[%s]:%u" : "%s:%u", e->host,
 		   (unsigned int)e->port);
 	if (e->protocol)
@@ -204,9 +212,8 @@ void event_describe(const struct event *e, size_t max, struct buf *ret,
 		break;
 	case EVENT_FILE:
 	case EVENT_MEMORY:
-		buf_printf(ret, "%s '", e->writes ? "write" : "read");
-		cut = add_text(e->path, max, ret);
-		buf_add_char(ret, '\'');
+		buf_add_str(ret, e->writes ? "write " : "read ");
+		cut = add_name(e->path, max, ret);
 		break;
 	}
 	if (ret_cut)

@@ -121,9 +121,45 @@ static void alike_is_what_has_the_same_digest(void **state)
 	free(copy);
 }
 
+static void assert_described(const struct event *e, size_t max,
+			     const char *expect)
+{
+	auto_(buf) struct buf b = BUF_INIT;
+
+	event_describe(e, max, &b, NULL);
+	assert_string_equal(buf_str(&b), expect);
+}
+
+/* What is named ends where its quote does. */
+static void a_name_cannot_end_its_quotes(void **state)
+{
+	struct event file = { .category = EVENT_FILE,
+			      .path = (char *)"/d/a' from 'b\n" };
+	const struct event program = { .category = EVENT_PROCESS,
+				       .path = (char *)"/bin/x' by 'y",
+				       .interpreter = "it's",
+				       .argv = (char *)"x\0it's",
+				       .argv_len = 7 };
+	const struct event peer = { .category = EVENT_NETWORK,
+				    .path = (char *)"'/run/s'" };
+
+	(void)state;
+	assert_described(&file, 100, "read '/d/a\\x27 from \\x27b\\x0a'");
+	file.writes = true;
+	assert_described(&file, 4, "write '/d/a...'");
+	assert_described(&file, 5, "write '/d/a\\x27...'");
+	file.path = NULL;
+	assert_described(&file, 5, "write ''");
+	assert_described(
+		&program, 100,
+		"run '/bin/x\\x27 by \\x27y' by 'it\\x27s' as 'x it's'");
+	assert_described(&peer, 100, "connect to '\\x27/run/s\\x27'");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_name_cannot_end_its_quotes),
 		cmocka_unit_test(what_was_packed_is_unpacked),
 		cmocka_unit_test(texts_are_cut_and_are_bytes),
 		cmocka_unit_test(nothing_is_read_behind_the_end),
