@@ -265,6 +265,25 @@ A $W/b/in"
 	refute_output "$N"
 }
 
+# One that is compared at the end of the run, and one that is too large for that.
+@test "workdirs: what is in a tree deeper than PATH_MAX counts at the end, too" {
+	local dirs='a=$(printf "%0200d" 0)
+		for i in $(seq 120); do
+			mkdir -p $a && cd -P $a && $0 || exit; done'
+	mkdir "$W/deep"
+	cd "$W/deep" || return 1
+	for size in 1 17M; do
+		sh -c "$dirs" true
+		run --separate-stderr sandlock run --name "$N" -- \
+			sh -c "truncate -s $size big; $dirs" "touch f"
+		expect_status 0
+		equal counted "${stderr%% wait*}" "sandlock: 121 changes"
+		run sandlock commit "$N"
+		expect_output "committed 121 changes of '$N'"
+		rm -r ./*
+	done
+}
+
 # The walk keeps a few dozen directories open on its way down.
 @test "workdirs: what lies beside a new tree deeper than that is compared, too" {
 	mkdir -p "$W/deep/b/a/a"

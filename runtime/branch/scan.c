@@ -46,7 +46,7 @@ static void keep_no_more(struct scan *s)
 /* One open directory on the way down. */
 struct level {
 	DIR *dir;
-	int lower_fd;	 /* O_PATH; -1: not to be had, or nobody asked */
+	int lower_fd;	 /* O_PATH; negative: not to be had */
 	bool is_new;	 /* the lower has none, and so nothing in it */
 	size_t path_len; /* of the path in front of it */
 };
@@ -56,6 +56,7 @@ struct tour {
 	struct scan *s;
 	bool inside;
 	struct buf path;
+	struct buf deep; /* paths that wait, each with a NUL before it */
 	struct level levels[SCAN_MAX_DEPTH];
 	size_t depth;
 };
@@ -71,6 +72,7 @@ static void tour_done(struct tour *w)
 	while (w->depth > 0)
 		close_level(&w->levels[--w->depth]);
 	buf_done(&w->path);
+	buf_done(&w->deep);
 }
 
 static bool is_out_of_fds(int r)
@@ -115,6 +117,18 @@ static int keep_file(struct scan *s, int dir_fd, const char *name)
 	return 0;
 }
 
+/* A directory by its path from a root, which may be longer than PATH_MAX. */
+static int open_path(int root_fd, const char *path, int flags)
+{
+	auto_close int dirfd = -1;
+	const char *name;
+	int r = walk_lookup(root_fd, path, &dirfd, &name);
+
+	return r < 0 ? r
+		     : fd_open_beneath(dirfd, name[0] ? name : ".",
+				       O_DIRECTORY | O_NOFOLLOW | flags, 0);
+}
+
 /* The lower's part of the directory that is about to be entered. */
 static void open_lower(const struct tour *w, const char *name,
 		       struct level *ret)
@@ -123,19 +137,14 @@ static void open_lower(const struct tour *w, const char *name,
 
 	ret->lower_fd = -1;
 	ret->is_new = above && above->is_new;
-	if (!w->s->note_lowers || w->b->lower_fd < 0)
+	if (w->b->lower_fd < 0 || ret->is_new || (above && above->lower_fd < 0))
 		return;
-	if (!above) {
-		ret->lower_fd = openat(w->b->lower_fd, ".",
-				       O_PATH | O_DIRECTORY | O_CLOEXEC);
-	} else if (above->lower_fd >= 0) {
-		ret->lower_fd =
-			fd_open_beneath(above->lower_fd, name,
-					O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
-		ret->is_new = ret->lower_fd == -ENOENT ||
-			      ret->lower_fd == -ENOTDIR ||
-			      ret->lower_fd == -ELOOP;
-	}
+	ret->lower_fd =
+		above ? fd_open_beneath(above->lower_fd, name,
+					O_PATH | O_DIRECTORY | O_NOFOLLOW, 0)
+		      : open_path(w->b->lower_fd, buf_str(&w->path), O_PATH);
+	ret->is_new = ret->lower_fd == -ENOENT || ret->lower_fd == -ENOTDIR ||
+		      ret->lower_fd == -ELOOP;
 }
 
 /* Goes down into @fd, which is taken over. */
@@ -155,12 +164,47 @@ static int enter_dir(struct tour *w, int fd, const char *name, size_t path_len)
 	return 0;
 }
 
+static void leave_off(struct buf *b, size_t len)
+{
+	if (b->data) {
+		b->len = len;
+		b->data[len] = '\0';
+	}
+}
+
 static void leave_name(struct tour *w, size_t path_len)
 {
-	if (w->path.data) {
-		w->path.len = path_len;
-		w->path.data[path_len] = '\0';
+	leave_off(&w->path, path_len);
+}
+
+/* It is looked at when the directories above are closed. */
+static int put_off(struct tour *w, size_t path_len)
+{
+	if (w->deep.len + w->path.len >= SCAN_PATHS_MAX) {
+		keep_no_more(w->s);
+		w->s->cut = true;
+	} else {
+		buf_add(&w->deep, "", 1);
+		buf_add(&w->deep, w->path.data, w->path.len);
 	}
+	leave_name(w, path_len);
+	return buf_failed(&w->deep) ? -ENOMEM : 0;
+}
+
+static int enter_deep(struct tour *w)
+{
+	size_t at = w->deep.len;
+	int fd;
+
+	while (w->deep.data[at - 1])
+		at--;
+	buf_clear(&w->path);
+	buf_add_str(&w->path, w->deep.data + at);
+	leave_off(&w->deep, at - 1);
+	if (buf_failed(&w->path))
+		return -ENOMEM;
+	fd = open_path(w->b->upper_fd, w->path.data, O_RDONLY);
+	return fd < 0 ? fd : enter_dir(w, fd, "", 0);
 }
 
 static int enter_child(struct tour *w, int dir_fd, const char *name,
@@ -168,12 +212,8 @@ static int enter_child(struct tour *w, int dir_fd, const char *name,
 {
 	int fd;
 
-	if (w->depth == SCAN_MAX_DEPTH) {
-		keep_no_more(w->s);
-		w->s->cut = true;
-		leave_name(w, path_len);
-		return 0;
-	}
+	if (w->depth == SCAN_MAX_DEPTH)
+		return put_off(w, path_len);
 	fd = openat(dir_fd, name,
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : enter_dir(w, fd, name, path_len);
@@ -209,14 +249,13 @@ static bool is_as_made(const struct tour *w, const struct stat *st)
 }
 
 /* A directory that was copied up because of what happened in it. */
-static bool is_in_lower(const struct tour *w)
+static bool is_in_lower(const struct level *l, const char *name)
 {
 	auto_close int fd = -1;
 
-	if (w->b->lower_fd < 0)
-		return false;
-	fd = fd_open_beneath(w->b->lower_fd, buf_str(&w->path),
-			     O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+	if (l->lower_fd >= 0)
+		fd = fd_open_beneath(l->lower_fd, name,
+				     O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
 	return fd >= 0;
 }
 
@@ -260,8 +299,10 @@ static int count(struct tour *w, int dir_fd, const char *name,
 		 const struct stat *st)
 {
 	w->s->n_objects++;
-	note_lower(w, name);
-	if (!S_ISDIR(st->st_mode) || !is_in_lower(w))
+	if (w->s->note_lowers)
+		note_lower(w, name);
+	if (!S_ISDIR(st->st_mode) ||
+	    !is_in_lower(&w->levels[w->depth - 1], name))
 		w->s->n_changes++;
 	if (!S_ISREG(st->st_mode))
 		return 0;
@@ -355,8 +396,8 @@ int scan_upper(const struct branch *b, bool inside, struct scan *s)
 		cleanup_close(&fd);
 	else
 		r = enter_dir(&w, fd, "", 0);
-	while (r == 0 && w.depth > 0)
-		r = step(&w);
+	while (r == 0 && (w.depth > 0 || w.deep.len > 0))
+		r = w.depth > 0 ? step(&w) : enter_deep(&w);
 	if (is_out_of_fds(r)) {
 		keep_no_more(s);
 		s->cut = true;

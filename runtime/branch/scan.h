@@ -10,7 +10,11 @@
 
 struct branch;
 
-enum { SCAN_MAX = 256, SCAN_MAX_DEPTH = 64 };
+enum {
+	SCAN_MAX = 256,
+	SCAN_MAX_DEPTH = 64,	   /* directories, one in the other */
+	SCAN_PATHS_MAX = 16 << 20, /* bytes: of those that lie deeper */
+};
 
 struct scan {
 	bool count_only;  /* in: nothing is going to be synced */
@@ -20,7 +24,7 @@ struct scan {
 	uint64_t bytes;	  /* of the changed regular files */
 	bool over;	  /* too many objects to be kept open */
 	bool shut;	  /* something keeps its owner out (modes.h) */
-	bool cut;	  /* the counts are lower bounds: too deep */
+	bool cut; /* the counts are lower bounds: too many lie too deep */
 	/* With note_lowers: what was noted, and what the lower has where
 	 * nothing was (origin_add_lower). */
 	struct buf notes, lowers;
