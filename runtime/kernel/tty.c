@@ -261,6 +261,13 @@ static void raw_mode_done(struct raw_mode *m)
 	errno = saved;
 }
 
+static bool is_same_mode(const struct termios *a, const struct termios *b)
+{
+	return a->c_iflag == b->c_iflag && a->c_oflag == b->c_oflag &&
+	       a->c_cflag == b->c_cflag && a->c_lflag == b->c_lflag &&
+	       memcmp(a->c_cc, b->c_cc, sizeof(a->c_cc)) == 0;
+}
+
 static void raw_mode_enter(struct raw_mode *m)
 {
 	struct termios now;
@@ -268,7 +275,7 @@ static void raw_mode_enter(struct raw_mode *m)
 	if (tcgetattr(0, &now) < 0)
 		return;
 	/* Nobody has put it back since. */
-	if (memcmp(&now, &m->raw, sizeof(now)) != 0)
+	if (!is_same_mode(&now, &m->raw))
 		m->saved = now;
 	m->raw = m->saved;
 	cfmakeraw(&m->raw);

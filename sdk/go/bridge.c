@@ -43,6 +43,18 @@ int bridge_denials(const struct sandlock_env *env, const char *name,
 	return sandlock_denials(env, name, denial, (void *)handle, err);
 }
 
+static int why(void *data, const struct sandlock_why *w)
+{
+	return goWhy((uintptr_t)data, (struct sandlock_why *)w);
+}
+
+int bridge_explain(const struct sandlock_env *env, const char *name,
+		   const char *word, uintptr_t handle,
+		   struct sandlock_error *err)
+{
+	return sandlock_explain(env, name, word, why, (void *)handle, err);
+}
+
 static int question(void *data, const struct sandlock_question *q)
 {
 	return goQuestion((uintptr_t)data, (struct sandlock_question *)q);

@@ -18,6 +18,9 @@ int bridge_uncovered(const struct sandlock_env *env, const char *name,
 		     uintptr_t handle, struct sandlock_error *err);
 int bridge_denials(const struct sandlock_env *env, const char *name,
 		   uintptr_t handle, struct sandlock_error *err);
+int bridge_explain(const struct sandlock_env *env, const char *name,
+		   const char *word, uintptr_t handle,
+		   struct sandlock_error *err);
 int bridge_questions(const struct sandlock_env *env, const char *name,
 		     uintptr_t handle, struct sandlock_error *err);
 int bridge_watch_questions(const struct sandlock_env *env, const char *name,

@@ -3,6 +3,7 @@ package sandlock
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -658,6 +659,38 @@ func TestPortsAreRemapped(t *testing.T) {
 	must(t, err)
 	_, err = p.Ports()
 	expectIs(t, err, ErrState)
+}
+
+func TestStateAndExplain(t *testing.T) {
+	w := newWorld(t)
+	sb := w.deferred()
+	defer sb.Close()
+	p, err := sb.Spawn("sleep", "100")
+	must(t, err)
+	defer p.Close()
+	raw, err := w.State(p.Name())
+	must(t, err)
+	var state struct{ ID, Status string }
+	must(t, json.Unmarshal(raw, &state))
+	expect(t, "id", state.ID, p.Name())
+	expect(t, "status", state.Status, "running")
+	list, err := w.Explain(p.Name(), "mount")
+	must(t, err)
+	if len(list) != 1 || list[0].What != "call" ||
+		list[0].Verdict != Denied || list[0].Because == "" {
+		t.Errorf("mount: %+v", list)
+	}
+	list, err = w.Explain(p.Name(), "/etc/passwd")
+	must(t, err)
+	if len(list) != 2 || list[0].What != "read" ||
+		list[0].Verdict != Allowed || list[1].Verdict != Denied {
+		t.Errorf("/etc/passwd: %+v", list)
+	}
+	_, err = w.Explain(p.Name(), "no-such-call")
+	expectIs(t, err, ErrUsage)
+	_, err = w.State("no-such-sandbox")
+	expectIs(t, err, ErrNotFound)
+	must(t, p.Kill())
 }
 
 func TestDenials(t *testing.T) {

@@ -30,6 +30,7 @@ from .pipeline import Gather, GatherPipeline, NamedStage, Pipeline, Stage
 from .policy import Approval, PolicyContext, PolicyFn, SyscallEvent
 from .questions import Question, questions
 from .result import Change, Entry, ExitReason, Result, renames
+from .running import Why, explain, inspect, kill, state
 from .sandbox import (
     BranchAction, Process, Protection, Sandbox, StdioMode, confine,
     parse_ports,
@@ -47,9 +48,10 @@ __all__ = [
     "PolicyContext", "PolicyError", "PolicyFn", "Process", "Protection",
     "Question", "Result", "Sandbox", "SandboxError", "SandlockError",
     "SeccompError", "Stage", "StdioMode", "SyscallEvent", "Transaction",
-    "TransactionResult", "__version__", "branches", "confine", "denials",
-    "features", "inputs", "landlock_abi_version", "list_profiles",
-    "load_profile", "min_landlock_abi", "parse_ports", "questions", "renames",
+    "TransactionResult", "Why", "__version__", "branches", "confine",
+    "denials", "explain", "features", "inputs", "inspect", "kill",
+    "landlock_abi_version", "list_profiles", "load_profile",
+    "min_landlock_abi", "parse_ports", "questions", "renames", "state",
 ]
 
 

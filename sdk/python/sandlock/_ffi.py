@@ -159,6 +159,14 @@ class Denial(Structure):
 DENIAL_FN = CFUNCTYPE(c_int, c_void_p, POINTER(Denial))
 
 
+class Why(Structure):
+    _fields_ = [("what", c_char_p), ("verdict", c_int), ("because", c_char_p),
+                ("remedy", c_char_p)]
+
+
+WHY_FN = CFUNCTYPE(c_int, c_void_p, POINTER(Why))
+
+
 class Event(Structure):
     _fields_ = [("syscall", c_char_p), ("category", c_char_p),
                 ("pid", c_int), ("parent_pid", c_int),
@@ -353,6 +361,11 @@ PROTOTYPES: "dict[str, tuple[Any, list[Any]]]" = {
     "abort": (c_int, [_ENV, c_char_p, _S, c_size_t, _E]),
     "recover": (c_int, [_ENV, c_char_p, c_bool, POINTER(c_int), _E]),
     "denials": (c_int, [_ENV, c_char_p, DENIAL_FN, _P, _E]),
+    "explain": (c_int, [_ENV, c_char_p, c_char_p, WHY_FN, _P, _E]),
+    "state": (c_int, [_ENV, c_char_p, POINTER(_P), _E]),
+    "inspect": (c_int, [_ENV, c_char_p, c_bool, POINTER(_P), _E]),
+    "kill": (c_int, [_ENV, c_char_p, c_int, c_bool, _E]),
+    "kill_tree": (c_int, [_ENV, c_char_p, _E]),
     "features": (c_int, [POINTER(_P), _E]),
 }
 

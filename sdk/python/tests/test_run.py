@@ -16,7 +16,7 @@ import weakref
 from sandlock import (
     BranchAction, ChildError, ConfinementError, ExitReason, Gather,
     GatherPipeline, Pipeline, PolicyError, Sandbox, SandboxError, StdioMode,
-    _run, list_profiles, load_profile,
+    _run, explain, inspect, kill, list_profiles, load_profile, state,
 )
 
 from .place import LIMIT_S, Place, unique
@@ -407,6 +407,43 @@ class Popen(Place):
         self.assertTrue(sandbox.pending)
         sandbox.commit()
         self.assertEqual(self.read("f"), "hello\n")
+
+
+class ByName(Place):
+    def setUp(self):
+        super().setUp()
+        self.sandbox = Sandbox(workdir=self.workdir, name=unique("by-name"))
+        self.sandbox.spawn(SLEEP)
+        self.addCleanup(self.end)
+        self.name = self.sandbox.name
+
+    def end(self):
+        if self.sandbox.is_running:
+            self.sandbox.kill()
+            self.sandbox.wait()
+
+    def test_state_and_what_was_asked_for(self):
+        found = state(self.name)
+        self.assertEqual((found["id"], found["status"]),
+                         (self.name, "running"))
+        self.assertEqual(inspect(self.name)["program"]["args"], SLEEP)
+
+    def test_what_it_may_do(self):
+        [call] = explain(self.name, "mount")
+        self.assertEqual((call.what, call.verdict), ("call", "denied"))
+        self.assertTrue(call.because)
+        read, write = explain(self.name, "/etc/passwd")
+        self.assertEqual((read.what, read.verdict), ("read", "allowed"))
+        self.assertEqual((write.what, write.verdict), ("write", "denied"))
+
+    def test_it_is_ended(self):
+        kill(self.name)
+        self.assertEqual(self.sandbox.wait().reason, ExitReason.SIGNALED)
+        for ask in (state, inspect, kill, lambda n: explain(n, "mount"),
+                    lambda n: kill(n, signal.SIGTERM)):
+            with self.assertRaises(SandboxError) as caught:
+                ask(self.name)
+            self.assertEqual(caught.exception.kind, "not_found")
 
 
 class Pipelines(Place):
