@@ -75,7 +75,11 @@ static bool tell_outcome(const struct ctx *ctx, const struct sandlock_result *r)
 				 r->outcome_error.msg);
 		break;
 	case SANDLOCK_OUTCOME_COMMITTED:
-		cmd_note(ctx, "committed the changes of '%s'", r->name);
+		if (r->outcome_error.kind)
+			cmd_note(ctx, "%s; %s", r->outcome_error.msg,
+				 r->outcome_error.hint);
+		else
+			cmd_note(ctx, "committed the changes of '%s'", r->name);
 		break;
 	case SANDLOCK_OUTCOME_ABORTED:
 		cmd_note(ctx, "discarded the changes of '%s'", r->name);

@@ -15,6 +15,7 @@ setup() {
 
 teardown() {
 	cd / || return 1
+	chattr -i "$SANDLOCK_STORE/branches" 2>/dev/null
 	umount "$W/fs" "$W/a/m1" "$W/a/m2" 2>/dev/null
 	finish
 }
@@ -263,6 +264,46 @@ A $W/b/in"
 	expect_status 0
 	run sandlock branches
 	refute_output "$N"
+}
+
+still_there() {
+	expect_output "all of '$N' is published, but it is still there: cannot"
+	expect_output "'sandlock recover $N' removes it"
+	equal published "$(cat "$W/a/f")" 5
+}
+
+@test "workdirs: what is published is called that where the branch cannot go" {
+	for more in "" "--workdir=b"; do
+		echo 4 >a/f
+		sandlock run --name "$N" --workdir a $more -- sh -c 'echo 5 >f'
+		chattr +i "$SANDLOCK_STORE/branches"
+		for verb in commit recover abort; do
+			run sandlock "$verb" "$N"
+			expect_status 1
+			still_there
+		done
+		chattr -i "$SANDLOCK_STORE/branches"
+		run sandlock recover "$N"
+		expect_status 0
+		equal left "$(ls "$SANDLOCK_STORE/branches")" ""
+	done
+}
+
+@test "workdirs: a run that publishes tells that from a branch that waits" {
+	echo 4 >a/f
+	mkfifo go
+	status=0
+	sandlock run --name "$N" --workdir a --on-exit=commit -- \
+		sh -c 'echo 5 >f; read -r x' <go 2>said &
+	exec 9>go
+	eventually test -s "$SANDLOCK_STORE/branches/$N/upper/f"
+	chattr +i "$SANDLOCK_STORE/branches"
+	echo >&9
+	wait $! || status=$?
+	expect_status 125
+	output=$(cat said)
+	still_there
+	refute_output "wait as"
 }
 
 # One that is compared at the end of the run, and one that is too large for that.

@@ -196,7 +196,7 @@ static int check_undecided(struct branch *b, struct error *err)
 	int r = root_wait_state(b, &state, err);
 
 	if (r == 0 && state == BRANCH_COMMITTED)
-		r = branch_remove_all(b, err);
+		r = branch_remove_committed(b, err);
 	return r < 0 ? r : root_check_undecided(b, state, err);
 }
 

@@ -53,10 +53,11 @@ int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,
 		return settle(b, ret_gone, err);
 	case BRANCH_COMMITTING:
 		r = recover_intent(b, false, timeout_ms, ret_gone, err);
-		return r == 0 && *ret_gone ? branch_remove_all(b, err) : r;
+		return r == 0 && *ret_gone ? branch_remove_committed(b, err)
+					   : r;
 	case BRANCH_COMMITTED:
 		*ret_gone = true;
-		return branch_remove_all(b, err);
+		return branch_remove_committed(b, err);
 	}
 	return 0;
 }
@@ -223,7 +224,7 @@ static int commit_locked(struct branch *b, const struct commit_options *o,
 				     &out, sizeof(out), err);
 		if (r == 0 && out.published) {
 			out.result.gone = true;
-			r = branch_remove_all(b, err);
+			r = branch_remove_committed(b, err);
 		} else if (r == 0) {
 			r = branch_remove_if_empty(b, true, &out.result.gone,
 						   err);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "branch/commit.h"
 #include "branch/internal.h"
+#include "branch/recover.h"
 
 enum { LOCK_WAIT_MS = 5000 };
 
@@ -20,6 +21,10 @@ static int commit(struct branch *b, bool force, enum branch_outcome *ret,
 	if (r == 0) {
 		*ret = OUTCOME_COMMITTED;
 		return 0;
+	}
+	if (root_has(b, "done")) {
+		*ret = OUTCOME_COMMITTED;
+		return r;
 	}
 	/* It waits for a decision now: what settling left out is due. */
 	for (size_t i = 0; i < branch_n_roots(b); i++)

@@ -254,6 +254,21 @@ int branch_remove_all(struct branch *b, struct error *err)
 	return r < 0 ? r : branch_remove(b, err);
 }
 
+int branch_remove_committed(struct branch *b, struct error *err)
+{
+	int r = branch_remove_all(b, err);
+
+	if (r == 0)
+		return 0;
+	(void)error_wrap(err, "all of '%s' is published, but it is still there",
+			 b->meta.name);
+	(void)error_hint(err,
+			 "nothing is left to publish; when that is mended, "
+			 "'sandlock recover %s' removes it",
+			 b->meta.name);
+	return r;
+}
+
 int root_recover(struct branch *b, bool rollback, enum recover_action *ret,
 		 struct error *err)
 {
@@ -282,11 +297,11 @@ int root_recover(struct branch *b, bool rollback, enum recover_action *ret,
 	case BRANCH_COMMITTING:
 		r = recover_intent(b, rollback, LOCK_WAIT_MS, &gone, err);
 		if (r == 0 && gone)
-			r = branch_remove_all(b, err);
+			r = branch_remove_committed(b, err);
 		*ret = rollback ? RECOVER_BACK : RECOVER_FORWARD;
 		break;
 	case BRANCH_COMMITTED:
-		r = branch_remove_all(b, err);
+		r = branch_remove_committed(b, err);
 		*ret = RECOVER_FORWARD;
 		if (r == 0 && rollback)
 			r = too_late(b, err);

@@ -75,6 +75,8 @@ int branch_make_ready(struct branch *b, bool force_torn, int timeout_ms,
  * beside the lower.
  */
 int branch_remove_all(struct branch *b, struct error *err);
+/* The error says that it is published. */
+int branch_remove_committed(struct branch *b, struct error *err);
 
 /*
  * A part was committed or aborted: if nothing is pending any more the branch

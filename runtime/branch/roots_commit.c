@@ -250,7 +250,7 @@ static int remove_done(struct branch *b, bool *ret_gone, struct error *err)
 
 		if (!root_has(root, "done"))
 			continue;
-		r = branch_remove_all(root, err);
+		r = branch_remove_committed(root, err);
 		if (r == 0)
 			roots_forget(b, i);
 	}
@@ -258,7 +258,7 @@ static int remove_done(struct branch *b, bool *ret_gone, struct error *err)
 	if (r < 0 || !root_has(b, "done"))
 		return r;
 	*ret_gone = true;
-	return branch_remove_all(b, err);
+	return branch_remove_committed(b, err);
 }
 
 static int publish_all(struct branch *b, int timeout_ms, struct error *err)

@@ -715,6 +715,32 @@ static int unlink_if_there(int dir_fd, const char *name, int flags)
 								    : 0;
 }
 
+/* Nothing would keep the directory once what describes it is gone. */
+static bool is_removable(const struct branch *b, int parent_fd)
+{
+	static const char *const small[] = {
+		".",	  "..",	      "lock",	   "meta.json",
+		META_NEW, NOTES_FILE, COPIED_FILE,
+	};
+	auto_close int fd =
+		openat(b->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_dir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *d;
+
+	if (!dir)
+		return false;
+	fd = -1;
+	while ((d = readdir(dir))) {
+		size_t i = 0;
+
+		while (i < ARRAY_LEN(small) && strcmp(small[i], d->d_name) != 0)
+			i++;
+		if (i == ARRAY_LEN(small))
+			return false;
+	}
+	return faccessat(parent_fd, ".", W_OK, AT_EACCESS) == 0;
+}
+
 int remove_small(struct branch *b, int parent_fd, const char *name)
 {
 	int r;
@@ -729,6 +755,8 @@ int remove_small(struct branch *b, int parent_fd, const char *name)
 		r = remove_work(b);
 	if (r == 0)
 		r = unlink_if_there(b->dir_fd, "work", AT_REMOVEDIR);
+	if (r == 0 && !is_removable(b, parent_fd))
+		r = -ENOTEMPTY;
 	if (r == 0)
 		r = unlink_if_there(b->dir_fd, NOTES_FILE, 0);
 	if (r == 0)
