@@ -310,7 +310,7 @@ struct relay {
 	/* Of our own terminal, if fd 0 is one. */
 	bool has_tty, is_back, was_continued;
 	int typed_before; /* bytes that came before raw mode */
-	int64_t stops_until_ms;
+	int64_t stops_until_ms, look_at_ms;
 };
 
 /*
@@ -438,8 +438,10 @@ static void fill_input(struct relay *r)
 		return;
 	put_ends_back(r);
 	p->last = p->data[p->len - 1];
-	if (has_stop_key(r))
+	if (has_stop_key(r)) {
 		r->stops_until_ms = clock_now_ms() + STOPPED_MS;
+		r->look_at_ms = 0;
+	}
 }
 
 /* In raw mode a line does not begin by itself. */
@@ -592,20 +594,6 @@ static void stop(struct relay *r, pid_t job)
 	(void)kill(-job, SIGCONT);
 }
 
-static void mind_jobs(struct relay *r)
-{
-	pid_t job;
-
-	if (!r->has_tty || r->ended)
-		return;
-	if (r->is_back || r->was_continued)
-		look_at_job(r);
-	r->was_continued = false;
-	job = stopped_job(r);
-	if (job)
-		stop(r, job);
-}
-
 /* -1: nothing is to be looked at. */
 static int job_ms(const struct relay *r)
 {
@@ -617,6 +605,24 @@ static int job_ms(const struct relay *r)
 		return -1;
 	return clock_now_ms() < r->stops_until_ms ? STOPPED_SOON_MS
 						  : STOPPED_MS;
+}
+
+/* Not with each of the bytes that come and go. */
+static void mind_jobs(struct relay *r)
+{
+	int64_t now = clock_now_ms();
+	pid_t job;
+
+	if (!r->has_tty || r->ended ||
+	    (now < r->look_at_ms && !r->was_continued))
+		return;
+	if (r->is_back || r->was_continued)
+		look_at_job(r);
+	r->was_continued = false;
+	job = stopped_job(r);
+	if (job)
+		stop(r, job);
+	r->look_at_ms = now + job_ms(r);
 }
 
 /* Milliseconds for poll(2); -1 where nothing ends the wait. */
