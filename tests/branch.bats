@@ -955,6 +955,28 @@ is_locked() {
 	eventually umount "$W/other"
 }
 
+@test "a directory of another project inside is named, with what can be done" {
+	skip_unless_root
+	mkdir "$W/other"
+	truncate -s 320M "$W/other.img"
+	mkfs.xfs -q "$W/other.img"
+	mount -t xfs -o loop "$W/other.img" "$W/other" ||
+		skip "the kernel has no XFS"
+	mkdir -p "$W/other/d/sub"
+	xfs_io -c "chproj 42" -c "chattr +P" "$W/other/d/sub"
+	sandlock run --name "$N" --workdir "$W/other/d" -- \
+		sh -c 'echo 2 | tee a >sub/new'
+	run sandlock commit "$N"
+	expect_status 1
+	expect_output "cannot publish 'sub/new': Invalid cross-device link"
+	expect_output "take that off with chattr -P"
+	[ ! -e "$W/other/d/a" ]
+	chattr -P "$W/other/d/sub"
+	sandlock commit "$N"
+	equal published "$(cat "$W/other/d/a" "$W/other/d/sub/new")" $'2\n2'
+	eventually umount "$W/other"
+}
+
 @test "the default store on another file system: the branch is at the top of the root's" {
 	skip_unless_root
 	mkdir "$W/other"

@@ -266,6 +266,32 @@ A $W/b/in"
 	refute_output "$N"
 }
 
+@test "workdirs: an overlay that keeps a directory is told, with what can be done" {
+	mkdir -p over/lower/p/d over/upper over/work fs
+	echo 1 | tee over/lower/p/f >over/lower/p/d/g
+	mount -t overlay overlay -o \
+		"lowerdir=over/lower,upperdir=over/upper,workdir=over/work" fs
+	sandlock run --name "$N" --workdir fs/p -- \
+		sh -c 'echo 2 >f; rm -r d; echo 2 >new'
+	run sandlock commit "$N"
+	expect_status 1
+	expect_output "cannot delete 'd': Invalid cross-device link"
+	expect_output "commit all else by its PATH"
+	equal taken_back "$(cat fs/p/f fs/p/d/g)" $'1\n1'
+	[ ! -e fs/p/new ]
+	cd fs/p || return 1
+	sandlock commit "$N" f new
+	equal committed "$(cat f new)" $'2\n2'
+	cd "$W" || return 1
+	SANDLOCK_STORE=$W/fs/store
+	for storage in --storage="$W/fs/p" ""; do
+		run sandlock run $storage --workdir fs/p -- sh -c 'echo >new'
+		expect_status 125
+		expect_output "is on an overlay file system"
+		expect_output "hint: name a directory on a disk or volume with"
+	done
+}
+
 still_there() {
 	expect_output "all of '$N' is published, but it is still there: cannot"
 	expect_output "'sandlock recover $N' removes it"

@@ -76,8 +76,25 @@ static int op_error(const struct publisher *pub, uint32_t dir, const char *name,
 static int fail(const struct publisher *pub, const struct plan_op *op, int sys,
 		const char *what, struct error *err)
 {
-	return op_error(pub, op->dir, plan_text(pub->plan, op->name),
-			ERR_SYSTEM, sys, what, err);
+	struct statfs sfs;
+
+	(void)op_error(pub, op->dir, plan_text(pub->plan, op->name), ERR_SYSTEM,
+		       sys, what, err);
+	if (sys != EXDEV)
+		return -sys;
+	(void)(fstatfs(pub->site->lower_fd, &sfs) == 0 &&
+			       sfs.f_type == OVERLAYFS_SUPER_MAGIC
+		       ? error_hint(err,
+				    "an overlay, as containers have for a "
+				    "root, does not let go of a directory of "
+				    "its lower layers: commit all else by "
+				    "its PATH, and that by hand; or keep such "
+				    "directories on a volume")
+		       : error_hint(err,
+				    "is it in a directory that hands on "
+				    "another project (lsattr -pd)? take that "
+				    "off with chattr -P, and commit again"));
+	return -sys;
 }
 
 static int meddled(const struct publisher *pub, const struct plan_op *op,
