@@ -22,6 +22,9 @@ static int set_up(void **state)
 	(void)sigprocmask(SIG_BLOCK, &all, NULL);
 	(void)signal(SIGTERM, handle);
 	(void)signal(SIGHUP, SIG_IGN);
+	/* A shell ignores these for what it starts in the background. */
+	(void)signal(SIGINT, SIG_DFL);
+	(void)signal(SIGQUIT, SIG_DFL);
 	return 0;
 }
 
