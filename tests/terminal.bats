@@ -119,7 +119,7 @@ END
 > outer>
 < sandlock run --env 'PS1=inner> ' -- bash --norc -i; echo status=$?\r
 > inner>
-< cat /proc/1/comm; sh -c 'echo inner-$((1+1)); sleep 100'\r
+< cat /proc/1/comm; sh -c 'echo inner-$((1+1)); read x'\r
 > sandlock-init
 > inner-2
 < \x1a
