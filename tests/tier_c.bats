@@ -454,7 +454,8 @@ for p in glob.glob('$SANDLOCK_ROOT/*/control.sock') + ['$SANDLOCK_ROOT/$N/contro
 
 @test "tier C: children that a shell left us are not waited for" {
 	# shellcheck disable=SC2016
-	run timeout 9 sh -c 'sleep 60 & echo $! >"$1"; shift; exec "$@"' - \
+	run timeout 9 sh -c 'sleep 60 >/dev/null 2>&1 3>&- &
+		echo $! >"$1"; shift; exec "$@"' - \
 		"$W/stranger" "$SANDLOCK" run --isolation=notify --branch=none -- \
 		/bin/sh -c 'setsid sleep 50 & exit 3'
 	expect_status 3
